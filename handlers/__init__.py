@@ -1,0 +1,1 @@
+"""What runs inside TorchServe: one small handler a task, and the worker that all of them share."""

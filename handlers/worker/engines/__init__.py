@@ -1,0 +1,52 @@
+"""Engines: what runs graphs. One file an engine; each imports its runtime only when it is opened."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.errors import ArtifactError
+
+ENGINES = ("openvino", "torchscript")
+
+
+class Graph(Protocol):
+    """One compiled shape, ready to run."""
+
+    def run(self, inputs: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float32]]:
+        """Compute one batch.
+
+        Args:
+            inputs: in the order of `Artifact.inputs`, each of exactly the graph's shape.
+
+        Returns:
+            The outputs in the order of `Artifact.outputs`, each with the batch size first. They
+            are the caller's to keep.
+        """
+
+
+class Engine(Protocol):
+    """A runtime that loads graphs."""
+
+    def load(self, graph: Path, weights: Path | None) -> Graph:
+        """Load one graph; ArtifactError when its files cannot be used."""
+
+
+def open_engine(name: str, cores: int) -> Engine:
+    """Open the runtime of an engine on a number of cores.
+
+    Raises:
+        ArtifactError: the engine is unknown or its packages are not installed.
+    """
+    if name not in ENGINES:
+        raise ArtifactError(f"unknown engine {name!r}; this release knows {', '.join(ENGINES)}")
+    module = import_module(f"handlers.worker.engines.{name}")
+    try:
+        engine: Engine = module.open_engine(cores)
+    except ImportError as error:
+        raise ArtifactError(f"the engine {name!r} needs a package that is not installed: {error}") from None
+    return engine

@@ -1,0 +1,78 @@
+"""The TorchScript engine: traced graphs on the CPU, wherever PyTorch 1.13 or newer runs.
+
+A graph's file holds code alone; the weights of all graphs of a model lie in one safetensors file
+and are bound to each graph when it is loaded, before it is frozen.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.engines import Engine, Graph
+from handlers.worker.errors import ArtifactError
+
+# In the weights file's metadata: a JSON object from the name of a tensor that is not stored to the
+# name of the stored tensor that it is the same as.
+ALIASES = "aliases"
+
+
+class _TorchscriptGraph:
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def run(self, inputs: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float32]]:
+        import torch
+
+        with torch.inference_mode():
+            outputs = self._module(*(torch.from_numpy(array) for array in inputs))
+        return [output.numpy() for output in outputs]
+
+
+class _TorchscriptEngine:
+    def __init__(self, cores: int) -> None:
+        import torch
+
+        torch.set_num_threads(cores)
+        self._weights: dict[Path, dict[str, Any]] = {}
+
+    def load(self, graph: Path, weights: Path | None) -> Graph:
+        import torch
+
+        try:
+            with warnings.catch_warnings():
+                # deprecated in PyTorch, and the form in which the Neuron SDK ships graphs
+                warnings.simplefilter("ignore", DeprecationWarning)
+                module = torch.jit.load(str(graph), map_location="cpu").eval()
+                if weights is not None:
+                    self._bind(module, weights)
+                return _TorchscriptGraph(torch.jit.freeze(module))
+        except (RuntimeError, ValueError, KeyError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ArtifactError(f"TorchScript cannot load {graph}: {reason}") from None
+
+    def _bind(self, module: Any, path: Path) -> None:
+        if path not in self._weights:
+            self._weights[path] = _read_weights(path)
+        tensors = self._weights[path]
+        for name, slot in [*module.named_parameters(), *module.named_buffers()]:
+            slot.data = tensors[name]
+
+
+def _read_weights(path: Path) -> dict[str, Any]:
+    from safetensors import safe_open
+
+    with safe_open(str(path), framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        aliases: dict[str, str] = json.loads(file.metadata()[ALIASES])
+    return {**tensors, **{name: tensors[stored] for name, stored in aliases.items()}}
+
+
+def open_engine(cores: int) -> Engine:
+    """Open TorchScript on the CPU; ImportError where the package `torch` is missing."""
+    return _TorchscriptEngine(cores)

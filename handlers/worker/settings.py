@@ -1,0 +1,37 @@
+"""How a worker serves: the `handler:` section of the archive's model-config.yaml."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Optional
+
+from handlers.worker.errors import ArtifactError
+from handlers.worker.parsing import Limits
+
+
+class Settings(NamedTuple):
+    """Serving settings; they can change without compiling again.
+
+    long_text is "truncate" or "reject". core_groups is written as NEURONCORE_GROUP_SIZES is, for
+    example "2,2"; None means one worker that uses every core that it may run on.
+    """
+
+    long_text: str
+    core_groups: Optional[str]
+    limits: Limits
+
+
+def read_settings(config: Mapping[str, Any]) -> Settings:
+    """Read the settings that the archive carries.
+
+    Args:
+        config: the whole model-config.yaml.
+
+    Raises:
+        ArtifactError: the section or one of its fields is missing.
+    """
+    try:
+        section = config["handler"]
+        limits = Limits(section["max_instances"], section["max_characters"])
+        return Settings(section["long_text"], section["core_groups"], limits)
+    except (KeyError, TypeError) as error:
+        raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None

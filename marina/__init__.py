@@ -1,0 +1,1 @@
+"""What a person runs: compile, pack, serve and ask."""

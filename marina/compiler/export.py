@@ -1,0 +1,188 @@
+"""Loads a Hugging Face model and wraps it with a positional signature that compilers accept."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from marina.errors import SourceError
+from marina.spec import Spec
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """A model in evaluation mode, ready to compile.
+
+    module takes the `inputs` positionally, each int64 of (batch_size, sequence_length), and
+    returns a tuple of the `outputs`, each float32 with batch_size first.
+    """
+
+    module: nn.Module
+    tokenizer: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    labels: tuple[str, ...]
+    activation: str
+    positions: int | None  # the longest sequence that the model can read
+
+
+class EmbeddingModel(nn.Module):
+    """Token vectors pooled to one vector a row, with an optional scaling to unit length."""
+
+    def __init__(self, encoder: nn.Module, pooling: str, normalize: bool, inputs: tuple[str, ...]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = pooling
+        self.normalize = normalize
+        self.inputs = inputs
+
+    def forward(self, *args: Tensor) -> tuple[Tensor]:
+        named = dict(zip(self.inputs, args))
+        vectors = self.encoder(**named, return_dict=False)[0]
+        pooled = pool(vectors, named["attention_mask"], self.pooling)
+        if self.normalize:
+            pooled = nn.functional.normalize(pooled, dim=-1)
+        return (pooled,)
+
+
+class ClassificationModel(nn.Module):
+    """The logits of a sequence classification model."""
+
+    def __init__(self, classifier: nn.Module, inputs: tuple[str, ...]) -> None:
+        super().__init__()
+        self.classifier = classifier
+        self.inputs = inputs
+
+    def forward(self, *args: Tensor) -> tuple[Tensor]:
+        return (self.classifier(**dict(zip(self.inputs, args)), return_dict=False)[0],)
+
+
+def pool(vectors: Tensor, mask: Tensor, pooling: str) -> Tensor:
+    """Pool token vectors as sentence-transformers does (`sentence_transformers.models.Pooling`).
+
+    Args:
+        vectors: float of (batch_size, sequence_length, width).
+        mask: 1 for a token and 0 for padding, of (batch_size, sequence_length).
+        pooling: "mean", "cls", "max" or "last".
+
+    Returns:
+        (batch_size, width).
+    """
+    weights = mask.unsqueeze(-1).to(vectors.dtype)
+    if pooling == "cls":
+        return vectors[:, 0]
+    if pooling == "mean":
+        return (vectors * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+    if pooling == "max":
+        return vectors.masked_fill(weights == 0, torch.finfo(vectors.dtype).min).max(1).values
+    ends = (weights.cumsum(1) == weights.sum(1, keepdim=True)).to(vectors.dtype) * weights
+    return (vectors * ends).sum(1)
+
+
+def export_model(spec: Spec, folder: Path) -> ExportedModel:
+    """Load a model and its tokenizer for the spec's task, in float32.
+
+    Raises:
+        SourceError: the folder does not hold what the task needs.
+    """
+    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
+
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    disable_progress_bar()
+    embedding = spec.task == "sentence-embedding"
+    auto_class = AutoModel if embedding else AutoModelForSequenceClassification
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, local_files_only=True)
+        model, loading = auto_class.from_pretrained(
+            folder, use_safetensors=True, local_files_only=True, output_loading_info=True
+        )
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise SourceError(f"{spec.name}: transformers cannot load source {spec.source}: {reason}") from None
+    # the pooler of an encoder is not part of its token vectors
+    missing = [key for key in loading["missing_keys"] if not (embedding and key.startswith("pooler."))]
+    if missing:
+        raise SourceError(
+            f"{spec.name}: source {spec.source} has no weights for {sorted(missing)[0]} ({len(missing)} missing); "
+            f"it was not trained for the task {spec.task}"
+        )
+    if not tokenizer.is_fast:
+        raise SourceError(f"{spec.name}: source {spec.source} has no fast tokenizer (tokenizer.json)")
+
+    accepted = inspect.signature(model.forward).parameters
+    inputs = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+    if embedding:
+        pooling, normalize = _pooling(spec, folder)
+        module: nn.Module = EmbeddingModel(model, pooling, normalize, inputs)
+        labels: tuple[str, ...] = ()
+    else:
+        module = ClassificationModel(model, inputs)
+        labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
+    return ExportedModel(
+        module=module.float().eval(),
+        tokenizer=tokenizer,
+        inputs=inputs,
+        outputs=("embedding" if embedding else "logits",),
+        labels=labels,
+        activation="none" if embedding else _activation(model.config),
+        positions=_positions(model, tokenizer),
+    )
+
+
+def _activation(config: Any) -> str:
+    """The activation that transformers' text-classification pipeline applies."""
+    if config.problem_type == "regression":
+        return "none"
+    if config.problem_type == "multi_label_classification" or config.num_labels == 1:
+        return "sigmoid"
+    return "softmax"
+
+
+def _pooling(spec: Spec, folder: Path) -> tuple[str, bool]:
+    """Pooling and normalisation: the spec's, else the model's own sentence-transformers files'."""
+    pooling, normalize = "mean", False
+    modules = folder / "modules.json"
+    if modules.is_file():
+        normalize = any(entry["type"].endswith("Normalize") for entry in json.loads(modules.read_text()))
+    config_file = folder / "1_Pooling" / "config.json"
+    if config_file.is_file():
+        pooling = _own_pooling(spec, json.loads(config_file.read_text()))
+    return spec.pooling or pooling, normalize if spec.normalize is None else spec.normalize
+
+
+def _own_pooling(spec: Spec, config: dict[str, Any]) -> str:
+    flags = {
+        "pooling_mode_mean_tokens": "mean",
+        "pooling_mode_cls_token": "cls",
+        "pooling_mode_max_tokens": "max",
+        "pooling_mode_lasttoken": "last",
+    }
+    chosen = [flags.get(key, key) for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
+    if "pooling_mode" in config:
+        chosen = [{"lasttoken": "last"}.get(config["pooling_mode"], config["pooling_mode"])]
+    if len(chosen) != 1 or chosen[0] not in flags.values():
+        if spec.pooling:
+            return spec.pooling
+        raise SourceError(f"{spec.name}: the model's own pooling {chosen} is not known; set pooling in the spec")
+    return chosen[0]
+
+
+def _positions(model: nn.Module, tokenizer: Any) -> int | None:
+    """The longest sequence that fits the position embeddings.
+
+    RoBERTa and its kin count positions from the padding id on, so they hold fewer tokens than
+    they have embeddings; their tokenizer says how many.
+    """
+    limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
+    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 1_000_000]
+    return min(known, default=None)

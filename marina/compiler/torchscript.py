@@ -1,0 +1,85 @@
+"""Compiles graphs for TorchScript: a trace for each shape, with the weights kept once beside them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.engines.torchscript import ALIASES
+from handlers.worker.plan import Shape
+from marina.compiler.engines import GraphPaths, example_inputs
+from marina.compiler.export import ExportedModel
+
+WEIGHTS_FILE = "weights.safetensors"
+
+
+class TorchscriptCompiler:
+    """The model, traced anew for each shape."""
+
+    def __init__(self, model: ExportedModel) -> None:
+        self._model = model
+
+    def compile(self, shape: Shape, folder: Path) -> GraphPaths:
+        import torch
+
+        inputs = example_inputs(self._model, shape)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
+            traced = torch.jit.trace(self._model.module, inputs, check_trace=False)
+            graph = folder / "graphs" / f"{shape}.pt"
+            weights = folder / WEIGHTS_FILE
+            slots = dict([*traced.named_parameters(), *traced.named_buffers()])
+            if not weights.exists():
+                _save_weights({name: slot.data for name, slot in slots.items()}, weights)
+            _save_code(traced, slots, graph)
+        return GraphPaths(graph, weights)
+
+
+def _save_weights(tensors: dict[str, Any], path: Path) -> None:
+    """Write every distinct tensor once; tied weights go to the aliases."""
+    from safetensors.torch import save_file
+
+    stored: dict[tuple[int, tuple[int, ...]], str] = {}
+    aliases: dict[str, str] = {}
+    for name, tensor in sorted(tensors.items()):
+        first = stored.setdefault((tensor.data_ptr(), tuple(tensor.shape)), name)
+        if first != name:
+            aliases[name] = first
+    save_file(
+        {name: tensors[name].contiguous().clone() for name in stored.values()},
+        str(path),
+        metadata={ALIASES: json.dumps(aliases, sort_keys=True)},
+    )
+
+
+def _save_code(traced: Any, slots: dict[str, Any], path: Path) -> None:
+    """Save a traced module without its weights, which it shares with the model it was traced from."""
+    import torch
+
+    weights = {name: slot.data for name, slot in slots.items()}
+    try:
+        for slot in slots.values():
+            slot.data = torch.empty(0, dtype=slot.dtype)
+        torch.jit.save(traced, str(path))
+    finally:
+        for name, slot in slots.items():
+            slot.data = weights[name]
+    _drop_source_ranges(path)
+
+
+def _drop_source_ranges(path: Path) -> None:
+    """Rewrite a TorchScript file without its debug records: they hold paths of this machine."""
+    reduced = path.with_suffix(".reduced")
+    with zipfile.ZipFile(path) as full, zipfile.ZipFile(reduced, "w", zipfile.ZIP_STORED) as file:
+        for entry in full.infolist():
+            if not entry.filename.endswith((".debug_pkl", "/.data/serialization_id")):
+                file.writestr(zipfile.ZipInfo(entry.filename), full.read(entry))
+    reduced.replace(path)
+
+
+def open_compiler(model: ExportedModel) -> TorchscriptCompiler:
+    """Prepare a model for tracing."""
+    return TorchscriptCompiler(model)
