@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.calls import Outputs
@@ -68,4 +69,4 @@ def _body(request: Mapping[str, Any], context: Any, index: int) -> tuple[Body, s
             entry = context.get_all_request_header(index).get(name)
             content_type = entry.get("content-type") if isinstance(entry, dict) else None
             return request[name], content_type or ""
-    return {}, ""
+    return None, ""

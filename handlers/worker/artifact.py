@@ -1,18 +1,19 @@
 """Reads an artifact: the folder that holds a model's graphs and all that is needed to use them.
 
-    artifact.json     how each graph came to be; read into `Artifact`
-    golden.json       golden rows; read by `handlers.worker.golden`
-    tokenizer.json    the tokenizer, in the format of the `tokenizers` library
-    graphs/, weights  as the engine lays them out; named by `GraphFile`
+artifact.json     how each graph came to be; read into `Artifact`
+golden.json       golden rows; read by `handlers.worker.golden`
+tokenizer.json    the tokenizer, in the format of the `tokenizers` library
+graphs/, weights  as the engine lays them out; named by `GraphFile`
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.plan import Shape

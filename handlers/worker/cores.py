@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
 
 
 def parse_core_groups(text: str) -> tuple[int, ...]:

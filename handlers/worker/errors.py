@@ -1,9 +1,9 @@
 """What can go wrong inside a worker.
 
-    WorkerError
-    ├── ArtifactError     the artifact is missing, damaged, or made for another setting
-    ├── GoldenError       a graph does not reproduce the golden rows
-    └── RequestError      one request cannot be answered; carries an HTTP status
+WorkerError
+├── ArtifactError     the artifact is missing, damaged, or made for another setting
+├── GoldenError       a graph does not reproduce the golden rows
+└── RequestError      one request cannot be answered; carries an HTTP status
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Sequence, Union
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -91,13 +92,13 @@ class Model:
                 replies.append(_refusal(request))
         return replies
 
-    def _parse(self, body: Body, content_type: str) -> Union[Request, RequestError]:
+    def _parse(self, body: Body, content_type: str) -> Request | RequestError:
         try:
             return parse_request(body, content_type, self._task.pairs, self._limits)
         except RequestError as error:
             return error
 
-    def _answers(self, instances: Sequence[Instance]) -> list[Union[Json, RequestError]]:
+    def _answers(self, instances: Sequence[Instance]) -> list[Json | RequestError]:
         """Tokenize, plan, call and gather; an instance that fails is its error."""
         answers: list[Any] = list(self._tokenizer.encode(instances))
         places = [place for place, row in enumerate(answers) if isinstance(row, Row)]
@@ -111,7 +112,7 @@ class Model:
         return answers
 
 
-def _reply(request: Request, answers: Sequence[Union[Json, RequestError]]) -> Reply:
+def _reply(request: Request, answers: Sequence[Json | RequestError]) -> Reply:
     for number, answer in enumerate(answers):
         if isinstance(answer, RequestError):
             return _refusal(answer, where="" if request.single else f"{request.field}[{number}]: ")

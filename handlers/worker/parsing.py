@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 from handlers.worker.errors import RequestError
 
 Json = Any
-Body = Union[bytes, bytearray, str, Json]
+Body = Any  # bytes, str, or decoded JSON
 
 EXAMPLE = '{"inputs": "some text"}'
 
@@ -18,7 +18,7 @@ class Instance(NamedTuple):
     """One thing to answer: a text, or a pair of texts."""
 
     text: str
-    text_pair: Optional[str] = None
+    text_pair: str | None = None
 
 
 class Limits(NamedTuple):
@@ -44,7 +44,8 @@ def parse_request(body: Body, content_type: str, pairs: bool, limits: Limits) ->
     """Read one request.
 
     Args:
-        body: bytes or text as they were sent, or JSON that TorchServe has decoded already.
+        body: bytes or text as they were sent, JSON that TorchServe has decoded already, or None
+            where there was no body.
         content_type: as sent; empty where the protocol has none (gRPC).
         pairs: whether the task takes `text_pair`.
         limits: what one request may ask for.
@@ -82,6 +83,10 @@ def _decode(body: Body, content_type: str) -> Json:
     TorchServe hands over decoded JSON and text, or plain bytes (`decode_input_request=false`,
     gRPC, unknown content types, and JSON that it could not decode).
     """
+    if body is None:
+        raise RequestError(
+            "NoBody", "no body that can be read; send text/plain, or JSON with 'Content-Type: application/json'"
+        )
     media_type = content_type.partition(";")[0].strip().lower()
     is_json = media_type == "application/json"
     if not isinstance(body, (bytes, bytearray, str)):

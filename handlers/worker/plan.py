@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Iterable, NamedTuple, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 
 class Shape(NamedTuple):
@@ -64,10 +65,11 @@ def plan(lengths: Sequence[int], shapes: Iterable[Shape]) -> list[Call]:
 
     calls = []
     for length, rows in held_by.items():
-        while rows:
-            size = _batch_size(len(rows), batch_sizes[length])
-            calls.append(Call(Shape(size, length), tuple(rows[:size])))
-            rows = rows[size:]
+        start = 0
+        while start < len(rows):
+            size = _batch_size(len(rows) - start, batch_sizes[length])
+            calls.append(Call(Shape(size, length), tuple(rows[start : start + size])))
+            start += size
     return calls
 
 

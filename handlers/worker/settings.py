@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Optional
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.parsing import Limits
@@ -16,7 +17,7 @@ class Settings(NamedTuple):
     """
 
     long_text: str
-    core_groups: Optional[str]
+    core_groups: str | None
     limits: Limits
 
 

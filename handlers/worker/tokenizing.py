@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Sequence, Union
+from typing import NamedTuple
 
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.parsing import Instance
@@ -40,15 +41,16 @@ class RowTokenizer:
         if long_text == "truncate":
             self._tokenizer.enable_truncation(max_length, direction=truncation_side)
 
-    def encode(self, instances: Sequence[Instance]) -> list[Union[Row, RequestError]]:
+    def encode(self, instances: Sequence[Instance]) -> list[Row | RequestError]:
         """One row for each instance, or the reason why it has none."""
-        inputs = [text if pair is None else (text, pair) for text, pair in instances]
+        # transformers takes an empty second text for none
+        inputs = [(text, pair) if pair else text for text, pair in instances]
         return [
             self._checked(Row(encoding.ids, encoding.type_ids))
             for encoding in self._tokenizer.encode_batch_fast(inputs)
         ]
 
-    def _checked(self, row: Row) -> Union[Row, RequestError]:
+    def _checked(self, row: Row) -> Row | RequestError:
         tokens = len(row.ids)
         if tokens > self._max_length:
             message = f"the text has {tokens} tokens; at most {self._max_length} are allowed"

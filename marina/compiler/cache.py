@@ -7,40 +7,36 @@ is being made, or was cut off and will be taken up again.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import handlers.worker
 from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, read_json
 from handlers.worker.errors import ArtifactError
-from marina.spec import Spec
+from marina.compiler.job import Job
 
-COMPILED_FIELDS = {"name", "version", "task", "source", "engine", "precision", "shapes", "pooling", "normalize"}
-CHECKED_FIELDS = {"examples", "parity"}
+# The fields of a spec that decide what is compiled; the others only say how it is served.
+COMPILED_FIELDS = {
+    *("name", "version", "task", "source", "engine", "precision", "shapes"),
+    *("pooling", "normalize", "parity"),
+}
 
 
-def artifact_key(spec: Spec, weights: str, examples: str, versions: dict[str, str]) -> str:
-    """The key of the artifact that a spec leads to.
-
-    Args:
-        spec: the model.
-        weights: fingerprint of the source's files.
-        examples: hash of the texts that it is checked on.
-        versions: versions of the packages that compile it.
-    """
-    fields = spec.model_dump(mode="json", include=COMPILED_FIELDS | CHECKED_FIELDS)
-    fields["shapes"] = [str(shape) for shape in spec.shapes.listed()]
+def artifact_key(job: Job) -> str:
+    """The key of the artifact that a job leads to."""
+    fields = job.spec.model_dump(mode="json", include=COMPILED_FIELDS)
+    fields["shapes"] = [str(shape) for shape in job.spec.shapes.listed()]
     document = {
         "format": FORMAT,
         "spec": fields,
-        "weights": weights,
-        "examples": examples,
-        "versions": versions,
+        "weights": job.weights,
+        "examples": job.examples,
+        "versions": job.versions,
         "code": _code(),
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
@@ -56,15 +52,13 @@ def _code() -> str:
 
 
 @contextmanager
-def exclusive(path: Path, waiting: Any) -> Iterator[None]:
+def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold the lock on one artifact; the kernel drops it when the process ends.
 
     Args:
         path: the artifact's folder.
         waiting: called once if another process holds the lock.
     """
-    import fcntl
-
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         try:

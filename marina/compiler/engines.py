@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 from handlers.worker.plan import Shape
 from marina.errors import CompileError
 
-
 # beside torch, transformers and tokenizers
 _PACKAGES = {"openvino": ("openvino",), "torchscript": ("safetensors",)}
 

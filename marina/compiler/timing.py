@@ -33,8 +33,17 @@ def time_graph(graph: Graph, shape: Shape, artifact: Artifact) -> float:
 
 
 def times_file(folder: Path) -> Path:
-    """The file with the times of the artifact in `folder`."""
-    return folder.parent / f"{folder.name}.times.json"
+    """The file with the times of the artifact in `folder`, whether that is complete or partial."""
+    return folder.parent / f"{folder.stem}.times.json"
+
+
+def read_times(folder: Path) -> dict[Shape, float]:
+    """Milliseconds of each graph of the artifact in `folder`; empty if they were not measured here."""
+    try:
+        document = json.loads(times_file(folder).read_text())
+        return {Shape.parse(shape): float(value) for shape, value in document["milliseconds"].items()}
+    except (OSError, ValueError, KeyError):
+        return {}
 
 
 def write_times(folder: Path, milliseconds: dict[Shape, float], cores: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 import zipfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from marina.compiler.engines import GraphPaths, example_inputs
 from marina.compiler.export import ExportedModel
 
 WEIGHTS_FILE = "weights.safetensors"
+_MANGLED = re.compile(rb"___torch_mangle_(\d+)")
 
 
 class TorchscriptCompiler:
@@ -28,6 +30,7 @@ class TorchscriptCompiler:
         inputs = example_inputs(self._model, shape)
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
+            _forget_traces()
             traced = torch.jit.trace(self._model.module, inputs, check_trace=False)
             graph = folder / "graphs" / f"{shape}.pt"
             weights = folder / WEIGHTS_FILE
@@ -36,6 +39,20 @@ class TorchscriptCompiler:
                 _save_weights({name: slot.data for name, slot in slots.items()}, weights)
             _save_code(traced, slots, graph)
         return GraphPaths(graph, weights)
+
+
+def _forget_traces() -> None:
+    """Empty the process's registry of TorchScript classes, so that names do not depend on earlier traces.
+
+    PyTorch's own tests reset it in the same way
+    (torch.testing._internal.jit_utils.clear_class_registry).
+    """
+    import torch
+    from torch.jit import _recursive, _state
+
+    torch._C._jit_clear_class_registry()
+    _recursive.concrete_type_store = _recursive.ConcreteTypeStore()
+    _state._clear_class_state()
 
 
 def _save_weights(tensors: dict[str, Any], path: Path) -> None:
@@ -67,16 +84,31 @@ def _save_code(traced: Any, slots: dict[str, Any], path: Path) -> None:
     finally:
         for name, slot in slots.items():
             slot.data = weights[name]
-    _drop_source_ranges(path)
+    _make_reproducible(path)
 
 
-def _drop_source_ranges(path: Path) -> None:
-    """Rewrite a TorchScript file without its debug records: they hold paths of this machine."""
+def _make_reproducible(path: Path) -> None:
+    """Rewrite a TorchScript file so that it depends on the graph alone.
+
+    Debug records hold paths of this machine and are left out. Class names carry a number that
+    counts up over the life of the process; they are numbered from 0 in the same order.
+    """
+    with zipfile.ZipFile(path) as full:
+        entries = {
+            entry.filename: full.read(entry)
+            for entry in full.infolist()
+            if not entry.filename.endswith((".debug_pkl", "/.data/serialization_id"))
+        }
+    counted = {int(found) for content in entries.values() for found in _MANGLED.findall(content)}
+    numbers = {str(old).encode(): str(new).encode() for new, old in enumerate(sorted(counted))}
+
+    def renumbered(content: bytes) -> bytes:
+        return _MANGLED.sub(lambda match: b"___torch_mangle_" + numbers[match[1]], content)
+
     reduced = path.with_suffix(".reduced")
-    with zipfile.ZipFile(path) as full, zipfile.ZipFile(reduced, "w", zipfile.ZIP_STORED) as file:
-        for entry in full.infolist():
-            if not entry.filename.endswith((".debug_pkl", "/.data/serialization_id")):
-                file.writestr(zipfile.ZipInfo(entry.filename), full.read(entry))
+    with zipfile.ZipFile(reduced, "w", zipfile.ZIP_STORED) as file:
+        for name, content in entries.items():
+            file.writestr(zipfile.ZipInfo(renumbered(name.encode()).decode()), renumbered(content))
     reduced.replace(path)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +69,7 @@ def _read_weights(path: Path) -> dict[str, Any]:
     from safetensors import safe_open
 
     with safe_open(str(path), framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
         aliases: dict[str, str] = json.loads(file.metadata()[ALIASES])
     return {**tensors, **{name: tensors[stored] for name, stored in aliases.items()}}
 

@@ -1,0 +1,5 @@
+"""`python -m marina` is the command `marina`."""
+
+from marina.cli import main
+
+main()

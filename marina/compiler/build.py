@@ -1,0 +1,166 @@
+"""Builds an artifact's folder, graph by graph; what is there from an earlier run is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from handlers.worker.artifact import (
+    ARTIFACT_FILE,
+    FORMAT,
+    GOLDEN_FILE,
+    TOKENIZER_FILE,
+    Artifact,
+    artifact_from,
+    sha256_of,
+)
+from handlers.worker.cores import worker_cores
+from handlers.worker.engines import Engine, open_engine
+from handlers.worker.golden import GoldenRow, check_tokenizer
+from handlers.worker.plan import Shape, longest
+from handlers.worker.tokenizing import RowTokenizer
+from marina.compiler.cache import discard
+from marina.compiler.engines import Compiler, open_compiler
+from marina.compiler.job import Job
+from marina.compiler.parity import measure_parity
+from marina.compiler.timing import time_graph, write_times
+from marina.errors import CompileError
+from marina.files import write_json
+
+if TYPE_CHECKING:
+    from marina.compiler.export import ExportedModel
+
+# what is being done, steps done, steps in all
+Progress = Callable[[str, int, int], None]
+DONE = "done"  # folder with a record for each graph that is finished
+
+
+def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
+    """Write the artifact of a job to a folder; artifact.json comes last.
+
+    Times go to a file beside the folder.
+
+    Raises:
+        SourceError, CompileError: the model cannot be loaded or compiled, or a graph is not
+            faithful.
+    """
+    # transformers and torch are slow to import, and a job that is done already does not need them
+    from marina.compiler.export import export_model
+    from marina.compiler.reference import choose_golden, reference_rows
+
+    shapes = job.spec.shapes.listed()
+    steps = len(shapes) + 2
+    for name in ("graphs", DONE):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+
+    progress("loading the model", 0, steps)
+    model = export_model(job.spec, job.source)
+    _check_length(job, model)
+
+    progress("computing reference outputs", 1, steps)
+    rows = reference_rows(model, job.examples, longest(shapes))
+    _check_shortest(job, rows)
+    fields = _fields(job, model)
+    artifact = artifact_from(fields, folder)
+    write_json(folder / GOLDEN_FILE, [_golden_entry(row) for row in choose_golden(rows)])
+    _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
+    check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, longest(shapes), "truncate", artifact.truncation_side))
+
+    cores = worker_cores(job.spec.core_groups)
+    engine = open_engine(artifact.engine, cores)
+    compiler: Compiler | None = None
+    for number, shape in enumerate(shapes):
+        progress(f"graph {shape}", number + 2, steps)
+        record = folder / DONE / f"{shape}.json"
+        if not record.exists():
+            compiler = compiler or open_compiler(artifact.engine, model)
+            write_json(record, _compile_graph(compiler, engine, shape, rows, artifact))
+
+    records = [json.loads((folder / DONE / f"{shape}.json").read_text()) for shape in shapes]
+    write_times(folder, {shape: record.pop("milliseconds") for shape, record in zip(shapes, records)}, cores)
+    discard(folder / DONE)
+    write_json(folder / ARTIFACT_FILE, {**fields, "graphs": records, "files": _files(folder)})
+
+
+def _check_length(job: Job, model: ExportedModel) -> None:
+    length = longest(job.spec.shapes.listed())
+    if model.positions and length > model.positions:
+        raise CompileError(
+            f"{job.spec.name}: a shape of {length} tokens is more than the model can read ({model.positions}); "
+            "lower shapes.sequence_lengths"
+        )
+
+
+def _check_shortest(job: Job, rows: list[GoldenRow]) -> None:
+    length = min(shape.sequence_length for shape in job.spec.shapes.listed())
+    if not any(len(row.row.ids) <= length for row in rows):
+        raise CompileError(f"{job.spec.name}: no text fits the shape of {length} tokens; compile longer ones")
+
+
+def _compile_graph(
+    compiler: Compiler, engine: Engine, shape: Shape, rows: list[GoldenRow], artifact: Artifact
+) -> dict[str, Any]:
+    """Compile, check and time one graph; returns its entry in `artifact.json`, and its time."""
+    paths = compiler.compile(shape, artifact.folder)
+    graph = engine.load(paths.graph, paths.weights)
+    return {
+        "shape": str(shape),
+        "graph": str(paths.graph.relative_to(artifact.folder)),
+        "weights": str(paths.weights.relative_to(artifact.folder)) if paths.weights else None,
+        "parity": measure_parity(graph, shape, rows, artifact),
+        "milliseconds": time_graph(graph, shape, artifact),
+    }
+
+
+def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
+    """`artifact.json` but for its graphs and files."""
+    spec = job.spec
+    return {
+        "format": FORMAT,
+        "name": spec.name,
+        "version": spec.version,
+        "task": spec.task,
+        "source": {**spec.source.model_dump(exclude_none=True), "sha256": job.weights},
+        "engine": spec.engine,
+        "precision": spec.precision,
+        "inputs": model.inputs,
+        "outputs": model.outputs,
+        "pad_token_id": model.tokenizer.pad_token_id or 0,
+        "pad_token_type_id": model.tokenizer.pad_token_type_id,
+        "truncation_side": model.tokenizer.truncation_side,
+        "labels": model.labels,
+        "activation": model.activation,
+        "tolerance": spec.parity.tolerance,
+        "versions": job.versions,
+        "graphs": [],
+        "files": {},
+    }
+
+
+def _files(folder: Path) -> dict[str, Any]:
+    return {
+        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ARTIFACT_FILE
+    }
+
+
+def _golden_entry(row: GoldenRow) -> dict[str, Any]:
+    return {
+        "text": row.instance.text,
+        "text_pair": row.instance.text_pair,
+        "ids": row.row.ids,
+        "type_ids": row.row.type_ids,
+        "outputs": [output.tolist() for output in row.outputs],
+    }
+
+
+def _write_tokenizer(tokenizer: Any, path: Path) -> None:
+    from tokenizers import Tokenizer
+
+    own = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    own.no_truncation()
+    own.no_padding()
+    own.save(str(path))

@@ -1,0 +1,33 @@
+"""A job: a spec with everything that it refers to found, and nothing loaded yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from handlers.worker.parsing import Instance
+from marina.compiler.engines import package_versions
+from marina.compiler.examples import read_examples
+from marina.compiler.source import find_source, fingerprint
+from marina.spec import Spec
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one compilation starts from."""
+
+    spec: Spec
+    source: Path  # the model's folder
+    weights: str  # fingerprint of that folder
+    examples: list[Instance]
+    versions: dict[str, str]  # of the packages that compile
+
+
+def prepare_job(spec: Spec, root: Path) -> Job:
+    """Find what a spec refers to.
+
+    Raises:
+        SourceError, SpecError, CompileError: the weights, the examples or a package is missing.
+    """
+    source = find_source(spec.source, root)
+    return Job(spec, source, fingerprint(source), read_examples(spec, root), package_versions(spec.engine))

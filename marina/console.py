@@ -1,0 +1,67 @@
+"""What a person sees: progress while work goes on, tables and JSON when it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def say(line: str) -> None:
+    """Print one line, as it is and unbroken, on standard output."""
+    out.print(line, markup=False, soft_wrap=True)
+
+
+def relative(path: Path) -> str:
+    """A path as seen from the current folder, where it lies in it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def print_json(document: Any) -> None:
+    """Print a document for programs on standard output."""
+    print(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+def print_table(columns: list[str], rows: list[list[str]], numbers: int = 0) -> None:
+    """Print a table; the last `numbers` columns are aligned to the right."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="right" if position >= len(columns) - numbers else "left")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def print_error(message: str) -> None:
+    """Print one line on standard error."""
+    err.print("error:", style="bold red", end=" ")
+    err.print(message, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error; gives a function that is told what is being done, steps done, and steps in all."""
+    columns = (TextColumn("{task.fields[label]}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
+        task = progress.add_task("", total=None, label=label)
+
+        def show(what: str, done: int, steps: int) -> None:
+            progress.update(task, description=what, completed=done, total=steps)
+
+        yield show
+
+
+@contextmanager
+def spinner() -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is being waited for; gives a function to change it."""
+    with err.status("") as status:
+        yield status.update

@@ -1,0 +1,58 @@
+"""The configuration of one run: the project's `config.properties` with the run's own ports."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import asdict
+from pathlib import Path
+
+from marina.errors import ServerError
+from marina.server.state import Ports
+
+
+def write_config(base: Path, ports: Ports, target: Path) -> None:
+    """Write the project's configuration with other ports.
+
+    Only the ports are replaced: addresses keep their scheme and host.
+    """
+    values = {
+        "inference_address": f"http://127.0.0.1:{ports.inference}",
+        "management_address": f"http://127.0.0.1:{ports.management}",
+        "metrics_address": f"http://127.0.0.1:{ports.metrics}",
+        "grpc_inference_port": str(ports.grpc_inference),
+        "grpc_management_port": str(ports.grpc_management),
+    }
+    lines = []
+    for line in base.read_text().splitlines():
+        key = line.partition("=")[0].strip()
+        lines.append(f"{key}={values.pop(key)}" if key in values else line)
+    lines += [f"{key}={value}" for key, value in values.items()]
+    target.write_text("\n".join(lines) + "\n")
+
+
+def check_ports(ports: Ports) -> None:
+    """See that every port is free and none is named twice.
+
+    Raises:
+        ServerError: naming the port and what it is for.
+    """
+    named: dict[int, str] = {}
+    for field, port in asdict(ports).items():
+        use = field.replace("_", " ")
+        if port in named:
+            raise ServerError(f"port {port} is given for both {named[port]} and {use}; give each its own")
+        named[port] = use
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise ServerError(
+                    f"port {port} for {use} cannot be used: {reason}; stop what uses it or choose another "
+                    f"with --{_option(field)}"
+                ) from None
+
+
+def _option(field: str) -> str:
+    return "port" if field == "inference" else f"{field.replace('_', '-')}-port"

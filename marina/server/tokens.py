@@ -1,0 +1,57 @@
+"""The tokens of a running TorchServe, which it writes to `key_file.json` in its working folder."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Literal
+
+import requests
+
+from marina.errors import ServerError
+
+Kind = Literal["inference", "management"]
+KEY_FILE = "key_file.json"
+MARGIN = timedelta(minutes=1)
+TIMEOUT_S = 10
+
+
+def token(folder: Path, kind: Kind, management_port: int) -> str:
+    """A token that is valid for another minute at least; TorchServe makes a new one if it is not.
+
+    Args:
+        folder: TorchServe's working folder.
+        kind: "inference" or "management".
+        management_port: where to ask for a new one.
+
+    Raises:
+        ServerError: there is no key file, or TorchServe gives no new token.
+    """
+    entry = _read(folder)[kind]
+    if _expires(entry) - MARGIN > datetime.now(timezone.utc):
+        return str(entry["key"])
+    _renew(folder, kind, management_port)
+    return str(_read(folder)[kind]["key"])
+
+
+def _read(folder: Path) -> Any:
+    path = folder / KEY_FILE
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ServerError(f"{path} with TorchServe's tokens cannot be read: {error}; start it again") from None
+
+
+def _expires(entry: dict[str, str]) -> datetime:
+    """TorchServe writes nanoseconds, which Python 3.10 does not read."""
+    return datetime.strptime(entry["expiration time"][:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+
+
+def _renew(folder: Path, kind: Kind, management_port: int) -> None:
+    url = f"http://127.0.0.1:{management_port}/token?type={kind}"
+    headers = {"Authorization": f"Bearer {_read(folder)['API']['key']}"}
+    try:
+        requests.get(url, headers=headers, timeout=TIMEOUT_S).raise_for_status()
+    except requests.RequestException as error:
+        raise ServerError(f"TorchServe gives no new {kind} token: {error}") from None
