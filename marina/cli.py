@@ -211,6 +211,18 @@ def token(
         print(value)
 
 
+@app.command()
+def java(as_json: JsonOption = False) -> None:
+    """Print the home of the Java that TorchServe runs on: export JAVA_HOME=$(marina java)."""
+    from marina.server.java import find_java_home
+
+    home = str(find_java_home())
+    if as_json:
+        print_json({"java_home": home})
+    else:
+        print(home)
+
+
 def _for_each_spec(
     project: Project,
     names: list[str] | None,

@@ -23,7 +23,8 @@ RESULT = Path("build/training/ava-intent")
 SEED = 20
 EPOCHS = 8
 BATCH_SIZE = 16
-LEARNING_RATE = 3e-4
+LEARNING_RATE = 1e-4
+HEAD_LEARNING_RATE = 1e-3  # of the layers that start from nothing
 MAX_TOKENS = 128
 
 
@@ -32,6 +33,14 @@ def read(path: Path) -> tuple[list[str], list[str]]:
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return [row["text"] for row in rows], [row["intent"] for row in rows]
+
+
+def batches(texts: list[str]) -> list[torch.Tensor]:
+    """Random batches of texts that are about equally long, so that little of a batch is padding."""
+    lengths = torch.tensor([len(text) for text in texts])
+    windows = torch.randperm(len(texts)).split(BATCH_SIZE * 12)
+    sorted_batches = [batch for window in windows for batch in window[lengths[window].argsort()].split(BATCH_SIZE)]
+    return [sorted_batches[i] for i in torch.randperm(len(sorted_batches))]
 
 
 def main() -> None:
@@ -53,12 +62,18 @@ def main() -> None:
     def encode(batch: list[str]) -> dict[str, torch.Tensor]:
         return dict(tokenizer(batch, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"))
 
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
+    # the word vectors are good as they are, and most of the weights
+    model.bert.embeddings.requires_grad_(False)
+    head = [*model.bert.pooler.parameters(), *model.classifier.parameters()]
+    groups = [{"params": model.bert.encoder.parameters(), "lr": LEARNING_RATE}, {"params": head}]
+    optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01)
     steps = EPOCHS * -(-len(texts) // BATCH_SIZE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, [LEARNING_RATE, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
+    )
     model.train()
     for _ in track(range(EPOCHS), description="training ava-intent"):
-        for chosen in torch.randperm(len(texts)).split(BATCH_SIZE):
+        for chosen in batches(texts):
             logits = model(**encode([texts[i] for i in chosen])).logits
             torch.nn.functional.cross_entropy(logits, targets[chosen], label_smoothing=0.05).backward()
             optimizer.step()

@@ -1,0 +1,113 @@
+"""What all tests share: a small random model, and projects in folders of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+# nothing here may reach a hub
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from marina.project import Project
+
+ROOT = Path(__file__).parent.parent
+WORDS = """
+change company address download the latest version invoice please send it to our account manager how do i
+reset my password wireless mouse black keyboard senior engineer python led a team of five years ok thanks
+""".split()  # noqa: SIM905
+
+
+def save_tokenizer(folder: Path) -> None:
+    """Write a small WordPiece tokenizer that covers Latin letters; other scripts are [UNK]."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'()-"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *dict.fromkeys([*letters, *WORDS, *(f"##{c}" for c in letters)])]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=names, **special).save_pretrained(folder)
+
+
+def save_tiny_model(folder: Path, task: str, seed: int = 0, **options: Any) -> Path:
+    """Write a two-layer BERT with random weights as an ordinary Hugging Face folder."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertModel
+
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=200,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+        **options,
+    )
+    model_class = BertModel if task == "sentence-embedding" else BertForSequenceClassification
+    model_class(config).save_pretrained(folder)
+    save_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A tiny model's folder for each task; not to be changed."""
+    folder = tmp_path_factory.mktemp("tiny")
+    labels = {"id2label": {0: "bad", 1: "fair", 2: "good"}, "label2id": {"bad": 0, "fair": 1, "good": 2}}
+    options: dict[str, dict[str, Any]] = {"sentence-embedding": {}, "text-classification": labels}
+    return {task: save_tiny_model(folder / task, task, **options[task]) for task in options}
+
+
+def make_project(folder: Path) -> Project:
+    """An empty project with this repository's configuration."""
+    for name in ("models", "model_store", "deploy"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "config.properties", folder)
+    shutil.copy(ROOT / "deploy" / "log4j2.xml", folder / "deploy")
+    return Project(folder)
+
+
+def write_spec(project: Project, name: str, **fields: Any) -> Path:
+    """Write a spec; returns its file."""
+    path = project.models / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"name": name, **fields}))
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path / "project")
+
+
+@pytest.fixture
+def add_tiny(project: Project, tiny_models: dict[str, Path]) -> Callable[..., Path]:
+    """Adds the spec of a tiny model, with a copy of its weights, to the project."""
+
+    def add(name: str, task: str = "text-classification", **fields: Any) -> Path:
+        shutil.copytree(tiny_models[task], project.root / "weights" / name)
+        defaults = {"task": task, "source": {"path": f"weights/{name}"}, "shapes": {"exact": ["1x16", "4x64"]}}
+        return write_spec(project, name, **{**defaults, **fields})
+
+    return add
+
+
+def no_progress(what: str, done: int, steps: int) -> None:
+    """A progress report that nobody reads."""
+
+
+def scores(answer: list[dict[str, Any]]) -> dict[str, float]:
+    """The scores of a classification's answer by label."""
+    return {entry["label"]: entry["score"] for entry in answer}

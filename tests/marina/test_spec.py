@@ -1,0 +1,94 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from handlers.worker.plan import Shape
+from marina.errors import SpecError
+from marina.spec import Parity, Serving, Shapes, Source, Spec, read_spec
+from tests.conftest import ROOT
+
+LEAST = {"name": "m", "task": "text-classification", "source": {"path": "weights"}}
+
+
+def read(tmp_path: Path, fields: dict[str, Any], overrides: dict[str, Any] | None = None) -> Spec:
+    path = tmp_path / "m.yaml"
+    path.write_text(yaml.safe_dump(fields))
+    return read_spec(path, overrides)
+
+
+def test_a_spec_needs_a_name_a_task_and_a_source(tmp_path: Path) -> None:
+    spec = read(tmp_path, LEAST)
+    assert spec.engine == "openvino"
+    assert spec.shapes.listed() == (Shape(1, 32), Shape(1, 128), Shape(8, 32), Shape(8, 128))
+    assert spec.workers == 1
+
+
+def test_every_spec_of_the_repository_is_valid() -> None:
+    paths = sorted((ROOT / "models").glob("*.yaml"))
+    assert [read_spec(path).name for path in paths] == [path.stem for path in paths]
+
+
+def test_exact_shapes_replace_the_grid(tmp_path: Path) -> None:
+    shapes = {"exact": ["8x128", "1x16", "1x16"]}
+    assert read(tmp_path, {**LEAST, "shapes": shapes}).shapes.listed() == (Shape(1, 16), Shape(8, 128))
+    assert read(tmp_path, LEAST, {"shapes": shapes}).shapes.listed() == (Shape(1, 16), Shape(8, 128))
+
+
+def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
+    spec = read(tmp_path, {**LEAST, "version": 2.0, "core_groups": 4})
+    assert (spec.version, spec.core_groups, spec.workers) == ("2.0", "4", 1)
+    assert read(tmp_path, {**LEAST, "core_groups": "2,2"}).workers == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": None}, "m.yaml: task: Input should be .*(given: None)"),
+        ({"source": {"path": "a", "hub": "b"}}, "m.yaml: source: give exactly one of hub, path and package"),
+        ({"source": {"hub": "a/b"}}, "m.yaml: source: hub and revision go together"),
+        ({"source": {"package": "p"}}, "m.yaml: source: package and folder go together"),
+        ({"sauce": 1}, "m.yaml: sauce: unknown field; remove it or correct its name"),
+        (
+            {"serving": {"batch_delay_ms": 0}},
+            r"m.yaml: serving.batch_delay_ms: .*greater than or equal to 1 \(given: 0\)",
+        ),
+        ({"shapes": {"exact": ["8"]}}, "m.yaml: shapes.exact: '8' is not a shape; write BATCHxLENGTH"),
+        ({"shapes": {"exact": []}}, "m.yaml: shapes.exact: list at least one shape"),
+        ({"shapes": {"batch_sizes": [1, 1]}}, "m.yaml: shapes.batch_sizes: list distinct whole numbers"),
+        ({"core_groups": "2,x"}, "m.yaml: core_groups: '2,x' is not a list of core group sizes"),
+        ({"core_groups": "2,1"}, "m.yaml: core_groups: core groups must be of one size"),
+        ({"name": "token_model"}, "m.yaml: name: TorchServe takes /models/token... for its token API"),
+        ({"name": "a b"}, "m.yaml: name: use letters"),
+        ({"name": "other"}, "m.yaml: name: 'other' must be the file's name, 'm'"),
+        ({"pooling": "mean"}, "m.yaml: spec: pooling and normalize belong to the task sentence-embedding"),
+        ({"parity": {"tolerance": 0}}, "m.yaml: parity.tolerance: Input should be greater than 0"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_field(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        read(tmp_path, {**LEAST, **change})
+
+
+def test_a_missing_field_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"m\.yaml: task: missing; source: missing"):
+        read(tmp_path, {"name": "m"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("a: [", "is not YAML"), ("- a", "must hold fields"), ("", "must hold fields")]
+)
+def test_a_file_that_is_no_spec_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=message):
+        read_spec(path)
+    with pytest.raises(SpecError, match="does not exist"):
+        read_spec(tmp_path / "n.yaml")
+
+
+def test_every_field_is_documented() -> None:
+    for section in (Spec, Source, Shapes, Parity, Serving):
+        for name, field in section.model_fields.items():
+            assert field.description, f"{section.__name__}.{name}"
