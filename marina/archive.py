@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -24,6 +23,7 @@ import yaml
 
 import handlers
 from handlers.worker.adapter import ARTIFACT_FOLDER
+from marina.files import exclusive
 from marina.spec import Spec
 
 CONFIG_FILE = "model-config.yaml"
@@ -47,23 +47,31 @@ def pack(spec: Spec, artifact: Path, model_store: Path) -> Packed:
     Equal artifacts, settings and handlers make equal archives, byte for byte.
     """
     contents = _contents(spec, artifact)
-    path = model_store / f"{spec.name}.mar"
     fingerprint = _fingerprint(contents)
-    if _comment(path) == fingerprint:
-        return Packed(path, reused=True)
+    path = model_store / f"{spec.name}.mar"
+    partial = model_store / f".{spec.name}.partial"
     model_store.mkdir(parents=True, exist_ok=True)
-    # of this process alone, so that two can pack at once
-    temporary = model_store / f".{spec.name}.{os.getpid()}.partial"
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in contents.items():
-                _add(archive, name, content)
-            archive.comment = fingerprint
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with exclusive(artifact.parent / "archive", waiting=lambda: None):
+        if _comment(path) == fingerprint and is_intact(path):
+            return Packed(path, reused=True)
+        try:
+            with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+                for name, content in contents.items():
+                    _add(archive, name, content)
+                archive.comment = fingerprint
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     return Packed(path, reused=False)
+
+
+def is_intact(path: Path) -> bool:
+    """Whether every file in an archive has the checksum that it was written with."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def handler_file(task: str) -> str:

@@ -49,9 +49,12 @@ def print_error(message: str) -> None:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error; gives a function that is told what is being done, steps done, and steps in all."""
+    """A bar on standard error; gives a function that is told what is being done, steps done, and steps in all.
+
+    Where nobody looks, as in a log, nothing is drawn.
+    """
     columns = (TextColumn("{task.fields[label]}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task("", total=None, label=label)
 
         def show(what: str, done: int, steps: int) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marina.compiler.build import Progress, build_artifact
-from marina.compiler.cache import artifact_key, discard, exclusive, is_complete
+from marina.compiler.cache import artifact_key, discard, is_complete
 from marina.compiler.job import prepare_job
+from marina.files import exclusive
 from marina.project import Project
 from marina.spec import Spec
 

@@ -7,12 +7,9 @@ is being made, or was cut off and will be taken up again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import handlers.worker
@@ -49,24 +46,6 @@ def _code() -> str:
         for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-@contextmanager
-def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock on one artifact; the kernel drops it when the process ends.
-
-    Args:
-        path: the artifact's folder.
-        waiting: called once if another process holds the lock.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def is_complete(folder: Path) -> bool:

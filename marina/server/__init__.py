@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from marina.archive import is_intact
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.config import check_ports
@@ -113,7 +114,7 @@ def find_archives(project: Project, names: list[str]) -> list[Path]:
     """The archives of the named models, or every archive of the store.
 
     Raises:
-        ServerError: one is missing, or the store is empty.
+        ServerError: one is missing or damaged, or the store is empty.
     """
     archives = [project.model_store / f"{name}.mar" for name in names] or sorted(project.model_store.glob("*.mar"))
     if not archives:
@@ -121,6 +122,8 @@ def find_archives(project: Project, names: list[str]) -> list[Path]:
     for archive in archives:
         if not archive.is_file():
             raise ServerError(f"{archive} does not exist; make it with marina archive {archive.stem}")
+        if not is_intact(archive):
+            raise ServerError(f"{archive} is damaged; make it again with marina archive {archive.stem}")
     return archives
 
 

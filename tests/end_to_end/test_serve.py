@@ -212,7 +212,8 @@ metadata = (("protocol", "gRPC"), ("channel", "channel"), ("authorization", "Bea
 def ask(**inputs):
     request = inference_pb2.PredictionsRequest(model_name="ava-intent", input=inputs)
     return json.loads(stub.Predictions(request, metadata=metadata).prediction)
-print(json.dumps([ask(data=b"change company address"), ask(body=b'{{"inputs": ["ok"]}}'), ask(data=b'{{"inputs": 5}}')]))
+answers = [ask(data=b"change company address"), ask(body=b'{{"inputs": ["ok"]}}'), ask(data=b'{{"inputs": 5}}')]
+print(json.dumps(answers))
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
