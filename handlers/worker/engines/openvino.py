@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.engines import Engine, Graph
 from handlers.worker.errors import ArtifactError
+
+
+def import_openvino() -> Any:
+    """Import OpenVINO without its telemetry.
+
+    Its converter reports usage to its makers, from a forked process, wherever the package
+    `openvino_telemetry` can be imported.
+    """
+    sys.modules["openvino_telemetry"] = cast(Any, None)
+    import openvino
+
+    return openvino
 
 
 class _OpenvinoGraph:
@@ -25,9 +38,7 @@ class _OpenvinoGraph:
 
 class _OpenvinoEngine:
     def __init__(self, cores: int) -> None:
-        import openvino
-
-        self._core = openvino.Core()
+        self._core = import_openvino().Core()
         self._settings = {
             # explicit, since CPUs with bf16 units would round otherwise
             "INFERENCE_PRECISION_HINT": "f32",
