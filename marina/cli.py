@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -289,7 +290,11 @@ def _show_answer(answer: Any) -> None:
 
 
 def run(application: typer.Typer, program: str) -> None:
-    """Run a command line; an expected failure is one line on standard error and exit 1."""
+    """Run a command line; an expected failure is one line on standard error and exit 1.
+
+    A request to end (SIGTERM) is cleaned up after like Ctrl-C.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         application(prog_name=program)
     except (MarinaError, WorkerError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+# a shell starts background jobs, and so perhaps these tests and their children, deaf to Ctrl-C
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # nothing here may reach a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
 

@@ -42,15 +42,15 @@ def check_ports(ports: Ports) -> None:
         if port in named:
             raise ServerError(f"port {port} is given for both {named[port]} and {use}; give each its own")
         named[port] = use
+    for field, port in asdict(ports).items():
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
-                reason = error.strerror or str(error)
                 raise ServerError(
-                    f"port {port} for {use} cannot be used: {reason}; stop what uses it or choose another "
-                    f"with --{_option(field)}"
+                    f"port {port} for {named[port]} cannot be used: {error.strerror}; stop what uses it or choose "
+                    f"another with --{_option(field)}"
                 ) from None
 
 

@@ -129,12 +129,15 @@ def wait_for_server(project: Project) -> None:
         time.sleep(0.05)
 
 
-def test_an_interrupted_serve_stops_what_it_started(project: Project, add_tiny: AddTiny) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_serve_stops_what_it_started(
+    project: Project, add_tiny: AddTiny, ending: signal.Signals
+) -> None:
     add_tiny("m")
     assert run_marina(project, "archive").returncode == 0
     with start_serving(project) as process:
         wait_for_server(project)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ending)
         assert process.wait(timeout=60) != 0
     assert processes_of(project) == []
     assert not (project.run / "state.json").exists()
