@@ -17,7 +17,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # nothing here may reach a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from marina.project import Project
+from marina.project import Project  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 WORDS = """
