@@ -1,33 +1,48 @@
-"""Text classification of one text or a pair: the answer lists every label with its score."""
+"""Text classification of one text or a pair: labels with their scores, the best first.
+
+Scores are those of transformers' text-classification pipeline. A model with several named heads
+answers with an object that has one entry a head.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.activation import activate
 from handlers.worker.adapter import Handler
-from handlers.worker.artifact import Artifact
-from handlers.worker.calls import Outputs
-from handlers.worker.parsing import Json
+from handlers.worker.artifact import Artifact, Head
+from handlers.worker.parameters import Parameter, choice, flag, whole
+from handlers.worker.task import Example, Fields, Json, Parameters
+from handlers.worker.tokenizing import RowTokenizer
+
+ONLY_OUTPUT = ("logits",)  # of a model without named heads
 
 
 class TextClassification(Handler):
-    """Scores are the logits after the artifact's activation, the best label first."""
+    """Ranks the labels of every head."""
 
     task = "text-classification"
-    pairs = True
+    fields = Fields("text", "text_pair")
+    parameters: Mapping[str, Parameter] = {
+        "top_k": whole(None, least=1, null=True),
+        "function_to_apply": choice("default", "softmax", "sigmoid", "none"),
+        "return_all_scores": flag(default=True),
+    }
 
-    def answer(self, outputs: Outputs, artifact: Artifact) -> Json:
-        scores = activate(outputs[0].astype(np.float64), artifact.activation)
-        order = np.argsort(-scores, kind="stable")
-        return [{"label": artifact.labels[i], "score": float(scores[i])} for i in order]
+    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
+        ranked = {
+            name: _rank(output, artifact.heads[name], example.parameters)
+            for name, output in zip(artifact.outputs, example.outputs[0])
+        }
+        return ranked["logits"] if artifact.outputs == ONLY_OUTPUT else ranked
 
 
-def activate(logits: npt.NDArray[np.float64], activation: str) -> npt.NDArray[np.float64]:
-    """Turn the logits of one row into scores: "softmax", "sigmoid" or "none"."""
-    if activation == "softmax":
-        exponentials = np.exp(logits - logits.max())
-        return np.asarray(exponentials / exponentials.sum())
-    if activation == "sigmoid":
-        return np.asarray(1.0 / (1.0 + np.exp(-logits)))
-    return logits
+def _rank(logits: npt.NDArray[np.float32], head: Head, parameters: Parameters) -> Json:
+    function = parameters["function_to_apply"]
+    scores = activate(logits, head.activation if function == "default" else function)
+    top_k = parameters["top_k"] if parameters["return_all_scores"] else 1
+    order = np.argsort(-scores, kind="stable")[:top_k]
+    return [{"label": head.labels[i], "score": float(scores[i])} for i in order]

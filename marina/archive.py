@@ -25,6 +25,7 @@ import handlers
 from handlers.worker.adapter import ARTIFACT_FOLDER
 from marina.files import exclusive
 from marina.spec import Spec
+from marina.tasks import handler_file
 
 CONFIG_FILE = "model-config.yaml"
 # TorchServe reads the name and the version; torch-model-archiver writes the rest. The time is
@@ -74,11 +75,6 @@ def is_intact(path: Path) -> bool:
         return False
 
 
-def handler_file(task: str) -> str:
-    """The file of the handler for a task: "text-classification" is served by text_classification.py."""
-    return f"{task.replace('-', '_')}.py"
-
-
 def model_config(spec: Spec) -> dict[str, object]:
     """What model-config.yaml says.
 
@@ -100,6 +96,8 @@ def model_config(spec: Spec) -> dict[str, object]:
             "core_groups": spec.core_groups,
             "max_instances": serving.max_instances,
             "max_characters": serving.max_characters,
+            "max_body_bytes": serving.max_body_bytes,
+            "parameters": spec.parameters,
         },
     }
 

@@ -10,8 +10,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from handlers.worker.cores import parse_core_groups
+from handlers.worker.errors import RequestError
+from handlers.worker.parameters import read_parameters
 from handlers.worker.plan import Shape
 from marina.errors import SpecError
+from marina.tasks import TASKS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -120,6 +123,20 @@ class Serving(_Section):
     max_characters: int = Field(default=100_000, ge=1)
     """Characters in one text, at most; bounds the work before a text is cut."""
 
+    max_body_bytes: int = Field(default=2_000_000, ge=1)
+    """Bytes in the body of one request, at most. TorchServe's own bound is max_request_size in
+    config.properties."""
+
+
+class HeadSpec(_Section):
+    """One head on an encoder."""
+
+    labels: tuple[str, ...] = Field(min_length=1)
+    """Names of its outputs, in order."""
+
+    activation: Literal["softmax", "sigmoid", "none"] = "softmax"
+    """How its logits become scores."""
+
 
 class Spec(_Section):
     """One model: where it comes from, what it does, how it is compiled and served."""
@@ -130,7 +147,7 @@ class Spec(_Section):
     version: str = "1.0"
     """Version of the archive, as TorchServe shows it."""
 
-    task: Literal["sentence-embedding", "text-classification"]
+    task: Literal["sentence-embedding", "text-classification", "token-classification", "question-answering"]
     """What the model answers."""
 
     source: Source
@@ -145,22 +162,34 @@ class Spec(_Section):
     shapes: Shapes = Shapes()
     """The shapes to compile."""
 
-    long_text: Literal["truncate", "reject"] = "truncate"
-    """What to do with a text longer than the largest shape: cut it, or answer 400."""
+    long_text: Literal["truncate", "reject", "window"] = "truncate"
+    """What to do with a text longer than the largest shape: cut it, answer 400, or, in the tasks
+    token-classification and question-answering, read it in windows that overlap. Left out:
+    question-answering reads windows, other tasks cut."""
+
+    parameters: dict[str, Any] = {}
+    """What requests may set under "parameters", where the model's own default differs from the
+    task's, for example `aggregation_strategy: simple`."""
 
     core_groups: str | None = None
     """Cores of each worker, written as NEURONCORE_GROUP_SIZES is: "1,1" is two workers with a core
     each. Left out: one worker that uses every core."""
 
     pooling: Literal["mean", "cls", "max", "last"] | None = None
-    """sentence-embedding: how token vectors become one. Left out: as the model's own
+    """sentence-embedding and heads: how token vectors become one. Left out: as the model's own
     sentence-transformers files say, else the mean."""
 
     normalize: bool | None = None
     """sentence-embedding: scale to unit length. Left out: as the model's own files say, else no."""
 
+    heads: dict[str, HeadSpec] | None = None
+    """text-classification: several heads on one encoder. The source holds the encoder and
+    `heads.safetensors` with NAME.weight (labels, width) and NAME.bias (labels) of each head, which
+    takes the pooled token vectors. The answer has one entry a head."""
+
     examples: str | None = None
-    """A CSV file with the column `text`, and `text_pair` for pairs: real texts on which graphs are
+    """A CSV file whose columns are the task's fields (`text` and `text_pair`, or `question` and
+    `context`): real texts on which graphs are
     checked, beside a built-in set. Relative to the project."""
 
     parity: Parity = Parity()
@@ -185,10 +214,35 @@ class Spec(_Section):
             raise ValueError("core groups must be of one size, for example 2,2")
         return core_groups
 
+    @field_validator("heads")
+    @classmethod
+    def _named_heads(cls, heads: dict[str, HeadSpec] | None) -> dict[str, HeadSpec] | None:
+        for name in heads or {}:
+            if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name == "logits":
+                raise ValueError(f"{name!r} cannot name a head; use letters, digits and '_', and not 'logits'")
+        return heads
+
+    @model_validator(mode="before")
+    @classmethod
+    def _windows_for_questions(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("task") == "question-answering":
+            return {"long_text": "window", **fields}
+        return fields
+
     @model_validator(mode="after")
-    def _pooling_has_a_use(self) -> Spec:
-        if self.task != "sentence-embedding" and (self.pooling or self.normalize is not None):
-            raise ValueError("pooling and normalize belong to the task sentence-embedding")
+    def _fields_go_together(self) -> Spec:
+        if self.heads and self.task != "text-classification":
+            raise ValueError("heads belong to the task text-classification")
+        if self.task != "sentence-embedding" and self.normalize is not None:
+            raise ValueError("normalize belongs to the task sentence-embedding")
+        if self.task != "sentence-embedding" and self.pooling and not self.heads:
+            raise ValueError("pooling belongs to the task sentence-embedding, or to heads")
+        if self.long_text == "window" and not TASKS[self.task].offsets:
+            raise ValueError("long_text: window belongs to the tasks token-classification and question-answering")
+        try:
+            read_parameters(self.parameters, TASKS[self.task].parameters, {})
+        except RequestError as error:
+            raise ValueError(f"parameters: {error}") from None
         return self
 
     @property

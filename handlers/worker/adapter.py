@@ -10,25 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import Artifact
-from handlers.worker.calls import Outputs
 from handlers.worker.errors import WorkerError
 from handlers.worker.model import Model
-from handlers.worker.parsing import Body, Json
+from handlers.worker.parameters import Parameter
+from handlers.worker.protocols import dump
 from handlers.worker.settings import read_settings
+from handlers.worker.task import Example, Fields, Json, Parameters
+from handlers.worker.tokenizing import RowTokenizer, Window
 
 ARTIFACT_FOLDER = "artifact"
+BODY_NAMES = ("body", "data")
 # `marina serve` looks for this mark in the log to tell why a worker did not start.
 FAILURE_MARK = "marina: cannot serve:"
 
 
 class Handler:
-    """Base of the handlers: TorchServe calls `initialize` once, then `handle` for every batch."""
+    """Base of the handlers: TorchServe calls `initialize` once, then `handle` for every batch.
+
+    A task's handler defines what `Task` asks for.
+    """
 
     task: str
-    pairs: bool
+    fields: Fields
+    parameters: Mapping[str, Parameter] = {}
+    offsets = False
 
-    def answer(self, outputs: Outputs, artifact: Artifact) -> Json:
-        """The answer for one instance from its row's outputs; each task has its own."""
+    def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
+        return Window(max_length, long_text)
+
+    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
         raise NotImplementedError
 
     def initialize(self, context: Any) -> None:
@@ -47,26 +57,36 @@ class Handler:
 
     def handle(self, data: Sequence[Mapping[str, Any]], context: Any) -> list[bytes]:
         """Answer a batch: one body a request, its status set in the context."""
-        bodies = [_body(request, context, index) for index, request in enumerate(data)]
+        headers = [_headers(request, context, index) for index, request in enumerate(data)]
+        if headers and headers[0].get("describe") == "True":
+            return [dump(self._model.describe())]
+        bodies = [(_body(request), own) for request, own in zip(data, headers)]
         answers = []
         for index, reply in enumerate(self._model.reply(bodies)):
             context.set_response_content_type(index, "application/json")
+            for name, value in reply.headers.items():
+                context.set_response_header(index, name, value)
             if reply.status != 200:
                 context.set_response_status(code=reply.status, phrase=HTTPStatus(reply.status).phrase, idx=index)
             answers.append(reply.body)
         return answers
 
 
-def _body(request: Mapping[str, Any], context: Any, index: int) -> tuple[Body, str]:
-    """A request's body and content type.
+def _body(request: Mapping[str, Any]) -> Any:
+    """A request's body; None where there is none that can be read.
 
     REST puts a raw body under "body" and form fields under their names; gRPC clients name their
     inputs themselves, by custom "data" or "body".
     """
-    for name in ("body", "data"):
-        if name in request:
-            # a client's own header of that name replaces the entry: then it is a str
-            entry = context.get_all_request_header(index).get(name)
-            content_type = entry.get("content-type") if isinstance(entry, dict) else None
-            return request[name], content_type or ""
-    return None, ""
+    return next((request[name] for name in BODY_NAMES if name in request), None)
+
+
+def _headers(request: Mapping[str, Any], context: Any, index: int) -> dict[str, str]:
+    """A request's headers by lower-case names, and the content type of its body."""
+    found = context.get_all_request_header(index)
+    headers = {name.lower(): value for name, value in found.items() if isinstance(value, str)}
+    # TorchServe's own entry for the body; a client's header of that name replaces it with a str
+    entry = next((found.get(name) for name in BODY_NAMES if name in request), None)
+    if isinstance(entry, dict) and entry.get("content-type"):
+        headers["content-type"] = entry["content-type"]
+    return headers

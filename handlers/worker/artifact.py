@@ -13,12 +13,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.plan import Shape
 
-FORMAT = 1
+FORMAT = 2
 ARTIFACT_FILE = "artifact.json"
 TOKENIZER_FILE = "tokenizer.json"
 GOLDEN_FILE = "golden.json"
@@ -39,18 +39,27 @@ class GraphFile:
     parity: float
 
 
+class Head(NamedTuple):
+    """The labels of one output, and how its logits become scores: "softmax", "sigmoid" or "none"."""
+
+    labels: tuple[str, ...]
+    activation: str
+
+
 @dataclass(frozen=True)
 class Artifact:
     """What `artifact.json` says.
 
     inputs are the names of the graph's arguments in order, each int64 of (batch_size,
-    sequence_length); outputs are the names of its results, each float32 with batch_size first.
-    activation turns logits into scores: "softmax", "sigmoid" or "none".
+    sequence_length); outputs are the names of its results, each float32 with batch_size first and,
+    in tasks that answer for tokens, sequence_length next. heads are those outputs that have labels.
+    special_tokens are the ids of "cls" and "unk", where the tokenizer has them.
     tolerance bounds the absolute difference of every output to the golden rows.
     """
 
     folder: Path
     name: str
+    version: str
     task: str
     engine: str
     precision: str
@@ -59,8 +68,9 @@ class Artifact:
     pad_token_id: int
     pad_token_type_id: int
     truncation_side: str
-    labels: tuple[str, ...]
-    activation: str
+    padding_side: str
+    special_tokens: Mapping[str, int]
+    heads: Mapping[str, Head]
     tolerance: float
     graphs: tuple[GraphFile, ...]
     versions: Mapping[str, str]
@@ -94,6 +104,7 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
         return Artifact(
             folder=folder,
             name=fields["name"],
+            version=fields["version"],
             task=fields["task"],
             engine=fields["engine"],
             precision=fields["precision"],
@@ -102,8 +113,9 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             pad_token_id=fields["pad_token_id"],
             pad_token_type_id=fields["pad_token_type_id"],
             truncation_side=fields["truncation_side"],
-            labels=tuple(fields["labels"]),
-            activation=fields["activation"],
+            padding_side=fields["padding_side"],
+            special_tokens=fields["special_tokens"],
+            heads={name: Head(tuple(head["labels"]), head["activation"]) for name, head in fields["heads"].items()},
             tolerance=fields["tolerance"],
             graphs=graphs,
             versions=fields["versions"],

@@ -3,10 +3,60 @@
 WorkerError
 ├── ArtifactError     the artifact is missing, damaged, or made for another setting
 ├── GoldenError       a graph does not reproduce the golden rows
-└── RequestError      one request cannot be answered; carries an HTTP status
+└── RequestError      one request cannot be answered; its kind is one of `KINDS`
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """One kind of refusal: its HTTP status, what it means, and what the client can do."""
+
+    status: int
+    meaning: str
+    fix: str
+
+
+# docs/errors.md is made from this table.
+KINDS = {
+    "NoBody": Kind(
+        400,
+        "The request has no body that can be read; a form counts as none.",
+        "Send text/plain, or JSON with 'Content-Type: application/json'.",
+    ),
+    "InvalidEncoding": Kind(400, "The body is not UTF-8.", "Encode text as UTF-8."),
+    "InvalidJson": Kind(
+        400,
+        "The body is not JSON: a syntax error, NaN or Infinity, or nested too deeply.",
+        "Write it with a JSON library.",
+    ),
+    "InvalidBody": Kind(400, "The JSON is of no form that a protocol here has.", "Compare it with docs/requests.md."),
+    "InvalidInstance": Kind(
+        400, "An instance is not what the task takes.", "The message names the instance and the field."
+    ),
+    "InvalidText": Kind(
+        400, "A text holds a lone surrogate, or not one token.", "Clean the text; \\ud800 to \\udfff come in pairs."
+    ),
+    "InvalidParameter": Kind(
+        400, "A parameter is unknown to the task or its value is not allowed.", "The message says what is allowed."
+    ),
+    "TextTooLong": Kind(
+        400,
+        "A text has more characters than the limit, or more tokens than fit while the spec says reject.",
+        "Shorten it, or compile the model with a longer shape, or let the spec say truncate or window.",
+    ),
+    "TooManyInstances": Kind(
+        413, "The request has more instances than the limit.", "Send several requests, or raise serving.max_instances."
+    ),
+    "BodyTooLarge": Kind(
+        413, "The body has more bytes than the limit.", "Send several requests, or raise serving.max_body_bytes."
+    ),
+    "NotFinite": Kind(
+        500, "The model's output is not a number.", "Report it with the text; compile with a higher precision."
+    ),
+}
 
 
 class WorkerError(Exception):
@@ -25,11 +75,11 @@ class RequestError(WorkerError):
     """One request cannot be answered; its neighbours in the batch are not touched.
 
     Attributes:
-        status: HTTP status of the answer, 4xx where the request is at fault.
-        kind: short CamelCase name for programs, for example "TextTooLong".
+        kind: a key of `KINDS`.
+        status: that kind's HTTP status.
     """
 
-    def __init__(self, kind: str, message: str, status: int = 400) -> None:
+    def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
-        self.status = status
+        self.status = KINDS[kind].status

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, Artifact, check_files, read_artifact
-from handlers.worker.calls import Outputs, run_calls
+from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
+from handlers.worker.calls import run_calls
 from handlers.worker.cores import worker_cores
 from handlers.worker.engines import open_engine
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
-from handlers.worker.parsing import Body, Instance, Json, Request, parse_request
+from handlers.worker.instances import Answered, Request
 from handlers.worker.plan import longest, plan
+from handlers.worker.protocols import read_request, write_answers, write_error
 from handlers.worker.settings import Settings
-from handlers.worker.tokenizing import Row, RowTokenizer
+from handlers.worker.task import Example, Json, Task
+from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
 
-
-class Task(Protocol):
-    """What one task adds to the worker."""
-
-    task: str
-    pairs: bool  # whether an instance may be a pair of texts
-
-    def answer(self, outputs: Outputs, artifact: Artifact) -> Json:
-        """The answer for one instance from its row's outputs."""
+TRUNCATED_HEADER = "x-marina-truncated"
 
 
 class Reply(NamedTuple):
-    """What is sent back for one request: an HTTP status and a JSON body."""
+    """What is sent back for one request: an HTTP status, a JSON body, and headers.
+
+    The header `TRUNCATED_HEADER` holds the numbers of the instances that were cut to fit.
+    """
 
     status: int
     body: bytes
+    headers: Mapping[str, str]
 
 
 class Model:
@@ -56,75 +54,130 @@ class Model:
         if artifact.task != task.task:
             raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.task}; {REMEDY}")
         check_files(artifact)
-        max_length = longest(artifact.shapes)
         golden = read_golden_rows(folder)
         self._artifact = artifact
+        self._settings = settings
         self._task = task
-        self._limits = settings.limits
-        self._tokenizer = RowTokenizer(
-            folder / TOKENIZER_FILE, max_length, settings.long_text, artifact.truncation_side
-        )
-        check_tokenizer(golden, self._tokenizer)
-        engine = open_engine(artifact.engine, worker_cores(settings.core_groups))
+        self._max_length = longest(artifact.shapes)
+        self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side, task.offsets)
+        check_tokenizer(golden, self._tokenizer, self._max_length)
+        self._cores = worker_cores(settings.core_groups)
+        engine = open_engine(artifact.engine, self._cores)
         self._graphs = {
             file.shape: engine.load(folder / file.graph, folder / file.weights if file.weights else None)
             for file in artifact.graphs
         }
-        self.parity = check_graphs(self._graphs, golden, artifact)
+        self._parity = check_graphs(self._graphs, golden, artifact)
 
-    def reply(self, bodies: Sequence[tuple[Body, str]]) -> list[Reply]:
+    def describe(self) -> Json:
+        """What serves: task, labels, engine, precision, shapes, parity, cores, versions, limits."""
+        artifact, settings = self._artifact, self._settings
+        return {
+            "name": artifact.name,
+            "version": artifact.version,
+            "task": artifact.task,
+            "labels": {name: list(head.labels) for name, head in artifact.heads.items()},
+            "engine": artifact.engine,
+            "precision": artifact.precision,
+            "shapes": [str(shape) for shape in artifact.shapes],
+            "max_tokens": self._max_length,
+            "long_text": settings.long_text,
+            "parameters": {
+                name: settings.parameters.get(name, parameter.default)
+                for name, parameter in self._task.parameters.items()
+            },
+            "parity": {
+                "tolerance": artifact.tolerance,
+                "compiled": max(graph.parity for graph in artifact.graphs),
+                "served": self._parity,
+            },
+            "core_groups": settings.core_groups,
+            "cores": self._cores,
+            "versions": {"compiled": dict(artifact.versions), "served": _installed(artifact.versions)},
+            "limits": settings.limits._asdict(),
+        }
+
+    def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
         """Answer a batch.
 
         Args:
-            bodies: for each request its body and its content type.
+            bodies: for each request its body and its headers, named in lower case.
 
         Returns:
             One reply a request, in order. A request that cannot be answered gets a 4xx of its own.
         """
-        requests = [self._parse(body, content_type) for body, content_type in bodies]
-        instances = [i for request in requests if isinstance(request, Request) for i in request.instances]
-        answers = iter(self._answers(instances))
-        replies = []
-        for request in requests:
-            if isinstance(request, Request):
-                replies.append(_reply(request, [next(answers) for _ in request.instances]))
-            else:
-                replies.append(_refusal(request))
-        return replies
+        requests = [self._read(body, headers) for body, headers in bodies]
+        answers = iter(self._answers([request for request in requests if isinstance(request, Request)]))
+        return [
+            self._write(request, [next(answers) for _ in request.instances])
+            if isinstance(request, Request)
+            else Reply(request.status, write_error(request), {})
+            for request in requests
+        ]
 
-    def _parse(self, body: Body, content_type: str) -> Request | RequestError:
+    def _read(self, body: Any, headers: Mapping[str, str]) -> Request | RequestError:
         try:
-            return parse_request(body, content_type, self._task.pairs, self._limits)
+            return read_request(body, headers, self._task, self._settings.limits, self._settings.parameters)
         except RequestError as error:
             return error
 
-    def _answers(self, instances: Sequence[Instance]) -> list[Json | RequestError]:
-        """Tokenize, plan, call and gather; an instance that fails is its error."""
-        answers: list[Any] = list(self._tokenizer.encode(instances))
-        places = [place for place, row in enumerate(answers) if isinstance(row, Row)]
-        rows: list[Row] = [answers[place] for place in places]
+    def _answers(self, requests: Sequence[Request]) -> list[Answered | RequestError]:
+        """Tokenize, plan, call and gather; one answer an instance, or the error that it fails with."""
+        instances = [instance for request in requests for instance in request.instances]
+        parameters = [request.parameters for request in requests for _ in request.instances]
+        answers = self._tokenize(requests)
+        rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
         calls = plan([len(row.ids) for row in rows], self._graphs)
-        for place, outputs in zip(places, run_calls(calls, rows, self._graphs, self._artifact)):
-            if all(np.isfinite(output).all() for output in outputs):
-                answers[place] = self._task.answer(outputs, self._artifact)
-            else:
-                answers[place] = RequestError("NotFinite", "the model's output is not a number", status=500)
-        return answers
+        outputs = iter(run_calls(calls, rows, self._graphs, self._artifact))
+        return [
+            self._answer(Example(instance, answer, [next(outputs) for _ in answer.rows], own))
+            if isinstance(answer, Tokenized)
+            else answer
+            for instance, own, answer in zip(instances, parameters, answers)
+        ]
+
+    def _tokenize(self, requests: Sequence[Request]) -> list[Tokenized | RequestError]:
+        """The rows of every instance of every request."""
+        windows: dict[int, Window | RequestError] = {}
+        for number, request in enumerate(requests):
+            try:
+                windows[number] = self._task.window(request.parameters, self._max_length, self._settings.long_text)
+            except RequestError as error:
+                windows[number] = error
+        able = [(i, windows[n]) for n, request in enumerate(requests) for i in request.instances]
+        fine = [(instance, window) for instance, window in able if not isinstance(window, RequestError)]
+        found = iter(self._tokenizer.encode([instance for instance, _ in fine], [window for _, window in fine]))
+        return [window if isinstance(window, RequestError) else next(found) for _, window in able]
+
+    def _answer(self, example: Example) -> Answered | RequestError:
+        for outputs in example.outputs:
+            if not all(np.isfinite(output).all() for output in outputs):
+                return RequestError("NotFinite", "the model's output is not a number")
+        try:
+            return Answered(self._task.answer(example, self._artifact, self._tokenizer), example.tokenized.cut)
+        except RequestError as error:
+            return error
+
+    def _write(self, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
+        answered = []
+        for number, answer in enumerate(answers):
+            if isinstance(answer, RequestError):
+                return Reply(answer.status, write_error(answer, request.place(number)), {})
+            answered.append(answer)
+        cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
+        identity = {"name": self._artifact.name, "version": self._artifact.version}
+        try:
+            return Reply(200, write_answers(request, answered, identity), {TRUNCATED_HEADER: cut} if cut else {})
+        except RequestError as error:
+            return Reply(error.status, write_error(error), {})
 
 
-def _reply(request: Request, answers: Sequence[Json | RequestError]) -> Reply:
-    for number, answer in enumerate(answers):
-        if isinstance(answer, RequestError):
-            return _refusal(answer, where="" if request.single else f"{request.field}[{number}]: ")
-    if request.field == "instances":
-        return Reply(200, _dump({"predictions": answers}))
-    return Reply(200, _dump(answers[0] if request.single else answers))
-
-
-def _refusal(error: RequestError, where: str = "") -> Reply:
-    """The body of an error, in the fields of TorchServe's own errors."""
-    return Reply(error.status, _dump({"code": error.status, "type": error.kind, "message": f"{where}{error}"}))
-
-
-def _dump(value: Json) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+def _installed(packages: Mapping[str, str]) -> dict[str, str]:
+    """The versions of packages where it serves; without those that are not installed."""
+    found = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

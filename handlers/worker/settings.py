@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
-from handlers.worker.parsing import Limits
+from handlers.worker.instances import Limits
 
 
 class Settings(NamedTuple):
     """Serving settings; they can change without compiling again.
 
-    long_text is "truncate" or "reject". core_groups is written as NEURONCORE_GROUP_SIZES is, for
+    long_text is "truncate", "reject" or "window". parameters are the model's own defaults for what
+    requests may set. core_groups is written as NEURONCORE_GROUP_SIZES is, for
     example "2,2"; None means one worker that uses every core that it may run on.
     """
 
     long_text: str
     core_groups: str | None
     limits: Limits
+    parameters: Mapping[str, Any]
 
 
 def read_settings(config: Mapping[str, Any]) -> Settings:
@@ -32,7 +34,7 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
     """
     try:
         section = config["handler"]
-        limits = Limits(section["max_instances"], section["max_characters"])
-        return Settings(section["long_text"], section["core_groups"], limits)
+        limits = Limits(section["max_instances"], section["max_characters"], section["max_body_bytes"])
+        return Settings(section["long_text"], section["core_groups"], limits, section["parameters"])
     except (KeyError, TypeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None

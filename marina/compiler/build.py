@@ -66,7 +66,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     artifact = artifact_from(fields, folder)
     write_json(folder / GOLDEN_FILE, [_golden_entry(row) for row in choose_golden(rows)])
     _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
-    check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, longest(shapes), "truncate", artifact.truncation_side))
+    check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side), longest(shapes))
 
     cores = worker_cores(job.spec.core_groups)
     engine = open_engine(artifact.engine, cores)
@@ -117,6 +117,7 @@ def _compile_graph(
 def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
     """`artifact.json` but for its graphs and files."""
     spec = job.spec
+    special_tokens = {"cls": model.tokenizer.cls_token_id, "unk": model.tokenizer.unk_token_id}
     return {
         "format": FORMAT,
         "name": spec.name,
@@ -130,8 +131,9 @@ def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
         "pad_token_id": model.tokenizer.pad_token_id or 0,
         "pad_token_type_id": model.tokenizer.pad_token_type_id,
         "truncation_side": model.tokenizer.truncation_side,
-        "labels": model.labels,
-        "activation": model.activation,
+        "padding_side": model.tokenizer.padding_side,
+        "special_tokens": {name: number for name, number in special_tokens.items() if number is not None},
+        "heads": {name: {"labels": head.labels, "activation": head.activation} for name, head in model.heads.items()},
         "tolerance": spec.parity.tolerance,
         "versions": job.versions,
         "graphs": [],

@@ -20,7 +20,7 @@ from marina.compiler.job import Job
 # The fields of a spec that decide what is compiled; the others only say how it is served.
 COMPILED_FIELDS = {
     *("name", "version", "task", "source", "engine", "precision", "shapes"),
-    *("pooling", "normalize", "parity"),
+    *("pooling", "normalize", "heads", "parity"),
 }
 
 

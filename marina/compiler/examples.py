@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from pathlib import Path
 
-from handlers.worker.parsing import Instance
+from handlers.worker.instances import Instance
 from marina.errors import SpecError
 from marina.spec import Spec
+from marina.tasks import TASKS
 
 # Of every length from nothing to past 128 tokens, in several scripts.
 _SENTENCE = "The committee met again on Tuesday to compare the three offers and asked for a written answer by noon."
@@ -39,6 +41,7 @@ PAIRS = (
     ("How do I reset my password?", "I cannot remember my password and need a new one."),
     (_SENTENCE, "The group decided on Tuesday that each bidder should reply in writing before midday."),
 )
+QUESTIONS = ("Who?", "What does it say about money?", "When is that, and where do I have to go for it?")
 OWN = 64  # of the spec's own texts, evenly over the file
 
 
@@ -46,10 +49,15 @@ def read_examples(spec: Spec, root: Path) -> list[Instance]:
     """The built-in texts and up to `OWN` of the spec's own.
 
     Raises:
-        SpecError: the spec's file is missing or has no column `text`.
+        SpecError: the spec's file is missing or lacks a column.
     """
-    instances = [Instance(text) for text in BUILT_IN]
-    if spec.task == "text-classification":
+    fields = TASKS[spec.task].fields
+    if fields.second_required:
+        questions = itertools.cycle(QUESTIONS)
+        instances = [Instance("?", "ok"), *(Instance(next(questions), text) for text in BUILT_IN if text)]
+    else:
+        instances = [Instance(text) for text in BUILT_IN]
+    if fields.second and not fields.second_required:
         instances += [Instance(*pair) for pair in PAIRS]
     if spec.examples:
         own = _read_csv(root / spec.examples, spec)
@@ -59,12 +67,13 @@ def read_examples(spec: Spec, root: Path) -> list[Instance]:
 
 
 def _read_csv(path: Path, spec: Spec) -> list[Instance]:
+    fields = TASKS[spec.task].fields
     where = f"models/{spec.name}.yaml: examples: {spec.examples}"
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file, strict=True))
-        return [Instance(row["text"], row.get("text_pair")) for row in rows]
+        return [Instance(row[fields.first], row.get(str(fields.second))) for row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SpecError(f"{where} cannot be read: {error}") from None
     except KeyError:
-        raise SpecError(f"{where} has no column 'text'") from None
+        raise SpecError(f"{where} has no column {fields.first!r}") from None

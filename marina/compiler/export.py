@@ -12,10 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from handlers.worker.artifact import Head
 from marina.errors import SourceError
 from marina.spec import Spec
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+HEADS_FILE = "heads.safetensors"
+AUTO_CLASSES = {
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+}
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,7 @@ class ExportedModel:
     tokenizer: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    labels: tuple[str, ...]
-    activation: str
+    heads: dict[str, Head]  # the outputs that have labels
     positions: int | None  # the longest sequence that the model can read
 
 
@@ -54,16 +60,33 @@ class EmbeddingModel(nn.Module):
         return (pooled,)
 
 
-class ClassificationModel(nn.Module):
-    """The logits of a sequence classification model."""
+class HeadsModel(nn.Module):
+    """Several linear heads on the pooled token vectors of one encoder."""
 
-    def __init__(self, classifier: nn.Module, inputs: tuple[str, ...]) -> None:
+    def __init__(self, encoder: nn.Module, pooling: str, heads: nn.ModuleDict, inputs: tuple[str, ...]) -> None:
         super().__init__()
-        self.classifier = classifier
+        self.encoder = encoder
+        self.pooling = pooling
+        self.heads = heads
         self.inputs = inputs
 
-    def forward(self, *args: Tensor) -> tuple[Tensor]:
-        return (self.classifier(**dict(zip(self.inputs, args)), return_dict=False)[0],)
+    def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
+        named = dict(zip(self.inputs, args))
+        pooled = pool(self.encoder(**named, return_dict=False)[0], named["attention_mask"], self.pooling)
+        return tuple(head(pooled) for head in self.heads.values())
+
+
+class TaskModel(nn.Module):
+    """The first outputs of a transformers model that has a head for its task."""
+
+    def __init__(self, model: nn.Module, outputs: int, inputs: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model = model
+        self.outputs = outputs
+        self.inputs = inputs
+
+    def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self.model(**dict(zip(self.inputs, args)), return_dict=False)[: self.outputs])
 
 
 def pool(vectors: Tensor, mask: Tensor, pooling: str) -> Tensor:
@@ -94,23 +117,63 @@ def export_model(spec: Spec, folder: Path) -> ExportedModel:
     Raises:
         SourceError: the folder does not hold what the task needs.
     """
-    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+    model, tokenizer = _load(spec, folder)
+    accepted = inspect.signature(model.forward).parameters
+    inputs = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+    outputs: tuple[str, ...]
+    heads: dict[str, Head] = {}
+    labels = tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
+    if spec.task == "sentence-embedding":
+        module: nn.Module = EmbeddingModel(model, *_pooling(spec, folder), inputs)
+        outputs = ("embedding",)
+    elif spec.task == "question-answering":
+        module = TaskModel(model, 2, inputs)
+        outputs = ("start_logits", "end_logits")
+    elif spec.heads:
+        module = HeadsModel(
+            model, _pooling(spec, folder)[0], _read_heads(spec, folder, model.config.hidden_size), inputs
+        )
+        heads = {name: Head(head.labels, head.activation) for name, head in spec.heads.items()}
+        outputs = tuple(heads)
+    else:
+        module = TaskModel(model, 1, inputs)
+        activation = "softmax" if spec.task == "token-classification" else _activation(model.config)
+        outputs, heads = ("logits",), {"logits": Head(labels, activation)}
+    return ExportedModel(
+        module=module.float().eval(),
+        tokenizer=tokenizer,
+        inputs=inputs,
+        outputs=outputs,
+        heads=heads,
+        positions=_positions(model, tokenizer),
+    )
+
+
+def _load(spec: Spec, folder: Path) -> tuple[Any, Any]:
+    """The transformers model for a task, and its fast tokenizer."""
+    import transformers
     from transformers.utils.logging import disable_progress_bar
 
     logging.getLogger("transformers").setLevel(logging.ERROR)
     disable_progress_bar()
-    embedding = spec.task == "sentence-embedding"
-    auto_class = AutoModel if embedding else AutoModelForSequenceClassification
+    encoder_only = spec.task == "sentence-embedding" or bool(spec.heads)
+    auto_class = getattr(transformers, "AutoModel" if encoder_only else AUTO_CLASSES[spec.task])
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         model, loading = auto_class.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, output_loading_info=True
+            folder,
+            config=config,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+            attn_implementation=_attention(config),
         )
     except Exception as error:  # whatever a damaged file makes transformers raise
         reason = " ".join(str(error).split())[:300]
         raise SourceError(f"{spec.name}: transformers cannot load source {spec.source}: {reason}") from None
     # the pooler of an encoder is not part of its token vectors
-    missing = [key for key in loading["missing_keys"] if not (embedding and key.startswith("pooler."))]
+    missing = [key for key in loading["missing_keys"] if not (encoder_only and "pooler." in key)]
     if missing:
         raise SourceError(
             f"{spec.name}: source {spec.source} has no weights for {sorted(missing)[0]} ({len(missing)} missing); "
@@ -118,25 +181,17 @@ def export_model(spec: Spec, folder: Path) -> ExportedModel:
         )
     if not tokenizer.is_fast:
         raise SourceError(f"{spec.name}: source {spec.source} has no fast tokenizer (tokenizer.json)")
+    return model, tokenizer
 
-    accepted = inspect.signature(model.forward).parameters
-    inputs = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
-    if embedding:
-        pooling, normalize = _pooling(spec, folder)
-        module: nn.Module = EmbeddingModel(model, pooling, normalize, inputs)
-        labels: tuple[str, ...] = ()
-    else:
-        module = ClassificationModel(model, inputs)
-        labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
-    return ExportedModel(
-        module=module.float().eval(),
-        tokenizer=tokenizer,
-        inputs=inputs,
-        outputs=("embedding" if embedding else "logits",),
-        labels=labels,
-        activation="none" if embedding else _activation(model.config),
-        positions=_positions(model, tokenizer),
-    )
+
+def _attention(config: Any) -> str | None:
+    """The implementation of attention: transformers' own choice, but for models that look at neighbours only.
+
+    There a padding token may have no token in reach, for which the fused kernels give NaN, and
+    that spreads to real tokens. The eager implementation masks with a finite number.
+    """
+    local = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
+    return "eager" if local else None
 
 
 def _activation(config: Any) -> str:
@@ -146,6 +201,19 @@ def _activation(config: Any) -> str:
     if config.problem_type == "multi_label_classification" or config.num_labels == 1:
         return "sigmoid"
     return "softmax"
+
+
+def _read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
+    """The heads that the spec names, with the weights in `heads.safetensors`."""
+    from safetensors.torch import load_file
+
+    heads = nn.ModuleDict({name: nn.Linear(width, len(head.labels)) for name, head in (spec.heads or {}).items()})
+    try:
+        heads.load_state_dict(load_file(str(folder / HEADS_FILE)))
+    except Exception as error:  # missing, damaged, or of other names and sizes
+        reason = " ".join(str(error).split())[:300]
+        raise SourceError(f"{spec.name}: {spec.source}/{HEADS_FILE} does not fit the spec's heads: {reason}") from None
+    return heads
 
 
 def _pooling(spec: Spec, folder: Path) -> tuple[str, bool]:

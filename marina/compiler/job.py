@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from handlers.worker.parsing import Instance
+from handlers.worker.instances import Instance
 from marina.compiler.engines import package_versions
 from marina.compiler.examples import read_examples
 from marina.compiler.source import find_source, fingerprint

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from handlers.worker.golden import GoldenRow
-from handlers.worker.parsing import Instance
+from handlers.worker.instances import Instance
 from handlers.worker.tokenizing import Row
 from marina.compiler.export import ExportedModel
 
@@ -43,9 +43,9 @@ def choose_golden(rows: list[GoldenRow]) -> list[GoldenRow]:
 
 
 def _tokens(model: ExportedModel, instance: Instance) -> Row:
-    encoding = model.tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
-    ids = list(encoding["input_ids"])
-    return Row(ids, list(encoding.get("token_type_ids", [0] * len(ids))))
+    batch = model.tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
+    # the library's own encoding: transformers leaves out token types that the model does not take
+    return Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids))
 
 
 def _tensors(model: ExportedModel, row: Row) -> list[torch.Tensor]:

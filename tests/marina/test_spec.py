@@ -6,7 +6,7 @@ import yaml
 
 from handlers.worker.plan import Shape
 from marina.errors import SpecError
-from marina.spec import Parity, Serving, Shapes, Source, Spec, read_spec
+from marina.spec import HeadSpec, Parity, Serving, Shapes, Source, Spec, read_spec
 from tests.conftest import ROOT
 
 LEAST = {"name": "m", "task": "text-classification", "source": {"path": "weights"}}
@@ -62,7 +62,12 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
         ({"name": "token_model"}, "m.yaml: name: TorchServe takes /models/token... for its token API"),
         ({"name": "a b"}, "m.yaml: name: use letters"),
         ({"name": "other"}, "m.yaml: name: 'other' must be the file's name, 'm'"),
-        ({"pooling": "mean"}, "m.yaml: spec: pooling and normalize belong to the task sentence-embedding"),
+        ({"pooling": "mean"}, "m.yaml: spec: pooling belongs to the task sentence-embedding, or to heads"),
+        ({"normalize": True}, "m.yaml: spec: normalize belongs to the task sentence-embedding"),
+        ({"long_text": "window"}, "m.yaml: spec: long_text: window belongs to the tasks token-classification"),
+        ({"parameters": {"top_k": 0}}, 'm.yaml: spec: parameters: the parameter "top_k" must be a whole number'),
+        ({"heads": {"logits": {"labels": ["a"]}}}, "m.yaml: heads: 'logits' cannot name a head"),
+        ({"heads": {"x": {"labels": []}}}, "m.yaml: heads.x.labels: "),
         ({"parity": {"tolerance": 0}}, "m.yaml: parity.tolerance: Input should be greater than 0"),
     ],
 )
@@ -74,6 +79,13 @@ def test_what_is_wrong_is_said_with_file_and_field(tmp_path: Path, change: dict[
 def test_a_missing_field_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"m\.yaml: task: missing; source: missing"):
         read(tmp_path, {"name": "m"})
+
+
+def test_questions_are_read_in_windows_where_the_spec_does_not_say(tmp_path: Path) -> None:
+    question = {**LEAST, "task": "question-answering"}
+    assert read(tmp_path, question).long_text == "window"
+    assert read(tmp_path, {**question, "long_text": "reject"}).long_text == "reject"
+    assert read(tmp_path, LEAST).long_text == "truncate"
 
 
 @pytest.mark.parametrize(
@@ -89,6 +101,6 @@ def test_a_file_that_is_no_spec_is_refused(tmp_path: Path, text: str, message: s
 
 
 def test_every_field_is_documented() -> None:
-    for section in (Spec, Source, Shapes, Parity, Serving):
+    for section in (Spec, Source, Shapes, HeadSpec, Parity, Serving):
         for name, field in section.model_fields.items():
             assert field.description, f"{section.__name__}.{name}"

@@ -13,7 +13,12 @@ from handlers.worker.errors import ArtifactError
 from tests.conftest import scores
 from tests.handlers.worker.conftest import Tiny
 
-CONFIG = {"handler": {"long_text": "truncate", "core_groups": None, "max_instances": 8, "max_characters": 100}}
+CONFIG = {
+    "handler": {
+        **{"long_text": "truncate", "core_groups": None, "parameters": {}},
+        **{"max_instances": 8, "max_characters": 1000, "max_body_bytes": 10_000},
+    }
+}
 
 
 def context(folder: Path, config: dict[str, Any] = CONFIG) -> Context:
@@ -60,3 +65,23 @@ def test_why_a_worker_cannot_serve_is_one_marked_line(tmp_path: Path, capsys: py
 def test_a_configuration_without_our_section_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"model-config\.yaml lacks 'handler'"):
         TextClassification().initialize(context(tmp_path, {}))
+
+
+def test_text_that_was_cut_is_told_in_a_header(served: tuple[TextClassification, Context]) -> None:
+    handler, ctx = served
+    ctx.request_processor = [RequestProcessor({"body": {"content-type": "application/json"}})]
+    handler.handle([{"body": json.dumps({"inputs": ["ok", "ok " * 90, "ok"]}).encode()}], ctx)
+    assert ctx.get_response_headers(0)["x-marina-truncated"] == "1"
+
+
+def test_what_serves_is_described(served: tuple[TextClassification, Context]) -> None:
+    handler, ctx = served
+    ctx.request_processor = [RequestProcessor({"describe": "True"})]
+    (answer,) = handler.handle([{}], ctx)
+    described = json.loads(answer)
+    assert described["task"] == "text-classification"
+    assert described["labels"] == {"logits": ["bad", "fair", "good"]}
+    assert described["shapes"] == ["1x16", "4x16", "4x64"]
+    assert 0 < described["parity"]["served"] < 1e-4
+    assert described["limits"] == {"instances": 8, "characters": 1000, "body_bytes": 10000}
+    assert described["versions"]["served"] == described["versions"]["compiled"]

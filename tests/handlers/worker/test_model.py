@@ -15,15 +15,15 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from handlers.sentence_embedding import SentenceEmbedding
 from handlers.text_classification import TextClassification
 from handlers.worker.errors import ArtifactError, GoldenError
+from handlers.worker.instances import Limits
 from handlers.worker.model import Model
-from handlers.worker.parsing import Limits
 from handlers.worker.settings import Settings
 from tests.conftest import WORDS, scores
 from tests.handlers.worker.conftest import ENGINES, TASKS, Tiny
 
-SETTINGS = Settings("truncate", None, Limits(instances=64, characters=5000))
+SETTINGS = Settings("truncate", None, Limits(instances=64, characters=5000, body_bytes=100_000), {})
 HANDLERS = {"sentence-embedding": SentenceEmbedding, "text-classification": TextClassification}
-JSON = "application/json"
+JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,8 @@ def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None
     assert replies[1][1] == {
         "code": 400,
         "type": "InvalidInstance",
-        "message": 'inputs must be a text or {"text": ...}, not a number',
+        "error": 'inputs must be a text or {"text": ...}, not a number',
+        "fix": "The message names the instance and the field.",
     }
     assert len(replies[2][1]["predictions"]) == 2
     assert scores(replies[2][1]["predictions"][0]) == pytest.approx(scores(replies[0][1]))
@@ -103,8 +104,8 @@ def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str],
     long = "ok " * 70
     replies = ask(model, {"inputs": ["ok", long]}, {"inputs": long}, {"inputs": "ok"})
     assert [status for status, _ in replies] == [400, 400, 200]
-    assert replies[0][1]["message"] == "inputs[1]: the text has 72 tokens; at most 64 are allowed"
-    assert replies[1][1]["message"] == "the text has 72 tokens; at most 64 are allowed"
+    assert replies[0][1]["error"] == "inputs[1]: the text has 72 tokens; at most 64 are allowed"
+    assert replies[1][1]["error"] == "the text has 72 tokens; at most 64 are allowed"
 
 
 def copy(compiled: dict[tuple[str, str], Tiny], tmp_path: Path, engine: str = "openvino") -> Path:
@@ -147,7 +148,7 @@ def test_other_weights_do_not_pass_the_golden_rows(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 0}, "is not of artifact format 1"),
+        ({"format": 0}, "is not of artifact format 2"),
         ({"graphs": [{}]}, r"is not complete \(KeyError\('shape'\)\)"),
         ({"task": "sentence-embedding"}, "is for the task sentence-embedding, the handler for text-classification"),
         ({"engine": "abacus"}, "unknown engine 'abacus'; this release knows openvino, torchscript"),

@@ -6,8 +6,12 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from handlers.worker.errors import ArtifactError, RequestError
-from handlers.worker.parsing import Instance
-from handlers.worker.tokenizing import Row, RowTokenizer
+from handlers.worker.instances import Instance
+from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
+from tests.conftest import WORDS
+
+texts = st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
+in_any_project = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 @pytest.fixture(scope="module")
@@ -15,24 +19,71 @@ def source(tiny_models: dict[str, Path]) -> Path:
     return tiny_models["text-classification"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(max_size=80), st.none() | st.text(max_size=80))
+def tokenizer(source: Path) -> RowTokenizer:
+    return RowTokenizer(source / "tokenizer.json", "right", offsets=True)
+
+
+@in_any_project
+@given(texts, st.none() | texts)
 def test_rows_are_those_of_transformers(source: Path, text: str, pair: str | None) -> None:
     reference = AutoTokenizer.from_pretrained(source)(text, pair, truncation=True, max_length=24)
-    row = RowTokenizer(source / "tokenizer.json", 24, "truncate", "right").encode([Instance(text, pair)])[0]
-    assert row == Row(reference["input_ids"], reference["token_type_ids"])
+    (tokenized,) = tokenizer(source).encode([Instance(text, pair)], [Window(24, "truncate")])
+    assert isinstance(tokenized, Tokenized)
+    assert tokenized.rows == [Row(reference["input_ids"], reference["token_type_ids"])]
+    whole = AutoTokenizer.from_pretrained(source)(text, pair)
+    assert tokenized.cut == (len(whole["input_ids"]) > 24)
+
+
+@in_any_project
+@given(st.sampled_from(WORDS), texts, st.integers(8, 30), st.integers(0, 20))
+def test_windows_are_those_of_transformers(source: Path, question: str, context: str, length: int, stride: int) -> None:
+    (tokenized,) = tokenizer(source).encode(
+        [Instance(question, context or "ok")], [Window(length, "window", stride, cut="only_second")]
+    )
+    if isinstance(tokenized, RequestError):
+        assert "must have room for more" in str(tokenized)
+        return
+    reference = AutoTokenizer.from_pretrained(source)(
+        question,
+        context or "ok",
+        truncation="only_second",
+        max_length=length,
+        stride=min(stride, length - 6),
+        return_overflowing_tokens=True,
+    )
+    if stride <= length - 6:
+        assert [row.ids for row in tokenized.rows] == reference["input_ids"]
+    assert all(len(row.ids) <= length for row in tokenized.rows)
 
 
 def test_a_text_that_is_too_long_is_refused_where_the_spec_says_so(source: Path) -> None:
-    tokenizer = RowTokenizer(source / "tokenizer.json", 8, "reject", "right")
-    short, long = tokenizer.encode([Instance("ok"), Instance("ok " * 7)])
-    assert isinstance(short, Row)
+    windows = [Window(8, "reject")] * 2
+    short, long = tokenizer(source).encode([Instance("ok"), Instance("ok " * 7)], windows)
+    assert isinstance(short, Tokenized)
     assert isinstance(long, RequestError)
     assert str(long) == "the text has 9 tokens; at most 8 are allowed"
+
+
+@pytest.mark.parametrize(
+    ("question", "window", "message"),
+    [
+        ("ok " * 9, Window(10, "window", 0, "only_second"), "12 tokens are not the context's, which leaves it no room"),
+        ("ok", Window(10, "window", 6, "only_second"), "windows that share 6 tokens must have room for more"),
+        ("ok", Window(6, "window", 1, "only_second"), "makes 299 windows of 6 tokens; at most 256 are allowed"),
+        ("ok " * 9, Window(10, "truncate", 0, "only_second"), "leaves it no room"),
+    ],
+)
+def test_windows_that_cannot_be_made_are_refused(source: Path, question: str, window: Window, message: str) -> None:
+    neighbour, refused = tokenizer(source).encode(
+        [Instance("ok", "ok"), Instance(question, "ok " * 300)], [Window(10, "window", 1, "only_second"), window]
+    )
+    assert isinstance(neighbour, Tokenized)
+    assert isinstance(refused, RequestError)
+    assert message in str(refused)
 
 
 def test_a_damaged_tokenizer_is_said_so(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text("{}")
     with pytest.raises(ArtifactError, match=r"tokenizer\.json cannot be read as a tokenizer"):
-        RowTokenizer(path, 8, "truncate", "right")
+        RowTokenizer(path, "right")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.worker.artifact import check_files, read_artifact
+from handlers.worker.artifact import Head, check_files, read_artifact
 from handlers.worker.plan import Shape
 from marina.compiler import compile_model
 from marina.compiler.timing import read_times
@@ -36,7 +36,7 @@ def test_the_artifact_says_how_it_came_to_be(project: Project, add_tiny: AddTiny
     check_files(artifact)
     assert artifact.shapes == (Shape(1, 16), Shape(4, 64))
     assert artifact.inputs == ("input_ids", "attention_mask", "token_type_ids")
-    assert artifact.labels == ("bad", "fair", "good")
+    assert artifact.heads == {"logits": Head(("bad", "fair", "good"), "softmax")}
     assert all(0 < graph.parity < 1e-5 for graph in artifact.graphs)
     assert len({graph.weights for graph in artifact.graphs}) == 1
     assert set(artifact.versions) >= {"torch", "transformers", "tokenizers"}

@@ -70,7 +70,7 @@ def test_a_pooling_that_is_not_known_asks_for_the_specs(tmp_path: Path) -> None:
 )
 def test_the_activation_is_that_of_the_pipeline(tmp_path: Path, options: dict[str, Any], activation: str) -> None:
     folder = save_tiny_model(tmp_path, "text-classification", **options)
-    assert export_model(spec("text-classification"), folder).activation == activation
+    assert export_model(spec("text-classification"), folder).heads["logits"].activation == activation
 
 
 def test_an_encoder_without_a_head_is_no_classifier(tiny_models: dict[str, Path]) -> None:

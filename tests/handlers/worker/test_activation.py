@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.text_classification import activate
+from handlers.worker.activation import activate
 
 logits = st.lists(st.floats(-50, 50), min_size=1, max_size=8).map(np.array)
 

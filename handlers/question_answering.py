@@ -1,0 +1,72 @@
+"""Extractive question answering: spans of the context, as transformers' pipeline (up to 4.x) finds them.
+
+A context that is too long makes several windows that overlap by doc_stride; the best spans of all
+windows are ranked together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from handlers.worker.adapter import Handler
+from handlers.worker.artifact import Artifact
+from handlers.worker.errors import RequestError
+from handlers.worker.parameters import Parameter, flag, whole
+from handlers.worker.spans import Span, best_spans, place_in_text
+from handlers.worker.task import Example, Fields, Json, Parameters
+from handlers.worker.tokenizing import RowTokenizer, Window
+
+DEFAULT_LENGTH = 384  # tokens in a window, where the shapes allow it
+DEFAULT_STRIDE = 128
+
+
+class QuestionAnswering(Handler):
+    """Finds the spans of a context that answer a question."""
+
+    task = "question-answering"
+    fields = Fields("question", "context", second_required=True)
+    offsets = True
+    parameters: Mapping[str, Parameter] = {
+        "top_k": whole(1, least=1),
+        "doc_stride": whole(None, least=0, null=True),
+        "max_seq_len": whole(None, least=1, null=True),
+        "max_answer_len": whole(15, least=1),
+        # transformers takes it and, with fast tokenizers, does not use it
+        "max_question_len": whole(64, least=1),
+        "handle_impossible_answer": flag(default=False),
+        "align_to_words": flag(default=True),
+    }
+
+    def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
+        length = min(parameters["max_seq_len"] or DEFAULT_LENGTH, max_length)
+        stride = parameters["doc_stride"]
+        if stride is None:
+            stride = min(length // 2, DEFAULT_STRIDE)
+        elif stride > length:
+            raise RequestError("InvalidParameter", f"doc_stride {stride} is larger than a window of {length} tokens")
+        return Window(length, long_text, stride, cut="only_second")
+
+    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
+        parameters = example.parameters
+        spans: list[Span] = []
+        null_score = 1.0
+        for encoding, (starts, ends) in zip(example.tokenized.encodings, example.outputs):
+            found, null = best_spans(
+                starts,
+                ends,
+                encoding,
+                cls=artifact.special_tokens.get("cls"),
+                top_k=parameters["top_k"],
+                longest=parameters["max_answer_len"],
+            )
+            null_score = min(null_score, null)
+            spans += [place_in_text(span, encoding, parameters["align_to_words"]) for span in found]
+        if parameters["handle_impossible_answer"]:
+            spans.append(Span(null_score, 0, 0))
+        ranked = sorted(spans, key=lambda span: span.score, reverse=True)[: parameters["top_k"]]
+        context = str(example.instance.text_pair)
+        answers = [
+            {"score": span.score, "start": span.start, "end": span.end, "answer": context[span.start : span.end]}
+            for span in ranked
+        ]
+        return answers[0] if len(answers) == 1 else answers

@@ -1,0 +1,76 @@
+"""Parameters of requests: what each may be, and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from handlers.worker.errors import RequestError
+from handlers.worker.text import quote
+
+Json = Any
+
+
+class Parameter(NamedTuple):
+    """One parameter: its default, whether a value is allowed, and what is allowed in words."""
+
+    default: Json
+    allows: Callable[[Json], bool]
+    expected: str
+
+
+def choice(default: str, *others: str) -> Parameter:
+    """One of a few words."""
+    words = (default, *others)
+    return Parameter(default, lambda value: isinstance(value, str) and value in words, " or ".join(words))
+
+
+def whole(default: int | None, least: int, most: int = 1_000_000, null: bool = False) -> Parameter:
+    """A whole number within bounds, or null where that has a meaning."""
+
+    def allows(value: Json) -> bool:
+        if value is None:
+            return null
+        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+    return Parameter(default, allows, f"a whole number from {least} to {most}" + (", or null" if null else ""))
+
+
+def flag(default: bool) -> Parameter:
+    """True or false."""
+    return Parameter(default, lambda value: isinstance(value, bool), "true or false")
+
+
+def words(default: list[str]) -> Parameter:
+    """A list of words."""
+    return Parameter(
+        default,
+        lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
+        "a list of words",
+    )
+
+
+def read_parameters(given: Json, known: Mapping[str, Parameter], defaults: Mapping[str, Json]) -> dict[str, Json]:
+    """The value of every parameter of a task.
+
+    Args:
+        given: what the request says under "parameters"; None if nothing.
+        known: the task's parameters.
+        defaults: the model's own defaults, where they differ from the task's.
+
+    Raises:
+        RequestError: a parameter is unknown or its value is not allowed.
+    """
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        raise RequestError("InvalidParameter", '"parameters" must be an object')
+    values = {name: parameter.default for name, parameter in known.items()} | dict(defaults)
+    for name, value in given.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise RequestError("InvalidParameter", f"unknown parameter {quote(name)}; this model takes: {allowed}")
+        if not known[name].allows(value):
+            raise RequestError("InvalidParameter", f'the parameter "{name}" must be {known[name].expected}')
+        values[name] = value
+    return values

@@ -1,0 +1,35 @@
+"""KServe v1: `{"instances": [...]}` and `{"predictions": [...]}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from handlers.worker.errors import RequestError
+from handlers.worker.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.parameters import read_parameters
+from handlers.worker.task import Task
+from handlers.worker.text import quote
+
+Json = Any
+
+
+def read(value: dict[str, Json], task: Task, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """A body with "instances", and "parameters" if there are any."""
+    unknown = sorted(set(value) - {"instances", "parameters"})
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    items = value["instances"]
+    if not isinstance(items, list):
+        raise RequestError("InvalidBody", '"instances" must be a list')
+    check_count(len(items), "instances", limits)
+    instances = tuple(read_instance(item, f"instances[{i}]", task.fields, limits) for i, item in enumerate(items))
+    parameters = read_parameters(value.get("parameters"), task.parameters, defaults)
+    return Request(instances, parameters, "kserve", {"place": "instances[{}]: "})
+
+
+def write(_: Request, answers: Sequence[Answered], __: Mapping[str, str]) -> Json:
+    """The predictions, and which of them are for texts that were cut, if any."""
+    document: dict[str, Json] = {"predictions": [answered.answer for answered in answers]}
+    cut = [number for number, answered in enumerate(answers) if answered.cut]
+    return {**document, "truncated": cut} if cut else document

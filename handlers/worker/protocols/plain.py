@@ -1,0 +1,58 @@
+"""text/plain, and `{"inputs": ..., "parameters": ...}` as Hugging Face's hosted inference API has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from handlers.worker.errors import RequestError
+from handlers.worker.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.parameters import read_parameters
+from handlers.worker.task import Task
+from handlers.worker.text import quote
+
+Json = Any
+EXAMPLE = '{"inputs": "some text"}'
+# huggingface_hub's client; it unpacks a list of one around the classification of one text
+HUB_CLIENT = "hf_hub/"
+
+
+def read_text(text: str, task: Task, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """A body that is one text; RequestError where the task needs two."""
+    instance = read_instance(text, "the body", task.fields, limits)
+    parameters = read_parameters(None, task.parameters, defaults)
+    return Request((instance,), parameters, "plain", {"single": True})
+
+
+def read(
+    value: dict[str, Json], task: Task, limits: Limits, defaults: Mapping[str, Json], headers: Mapping[str, str]
+) -> Request:
+    """A JSON body; the fields of one instance may also stand in it without "inputs"."""
+    fields = task.fields
+    if "inputs" not in value and fields.first in value:
+        bare = {name: value[name] for name in (fields.first, fields.second) if name in value}
+        value = {"inputs": bare, **{name: item for name, item in value.items() if name not in bare}}
+    if "inputs" not in value or "instances" in value:
+        raise RequestError("InvalidBody", f'the JSON body needs "inputs" or "instances": {EXAMPLE}')
+    unknown = sorted(set(value) - {"inputs", "parameters"})
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    parameters = read_parameters(value.get("parameters"), task.parameters, defaults)
+    inputs = value["inputs"]
+    if not isinstance(inputs, list):
+        details = {"single": True, "nested": HUB_CLIENT in headers.get("user-agent", "")}
+        return Request((read_instance(inputs, "inputs", fields, limits),), parameters, "plain", details)
+    check_count(len(inputs), "inputs", limits)
+    instances = tuple(read_instance(item, f"inputs[{i}]", fields, limits) for i, item in enumerate(inputs))
+    return Request(instances, parameters, "plain", {"single": False, "place": "inputs[{}]: "})
+
+
+def write(request: Request, answers: Sequence[Answered], _: Mapping[str, str]) -> Json:
+    """One answer for one input, a list of answers for a list."""
+    if not request.details["single"]:
+        return [answered.answer for answered in answers]
+    answer = answers[0].answer
+    classified = (
+        isinstance(answer, list) and answer and isinstance(answer[0], dict) and set(answer[0]) == {"label", "score"}
+    )
+    return [answer] if request.details.get("nested") and classified else answer

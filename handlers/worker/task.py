@@ -1,0 +1,55 @@
+"""What one task adds to the worker: what an instance is, its parameters, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from handlers.worker.artifact import Artifact
+from handlers.worker.calls import Outputs
+from handlers.worker.instances import Instance
+from handlers.worker.parameters import Parameter
+from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
+
+Json = Any
+Parameters = Mapping[str, Json]
+
+
+class Fields(NamedTuple):
+    """The JSON fields of an instance.
+
+    A bare text stands for an instance unless the second field is required. `second` is None where
+    an instance is one text.
+    """
+
+    first: str
+    second: str | None = None
+    second_required: bool = False
+
+
+class Example(NamedTuple):
+    """One instance on its way to its answer."""
+
+    instance: Instance
+    tokenized: Tokenized
+    outputs: Sequence[Outputs]  # of each row
+    parameters: Parameters
+
+
+class Task(Protocol):
+    """One task, as its handler file defines it."""
+
+    task: str
+    fields: Fields
+    parameters: Mapping[str, Parameter]
+    offsets: bool  # whether answers need the place of tokens in the text
+
+    def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
+        """How the tokens of an instance with these parameters are laid into rows.
+
+        Raises:
+            RequestError: the parameters do not go together.
+        """
+
+    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
+        """The answer for one instance, as JSON types."""
