@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ from marina.compiler import compile_model
 from marina.project import Project
 from marina.spec import read_spec
 from marina.tasks import TASKS
-from tests.conftest import WORDS, make_project, no_progress, scores, write_spec
+from tests.conftest import ROOT, WORDS, make_project, no_progress, scores, write_spec
 from tests.handlers.worker.architectures import ARCHITECTURES, save_model
 
 JSON = {"content-type": "application/json"}
@@ -165,3 +166,14 @@ def all_spans(folder: Path, inputs: dict[str, str], stride: int, longest: int) -
                 place = (offsets[first][0], offsets[last][1])
                 found.setdefault(place, []).append(start[first] * end[last])
     return found
+
+
+def test_question_answering_is_that_of_the_pipeline_of_transformers_4(workshop: Project, tmp_path: Path) -> None:
+    """The answers on file were given by transformers 4.47; see make.py beside them."""
+    data = ROOT / "tests" / "data" / "question_answering"
+    folder = Path(shutil.copytree(data / "model", tmp_path / "answer-recorded"))
+    model = open_model(workshop, folder, "question-answering", long_text="window")
+    for case in json.loads((data / "expected.json").read_text()):
+        answer = ask(model, {"question": case["question"], "context": case["context"]}, **case["options"])
+        expected = case["answer"]
+        assert close(*(value if isinstance(value, list) else [value] for value in (answer, expected))), case
