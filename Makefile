@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test check format clean
+.PHONY: help setup train compile archive serve stop test check docs format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -36,6 +36,9 @@ check: $(VENV)/dev  ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: setup  ## write the pages of docs that are made from code
+	$(BIN)/python -m marina.docs
 
 format: $(VENV)/dev  ## format the code
 	$(BIN)/ruff format .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from handlers.worker.errors import WorkerError
-from marina.console import print_error, print_json, print_table, progress_bar, relative, say, spinner
+from marina.console import print_answer, print_error, print_json, print_table, progress_bar, relative, say, spinner
 from marina.errors import MarinaError, SpecError
 from marina.project import Project, find_project
 from marina.spec import Spec, read_spec
@@ -171,25 +172,42 @@ def unregister(names: SomeNames, as_json: JsonOption = False) -> None:
 @app.command()
 def predict(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="One text or more.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="One text or more; questions, with --context.")],
     pair: Annotated[str | None, typer.Option(help="A second text, for models that compare two.")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Where the answers are, for models that answer questions.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter, as top_k=3; repeat for more.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a model of the running server.
 
     With --json the answer is printed as the server gave it.
     """
-    from marina.client import predict as predict_answers
+    from marina.client import Client
+    from marina.server import require_running
+    from marina.server.tokens import token as valid_token
 
-    instances: list[Any] = [text if pair is None else {"text": text, "text_pair": pair} for text in texts]
-    answers = predict_answers(find_project(), name, instances)
+    project = find_project()
+    ports = require_running(project).ports
+    inputs: list[Any] = list(texts)
+    if pair is not None:
+        inputs = [{"text": text, "text_pair": pair} for text in texts]
+    elif context is not None:
+        inputs = [{"question": text, "context": context} for text in texts]
+    parameters = dict(_parameter(setting) for setting in settings or [])
+    url = f"http://127.0.0.1:{ports.inference}"
+    with Client.http(url, lambda: valid_token(project.run, "inference", ports.management)) as client:
+        answers = client.ask(name, inputs, **parameters)
     if as_json:
         print_json(answers if len(texts) > 1 else answers[0])
         return
     for text, answer in zip(texts, answers):
         if len(texts) > 1:
             say(text)
-        _show_answer(answer)
+        print_answer(answer)
 
 
 @app.command()
@@ -280,13 +298,15 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     return {"name": spec.name, "artifact": str(folder), "reused": reused, "graphs": graphs}
 
 
-def _show_answer(answer: Any) -> None:
-    """A label list as a table, an embedding by its size and first numbers."""
-    if answer and isinstance(answer[0], dict):
-        print_table(["label", "score"], [[entry["label"], f"{entry['score']:.4f}"] for entry in answer[:5]], numbers=1)
-    else:
-        start = ", ".join(f"{value:.4f}" for value in answer[:6])
-        say(f"[{start}, ...] ({len(answer)} numbers)")
+def _parameter(setting: str) -> tuple[str, Any]:
+    """A NAME=VALUE of the command line; the value is JSON, or else a word."""
+    name, separator, value = setting.partition("=")
+    if not separator:
+        raise MarinaError(f"--set {setting}: write NAME=VALUE, for example top_k=3")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def run(application: typer.Typer, program: str) -> None:

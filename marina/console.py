@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -39,6 +40,25 @@ def print_table(columns: list[str], rows: list[list[str]], numbers: int = 0) -> 
     for row in rows:
         table.add_row(*row)
     out.print(table)
+
+
+def print_answer(answer: Any) -> None:
+    """Print a model's answer: objects as tables, an embedding by its size and first numbers."""
+    if isinstance(answer, list) and answer and isinstance(answer[0], float):
+        start = ", ".join(f"{value:.4f}" for value in answer[:6])
+        say(f"[{start}, ...] ({len(answer)} numbers)")
+    elif isinstance(answer, dict) and all(isinstance(value, list) for value in answer.values()):
+        for head, ranking in answer.items():
+            say(f"{head}:")
+            print_answer(ranking)
+    else:
+        rows = answer if isinstance(answer, list) else [answer]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        print_table(columns, [[_cell(row.get(name)) for name in columns] for row in rows[:20]])
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else escape(str(value))
 
 
 def print_error(message: str) -> None:

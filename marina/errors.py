@@ -5,7 +5,13 @@
     ├── SourceError     weights or tokenizer cannot be used
     ├── CompileError    a model cannot be compiled, or a graph is not faithful
     ├── ServerError     TorchServe did not start, stop or do as told
-    └── PredictError    a prediction was refused
+    └── ClientError     a served model gave no answer
+        ├── Unreachable     nothing listens, or the time is up
+        ├── Unauthorized    the token is missing, wrong or expired
+        ├── UnknownModel    no such model is served
+        ├── Refused         the request is at fault
+        ├── Overloaded      the queue is full, or no worker is READY
+        └── Failed          the server is at fault
 
 Each carries one line for a person: the thing, the cause and the fix.
 """
@@ -33,13 +39,39 @@ class ServerError(MarinaError):
     """TorchServe did not start, stop or do as told."""
 
 
-class PredictError(MarinaError):
-    """A prediction was refused.
+class ClientError(MarinaError):
+    """A served model gave no answer."""
+
+
+class Unreachable(ClientError):
+    """Nothing listens there, or no answer came in time."""
+
+
+class Unauthorized(ClientError):
+    """The token is missing, wrong or expired."""
+
+
+class UnknownModel(ClientError):
+    """No such model is served."""
+
+
+class Overloaded(ClientError):
+    """The queue is full, or no worker is READY; try again later."""
+
+
+class Failed(ClientError):
+    """The server could not answer, and the request is not at fault."""
+
+
+class Refused(ClientError):
+    """The request is at fault.
 
     Attributes:
-        status: HTTP status of the answer.
+        kind: short name for programs, for example "TextTooLong"; see docs/errors.md.
+        status: HTTP status, 4xx.
     """
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, kind: str, status: int) -> None:
         super().__init__(message)
+        self.kind = kind
         self.status = status

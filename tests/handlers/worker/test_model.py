@@ -20,6 +20,7 @@ from handlers.worker.model import Model
 from handlers.worker.settings import Settings
 from tests.conftest import WORDS, scores
 from tests.handlers.worker.conftest import ENGINES, TASKS, Tiny
+from tests.handlers.worker.test_protocols import bodies
 
 SETTINGS = Settings("truncate", None, Limits(instances=64, characters=5000, body_bytes=100_000), {})
 HANDLERS = {"sentence-embedding": SentenceEmbedding, "text-classification": TextClassification}
@@ -176,3 +177,43 @@ def test_a_graph_that_is_none_is_refused_by_its_engine(
     (folder / "artifact.json").write_text(json.dumps(document))
     with pytest.raises(ArtifactError, match=f"cannot load .*{name}"):
         Model(folder, SETTINGS, TextClassification())
+
+
+def test_sixty_four_requests_with_eight_bad_ones_of_eight_kinds(models: dict[tuple[str, str], Model]) -> None:
+    model = models["text-classification", "openvino"]
+    bad: list[tuple[bytes | None, dict[str, str]]] = [
+        (b"{", JSON),
+        (b"\xff", {"content-type": "text/plain"}),
+        (None, {}),
+        (b'{"inputs": 5}', JSON),
+        (b'{"inputs": "\\ud800"}', JSON),
+        (b'{"inputs": "a", "parameters": {"top_k": -1}}', JSON),
+        (b'{"inputs": "' + b"a" * 6000 + b'"}', JSON),
+        (json.dumps({"instances": ["a"] * 65}).encode(), JSON),
+    ]
+    texts = [f"{WORDS[i % len(WORDS)]} {WORDS[i * 7 % len(WORDS)]}" for i in range(56)]
+    batch: list[Any] = [(json.dumps({"inputs": text}).encode(), JSON) for text in texts]
+    for place, one in enumerate(bad):
+        batch.insert(place * 8, one)
+    replies = model.reply(batch)
+    refused = [json.loads(reply.body)["type"] for reply in replies if reply.status != 200]
+    assert len(set(refused)) == 8
+    answered = [json.loads(reply.body) for reply in replies if reply.status == 200]
+    assert len(answered) == 56
+    for text, answer in zip(texts, answered):
+        ((_, alone),) = ask(model, {"inputs": text})
+        assert scores(answer) == pytest.approx(scores(alone), abs=1e-4)
+
+
+@settings(max_examples=700, deadline=None)
+@given(st.lists(st.tuples(bodies, st.sampled_from([JSON, {}, {"content-type": "text/plain"}])), max_size=5))
+def test_no_bodies_of_others_keep_a_good_request_from_its_answer(
+    models: dict[tuple[str, str], Model], others: list[tuple[bytes, dict[str, str]]]
+) -> None:
+    """More than 2,000 bodies in all."""
+    model = models["text-classification", "torchscript"]
+    replies = model.reply([*others, (b'{"inputs": "ok"}', JSON)])
+    assert len(replies) == len(others) + 1
+    assert all(reply.status in (200, 400, 413) for reply in replies)
+    assert all(json.loads(reply.body) is not None for reply in replies)
+    assert replies[-1].status == 200

@@ -1,0 +1,133 @@
+"""A client for served models, over HTTP or gRPC.
+
+from marina.client import Client
+client = Client.http("http://127.0.0.1:8080", token="...")
+client.classify("ava-intent", ["change company address"], top_k=1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict, cast
+
+from marina.client.transport import GrpcTransport, HttpTransport, Token, Transport
+
+__all__ = ["Answer", "Client", "Entity", "LabelScore", "Text"]
+
+Json = Any
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+
+class LabelScore(TypedDict):
+    """A label and its score."""
+
+    label: str
+    score: float
+
+
+class Entity(TypedDict, total=False):
+    """A labelled span of a text; `entity` and `index` stand for `entity_group` where tokens are not joined."""
+
+    entity_group: str
+    entity: str
+    index: int
+    score: float
+    word: str
+    start: int
+    end: int
+
+
+class Answer(TypedDict):
+    """A span of a context that answers a question; an empty one says that there is no answer."""
+
+    answer: str
+    score: float
+    start: int
+    end: int
+
+
+class Client:
+    """Asks models of one server; one method a task. It can be shared by threads.
+
+    Every method raises the errors under `ClientError` in `marina.errors`.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @classmethod
+    def http(cls, url: str, token: Token = None, timeout_s: float = 60) -> Client:
+        """A client over HTTP, which keeps connections open.
+
+        Args:
+            url: of the inference API, for example http://127.0.0.1:8080.
+            token: TorchServe's inference token, or a function that gives a valid one.
+            timeout_s: seconds to wait for an answer.
+        """
+        return cls(HttpTransport(url, token, timeout_s))
+
+    @classmethod
+    def grpc(cls, address: str, token: Token = None, timeout_s: float = 60) -> Client:
+        """A client over gRPC; needs the packages grpcio and protobuf.
+
+        Args:
+            address: host and port, for example 127.0.0.1:7070.
+            token, timeout_s: as for `http`.
+        """
+        return cls(GrpcTransport(address, token, timeout_s))
+
+    def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """The embedding of each text."""
+        return cast("list[list[float]]", self.ask(model, list(texts)))
+
+    def classify(
+        self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str = "default"
+    ) -> list[list[LabelScore]]:
+        """The labels of each text or pair, the best first."""
+        answers = self.ask(model, _texts(texts), top_k=top_k, function_to_apply=function_to_apply)
+        return cast("list[list[LabelScore]]", answers)
+
+    def classify_heads(
+        self, model: str, texts: Sequence[Text], *, top_k: int | None = None
+    ) -> list[dict[str, list[LabelScore]]]:
+        """For a model with several heads: the labels of each head, by its name."""
+        return cast("list[dict[str, list[LabelScore]]]", self.ask(model, _texts(texts), top_k=top_k))
+
+    def tag(
+        self, model: str, texts: Sequence[str], *, aggregation_strategy: str | None = None, stride: int | None = None
+    ) -> list[list[Entity]]:
+        """The entities of each text; without a strategy the model's own."""
+        chosen = {"aggregation_strategy": aggregation_strategy, "stride": stride}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return cast("list[list[Entity]]", self.ask(model, list(texts), **given))
+
+    def answer(self, model: str, question: str, context: str, *, top_k: int = 1, **parameters: Json) -> list[Answer]:
+        """The spans of the context that answer the question, the best first.
+
+        Args:
+            parameters: handle_impossible_answer, max_answer_len, doc_stride, max_seq_len,
+                align_to_words.
+        """
+        inputs = {"question": question, "context": context}
+        found = self.ask(model, inputs, top_k=top_k, **parameters)
+        return cast("list[Answer]", found if isinstance(found, list) else [found])
+
+    def ask(self, model: str, inputs: Json, **parameters: Json) -> Json:
+        """The answer to any inputs that docs/requests.md allows."""
+        document = {"inputs": inputs, "parameters": parameters} if parameters else {"inputs": inputs}
+        return self._transport.ask(model, document)
+
+    def close(self) -> None:
+        """Close connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _texts(texts: Sequence[Text]) -> list[Json]:
+    return [text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]} for text in texts]

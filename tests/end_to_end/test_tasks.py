@@ -1,0 +1,177 @@
+"""Every task over every protocol of the real TorchServe, with small random models and clients that others wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+import tritonclient.http
+from huggingface_hub import InferenceClient
+from hypothesis import HealthCheck, given, settings
+
+from marina import Client
+from marina.errors import Refused, Unauthorized, UnknownModel, Unreachable
+from tests.conftest import make_project, write_spec
+from tests.end_to_end.conftest import Server, run_marina, serving
+from tests.handlers.worker.architectures import NER_LABELS, save_model
+from tests.handlers.worker.test_protocols import bodies
+
+TASKS = {
+    "classify": "text-classification",
+    "tag": "token-classification",
+    "answer": "question-answering",
+    "embed": "sentence-embedding",
+}
+TEXT = "please send the invoice to our account manager"
+QUESTION = {"question": "who led the team", "context": "senior engineer, led a team of five years, thanks"}
+
+
+@pytest.fixture(scope="module")
+def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    project = make_project(tmp_path_factory.mktemp("tasks"))
+    for name, task in TASKS.items():
+        save_model(project.root / "weights" / name, "bert", task)
+        source = {"path": f"weights/{name}"}
+        write_spec(project, name, task=task, source=source, shapes={"exact": ["1x16", "4x64"]})
+    packed = run_marina(project, "archive")
+    assert packed.returncode == 0, packed.stderr
+    with serving(project) as server:
+        yield server
+
+
+@pytest.fixture(params=["http", "grpc"])
+def client(request: pytest.FixtureRequest, tiny_server: Server) -> Iterator[Client]:
+    port = tiny_server.ports[0 if request.param == "http" else 3]
+    address = f"http://127.0.0.1:{port}" if request.param == "http" else f"127.0.0.1:{port}"
+    with getattr(Client, request.param)(address, tiny_server.token, timeout_s=30) as made:
+        yield made
+
+
+def test_our_client_has_a_method_a_task(client: Client) -> None:
+    (vector,) = client.embed("embed", [TEXT])
+    assert len(vector) == 32
+    one, two = client.classify("classify", [TEXT, ("ok", "thanks")], top_k=1)
+    assert set(one[0]) == set(two[0]) == {"label", "score"}
+    (entities,) = client.tag("tag", [TEXT], aggregation_strategy="first")
+    assert all(TEXT[e["start"] : e["end"]].lower() == e["word"] for e in entities)
+    best, second = client.answer("answer", **QUESTION, top_k=2)
+    assert best["score"] >= second["score"]
+    assert QUESTION["context"][best["start"] : best["end"]] == best["answer"]
+    assert len(client.answer("answer", **QUESTION)) == 1
+
+
+def test_our_client_raises_what_went_wrong(client: Client, tiny_server: Server) -> None:
+    with pytest.raises(Refused, match=r"inputs\[0\]: the field \"context\" is missing") as refused:
+        client.ask("answer", [{"question": "x"}])
+    assert (refused.value.kind, refused.value.status) == ("InvalidInstance", 400)
+    with pytest.raises(UnknownModel):
+        client.embed("nothing", [TEXT])
+    for wrong in (
+        Client.http(f"http://127.0.0.1:{tiny_server.ports[0]}", "wrong"),
+        Client.grpc(f"127.0.0.1:{tiny_server.ports[3]}", "wrong"),
+    ):
+        with wrong, pytest.raises(Unauthorized):
+            wrong.embed("embed", [TEXT])
+    for dead in (Client.http("http://127.0.0.1:9", timeout_s=2), Client.grpc("127.0.0.1:9", timeout_s=2)):
+        with dead, pytest.raises(Unreachable, match="no answer from"):
+            dead.embed("embed", [TEXT])
+
+
+def post(server: Server, path: str, document: Any) -> Any:
+    headers = {"Authorization": f"Bearer {server.token()}"}
+    response = requests.post(f"http://127.0.0.1:{server.ports[0]}{path}", json=document, headers=headers, timeout=30)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_kserve_v1(tiny_server: Server) -> None:
+    plain = post(tiny_server, "/predictions/classify", {"inputs": [TEXT, "ok"]})
+    assert post(tiny_server, "/v1/models/classify:predict", {"instances": [TEXT, "ok"]}) == {"predictions": plain}
+    answered = post(tiny_server, "/v1/models/answer:predict", {"instances": [QUESTION], "parameters": {"top_k": 2}})
+    assert len(answered["predictions"][0]) == 2
+
+
+def test_open_inference_v2_by_hand(tiny_server: Server) -> None:
+    tensor = {"name": "text", "shape": [2], "datatype": "BYTES", "data": [TEXT, "ok"]}
+    document = post(tiny_server, "/v2/models/embed/infer", {"id": "1", "inputs": [tensor]})
+    (output,) = document["outputs"]
+    assert (document["model_name"], document["id"]) == ("embed", "1")
+    assert (output["name"], output["datatype"], output["shape"]) == ("embedding", "FP32", [2, 32])
+    plain = post(tiny_server, "/predictions/embed", {"inputs": [TEXT, "ok"]})
+    assert np.allclose(np.reshape(output["data"], [2, 32]), plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_tritons_client(tiny_server: Server, binary: bool) -> None:
+    headers = {"Authorization": f"Bearer {tiny_server.token()}"}
+    triton = tritonclient.http.InferenceServerClient(f"127.0.0.1:{tiny_server.ports[0]}")
+
+    def infer(model: str, outputs: list[str] | None = None, **texts: list[str]) -> Any:
+        inputs = []
+        for name, values in texts.items():
+            tensor = tritonclient.http.InferInput(name, [len(values)], "BYTES")
+            tensor.set_data_from_numpy(np.array(values, dtype=object), binary_data=binary)
+            inputs.append(tensor)
+        wanted = [tritonclient.http.InferRequestedOutput(o, binary_data=binary) for o in outputs] if outputs else None
+        return triton.infer(model, inputs, outputs=wanted, headers=headers)
+
+    embedded = infer("embed", text=[TEXT, "grüße 👍"])
+    plain = post(tiny_server, "/predictions/embed", {"inputs": [TEXT, "grüße 👍"]})
+    assert np.allclose(embedded.as_numpy("embedding"), plain, atol=1e-6)
+    ranked = infer("classify", ["label", "score"], text=["ok"], text_pair=["thanks"])
+    assert ranked.as_numpy("score").shape == ranked.as_numpy("label").shape == (1, 2)
+    (answer,) = infer("answer", **{name: [text] for name, text in QUESTION.items()}).as_numpy("answer")
+    assert json.loads(answer)["answer"] in QUESTION["context"]
+    with pytest.raises(tritonclient.http.InferenceServerException, match="the inputs must be named"):
+        infer("answer", question=["a"], other=["b"])
+
+
+def test_the_hugging_face_hub_client(tiny_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+
+    def hub(name: str) -> InferenceClient:
+        return InferenceClient(f"http://127.0.0.1:{tiny_server.ports[0]}/predictions/{name}", token=tiny_server.token())
+
+    assert {element.label for element in hub("classify").text_classification(TEXT)} == {"LABEL_0", "LABEL_1"}
+    entities = hub("tag").token_classification(TEXT, aggregation_strategy="simple")
+    assert all(entity.word for entity in entities)
+    assert hub("tag").token_classification(TEXT)[0].entity in NER_LABELS
+    answer = hub("answer").question_answering(**QUESTION)
+    assert answer.answer in QUESTION["context"]
+    assert hub("embed").feature_extraction(TEXT).shape == (32,)
+
+
+def test_what_serves_is_described_over_the_management_api(tiny_server: Server) -> None:
+    headers = {"Authorization": f"Bearer {tiny_server.token('management')}"}
+    url = f"http://127.0.0.1:{tiny_server.ports[1]}/models/tag?customized=true"
+    described = requests.get(url, headers=headers, timeout=30).json()[0]["customizedMetadata"]
+    assert described["task"] == "token-classification"
+    assert described["labels"] == {"logits": list(NER_LABELS)}
+    assert described["engine"] == "openvino"
+    assert described["parity"]["served"] < described["parity"]["tolerance"]
+
+
+def test_text_that_was_cut_is_told(tiny_server: Server) -> None:
+    headers = {"Authorization": f"Bearer {tiny_server.token()}"}
+    url = f"http://127.0.0.1:{tiny_server.ports[0]}/predictions/embed"
+    response = requests.post(url, json={"inputs": ["ok", "ok " * 99]}, headers=headers, timeout=30)
+    assert response.headers["x-marina-truncated"] == "1"
+    assert "x-marina-truncated" not in requests.post(url, json={"inputs": "ok"}, headers=headers, timeout=30).headers
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bodies)
+def test_no_body_harms_the_live_server(tiny_server: Server, body: bytes) -> None:
+    response = tiny_server.post("answer", body)
+    assert response.status_code in (200, 400, 413), response.text
+
+
+def test_the_workers_have_outlived_all_of_that(tiny_server: Server) -> None:
+    log = (tiny_server.project.run / "logs" / "model_log.log").read_text()
+    assert "Backend worker process died" not in log
+    for name in TASKS:
+        assert len(tiny_server.worker_pids(name)) == 1
