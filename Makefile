@@ -1,8 +1,13 @@
 # Bare `make` lists the targets.
 PYTHON ?= python3
 VENV   ?= .venv
+# the models to serve; MODELS=all for every one
 MODELS ?= resume-search ava-intent
-TRAINED := $(if $(filter ava-intent,$(MODELS)),train)
+ALL    := $(basename $(notdir $(wildcard models/*.yaml)))
+NAMES  := $(if $(filter all,$(MODELS)),$(ALL),$(MODELS))
+# those of them that are trained here
+EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner
+TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES)))
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -14,22 +19,22 @@ help:  ## list the targets
 
 setup: $(VENV)/installed  ## make the virtual environment with all that serving needs
 
-train: build/training/ava-intent  ## train the demonstration model ava-intent (a minute)
+train: $(patsubst %,build/training/%,$(EXAMPLES))  ## train every demonstration model (a few minutes)
 
 compile: setup $(TRAINED)  ## compile the models into build/artifacts
-	$(BIN)/python compile_models.py $(MODELS)
+	$(BIN)/python compile_models.py $(NAMES)
 
 archive: setup $(TRAINED)  ## compile the models and pack them into model_store
-	$(BIN)/marina archive $(MODELS)
+	$(BIN)/marina archive $(NAMES)
 
 serve: archive  ## all of the above, start TorchServe, and show an answer
-	$(BIN)/marina serve $(MODELS) $(SERVE_FLAGS)
-	$(BIN)/marina predict ava-intent "change company address"
+	$(BIN)/marina serve $(NAMES) $(SERVE_FLAGS)
+	$(if $(filter ava-intent,$(NAMES)),$(BIN)/marina predict ava-intent "change company address")
 
 stop: setup  ## stop TorchServe
 	$(BIN)/marina stop
 
-test: $(VENV)/dev train  ## run every test
+test: $(VENV)/dev build/training/ava-intent  ## run every test
 	$(BIN)/python -m pytest
 
 check: $(VENV)/dev  ## check format, style and types
@@ -66,5 +71,6 @@ $(VENV)/dev: $(VENV)/installed requirements/dev.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
 
-build/training/ava-intent: examples/ava_intent/train.py examples/ava_intent/train.csv | $(VENV)/installed
-	$(BIN)/python examples/ava_intent/train.py
+.SECONDEXPANSION:
+build/training/%: examples/training.py $$(wildcard examples/$$(subst -,_,$$*)/train.*) | $(VENV)/installed
+	$(BIN)/python -m examples.$(subst -,_,$*).train

@@ -5,7 +5,8 @@ The same as `marina compile`; see `--help`.
 
 import typer
 
-from marina.cli import compile_models, run
+from marina.cli import run
+from marina.cli.build import compile_models
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command()(compile_models)

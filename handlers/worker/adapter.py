@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -24,7 +25,7 @@ BODY_NAMES = ("body", "data")
 FAILURE_MARK = "marina: cannot serve:"
 
 
-class Handler:
+class Handler(ABC):
     """Base of the handlers: TorchServe calls `initialize` once, then `handle` for every batch.
 
     A task's handler defines what `Task` asks for.
@@ -36,10 +37,12 @@ class Handler:
     offsets = False
 
     def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
+        """See `Task.window`; by default the rule of the spec for all rows."""
         return Window(max_length, long_text)
 
+    @abstractmethod
     def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
-        raise NotImplementedError
+        """See `Task.answer`."""
 
     def initialize(self, context: Any) -> None:
         """Load the artifact and prove it on its golden rows, before TorchServe calls us READY."""

@@ -11,8 +11,6 @@ is its length in four bytes, little endian, and then itself). Answers go out in 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import struct
 from collections.abc import Mapping, Sequence
@@ -93,8 +91,7 @@ def _read_tensor(tensor: Json, where: str, tail: bytes) -> tuple[str, list[str],
         if type(size) is not int or not 0 <= size <= len(tail):
             raise RequestError("InvalidBody", f"{where}: binary_data_size is not the size of what follows the JSON")
         texts, used = _read_binary(tail[:size], where), size
-    # [n] and [n, 1] both mean n texts
-    if [size for size in shape if size != 1] not in ([len(texts)], [] if len(texts) == 1 else [len(texts)]):
+    if shape not in ([len(texts)], [len(texts), 1]):
         raise RequestError("InvalidBody", f'{where}: "shape" {json.dumps(shape)[:40]} does not fit {len(texts)} texts')
     return tensor["name"], texts, used
 
@@ -104,18 +101,9 @@ def _flatten(data: Json, where: str) -> list[str]:
         raise RequestError("InvalidBody", f'{where}: "data" must be a list')
     flat = [item for part in data for item in (part if isinstance(part, list) else [part])]
     for number, item in enumerate(flat):
-        if isinstance(item, dict) and set(item) == {"b64"}:
-            flat[number] = _from_base64(item["b64"], f"{where}.data[{number}]")
-        elif not isinstance(item, str):
+        if not isinstance(item, str):
             raise RequestError("InvalidInstance", f"{where}.data[{number}] must be a text, not {type_name(item)}")
     return flat
-
-
-def _from_base64(value: Json, where: str) -> str:
-    try:
-        return base64.b64decode(value, validate=True).decode("utf-8")
-    except (TypeError, ValueError, binascii.Error):
-        raise RequestError("InvalidEncoding", f"{where} is not UTF-8 in base64") from None
 
 
 def _read_binary(data: bytes, where: str) -> list[str]:

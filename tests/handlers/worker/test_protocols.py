@@ -161,7 +161,6 @@ def test_open_inference_binary_tensors() -> None:
         ({"shape": "x"}, '"shape" must be a list of whole numbers'),
         ({"data": "a"}, '"data" must be a list'),
         ({"data": [1]}, r"inputs\[0\].data\[0\] must be a text, not a number"),
-        ({"data": [{"b64": "?"}]}, "is not UTF-8 in base64"),
         ({"name": "other"}, 'the inputs must be named text and text_pair, not "other"'),
         ({"parameters": {"binary_data_size": 5}}, "binary_data_size is not the size"),
     ],
@@ -169,10 +168,6 @@ def test_open_inference_binary_tensors() -> None:
 def test_a_wrong_tensor_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError, match=message):
         read_json({"inputs": [{**tensor("a"), **change}]})
-
-
-def test_base64_is_how_torchserves_open_inference_grpc_hands_over_bytes() -> None:
-    assert read_json({"inputs": [tensor("x", data=[{"b64": "YQ=="}])]}).instances == (Instance("a"),)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+"""Trains the demonstration model `help-qa`: where a help page answers a question, or that it does not.
+
+Fine-tunes on the pages of `train.jsonl`, prints how well it does on the held-out `test.jsonl`, and
+writes an ordinary Hugging Face folder. Run it from the repository root:
+
+    python -m examples.help_qa.train
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoModelForQuestionAnswering
+
+from examples.training import WEIGHTS, begin, fit, save
+
+HERE = Path(__file__).parent
+MAX_TOKENS = 384
+LONGEST_ANSWER = 30  # tokens
+
+
+class Question(NamedTuple):
+    """A question on a page; the answer is None where the page has none."""
+
+    question: str
+    context: str
+    answer: str | None
+
+
+def read(path: Path) -> list[Question]:
+    """The questions of a data file."""
+    pages = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Question(q["question"], page["context"], q["answer"]) for page in pages for q in page["questions"]]
+
+
+def target(encoding: Any, question: Question) -> tuple[int, int]:
+    """First and last token of the answer; the first token of all where there is none, or it was cut off."""
+    if question.answer is None:
+        return 0, 0
+    start = question.context.index(question.answer)
+    end = start + len(question.answer)
+    inside = [
+        i
+        for i, (offsets, sequence) in enumerate(zip(encoding.offsets, encoding.sequence_ids))
+        if sequence == 1 and offsets[0] < end and offsets[1] > start
+    ]
+    return (inside[0], inside[-1]) if inside else (0, 0)
+
+
+def f1(one: str, other: str) -> float:
+    """The overlap of two answers in words; 1 if neither has any."""
+    words, expected = one.lower().split(), other.lower().split()
+    if not words or not expected:
+        return float(words == expected)
+    common = sum((Counter(words) & Counter(expected)).values())
+    return 2 * common / (len(words) + len(expected))
+
+
+def main() -> None:
+    tokenizer = begin()
+    questions = read(HERE / "train.jsonl")
+    model = AutoModelForQuestionAnswering.from_pretrained(WEIGHTS)
+    model.bert.embeddings.requires_grad_(False)
+
+    def encode(batch: list[Question]) -> Any:
+        texts = [question.question for question in batch], [question.context for question in batch]
+        return tokenizer(*texts, padding=True, truncation="only_second", max_length=MAX_TOKENS, return_tensors="pt")
+
+    def loss(chosen: list[int]) -> torch.Tensor:
+        batch = encode([questions[i] for i in chosen])
+        targets = torch.tensor([target(encoding, questions[i]) for i, encoding in zip(chosen, batch.encodings)])
+        return model(**batch, start_positions=targets[:, 0], end_positions=targets[:, 1]).loss
+
+    def find(question: Question) -> str:
+        batch = encode([question])
+        with torch.no_grad():
+            output = model(**batch)
+        encoding = batch.encodings[0]
+        outside = torch.tensor([sequence != 1 for sequence in encoding.sequence_ids])
+        outside[0] = False
+        start = output.start_logits[0].masked_fill(outside, -1e4).softmax(0)
+        end = output.end_logits[0].masked_fill(outside, -1e4).softmax(0)
+        spans = torch.outer(start, end).triu().tril(LONGEST_ANSWER - 1)
+        none = float(spans[0, 0])
+        spans[0] = 0
+        first, last = divmod(int(spans.argmax()), len(start))
+        if none > float(spans[first, last]):
+            return ""
+        return question.context[encoding.offsets[first][0] : encoding.offsets[last][1]]
+
+    model.train()
+    lengths = [len(question.context) for question in questions]
+    fit("help-qa", model.bert.encoder.parameters(), model.qa_outputs.parameters(), lengths, loss, epochs=5)
+
+    model.eval()
+    test = read(HERE / "test.jsonl")
+    pairs = [(find(question), question.answer or "") for question in test]
+    exact = sum(one.lower() == other.lower() for one, other in pairs) / len(pairs)
+    overlap = sum(f1(one, other) for one, other in pairs) / len(pairs)
+    print(f"held-out answers: exact {exact:.1%}, F1 {overlap:.1%} ({len(pairs)} questions)")
+    save(model, tokenizer, "help-qa")
+
+
+if __name__ == "__main__":
+    main()

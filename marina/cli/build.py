@@ -1,0 +1,112 @@
+"""`marina compile` and `marina archive`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from handlers.worker.errors import WorkerError
+from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
+from marina.console import print_error, print_json, print_table, progress_bar, relative, say
+from marina.errors import MarinaError, SpecError
+from marina.project import Project, find_project
+from marina.spec import Spec, read_spec
+
+
+def compile_models(
+    names: Names = None, engine: EngineOption = None, shapes: ShapesOption = None, as_json: JsonOption = False
+) -> None:
+    """Compile models into artifacts under build/artifacts.
+
+    Every graph is checked against the Hugging Face model on real texts. What has been compiled
+    before is not compiled again, and what was interrupted goes on where it stopped.
+    """
+    project = find_project()
+    documents = _for_each_spec(project, names, engine, shapes, lambda spec: _compile(spec, project, not as_json))
+    if as_json:
+        print_json(documents)
+
+
+def archive(
+    names: Names = None, engine: EngineOption = None, shapes: ShapesOption = None, as_json: JsonOption = False
+) -> None:
+    """Pack models as model_store/NAME.mar, compiling first what is not compiled yet.
+
+    An archive holds the artifact, its handler and all that the worker needs besides installed
+    packages. The same spec, weights and versions give the same archive, byte for byte.
+    """
+    from marina.archive import pack
+
+    project = find_project()
+
+    def compile_and_pack(spec: Spec) -> dict[str, Any]:
+        document = _compile(spec, project, not as_json)
+        packed = pack(spec, Path(document["artifact"]), project.model_store)
+        if not as_json:
+            size = packed.path.stat().st_size / 1e6
+            say(f"{spec.name}: {'unchanged' if packed.reused else 'packed'} {relative(packed.path)} ({size:.1f} MB)")
+        return {**document, "archive": str(packed.path), "archive_reused": packed.reused}
+
+    documents = _for_each_spec(project, names, engine, shapes, compile_and_pack)
+    if as_json:
+        print_json(documents)
+
+
+def _for_each_spec(
+    project: Project,
+    names: list[str] | None,
+    engine: str | None,
+    shapes: str | None,
+    work: Callable[[Spec], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Do the work for every model; one that fails does not keep the others from theirs."""
+    overrides: dict[str, Any] = {}
+    if engine:
+        overrides["engine"] = engine
+    if shapes:
+        overrides["shapes"] = {"exact": shapes.split(",")}
+    known = sorted(path.stem for path in project.models.glob("*.yaml"))
+    documents, failed = [], False
+    for name in names or known:
+        try:
+            if name not in known:
+                raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(known) or 'none'}")
+            documents.append(work(read_spec(project.models / f"{name}.yaml", overrides)))
+        except (MarinaError, WorkerError) as error:
+            print_error(str(error))
+            failed = True
+    if failed:
+        raise typer.Exit(1)
+    return documents
+
+
+def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
+    """Compile one model; returns what `--json` prints of it."""
+    from handlers.worker.artifact import read_artifact
+    from marina.compiler import compile_model
+    from marina.compiler.timing import read_times
+
+    start = time.monotonic()
+    with progress_bar(spec.name) as progress:
+        folder, reused = compile_model(spec, project, progress)
+    artifact = read_artifact(folder)
+    times = read_times(folder)
+    graphs = [
+        {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
+        for graph in artifact.graphs
+    ]
+    if show:
+        done = "reused" if reused else f"compiled in {time.monotonic() - start:.1f} s"
+        say(f"{spec.name}: {done}, {len(graphs)} {artifact.engine} {artifact.precision} graphs in {relative(folder)}")
+        if not reused:
+            rows = []
+            for graph in artifact.graphs:
+                milliseconds = times[graph.shape]
+                rate = graph.shape.batch_size / milliseconds * 1000
+                rows.append([str(graph.shape), f"{milliseconds:.2f}", f"{rate:.0f}", f"{graph.parity:.0e}"])
+            print_table(["graph", "ms a call", "rows/s", "parity"], rows, numbers=3)
+    return {"name": spec.name, "artifact": str(folder), "reused": reused, "graphs": graphs}

@@ -1,0 +1,64 @@
+"""`marina predict`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from marina.cli.options import JsonOption
+from marina.console import print_answer, print_json, say
+from marina.errors import MarinaError
+from marina.project import find_project
+
+
+def predict(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="One text or more; questions, with --context.")],
+    pair: Annotated[str | None, typer.Option(help="A second text, for models that compare two.")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Where the answers are, for models that answer questions.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter, as top_k=3; repeat for more.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a model of the running server.
+
+    With --json the answer is printed as the server gave it.
+    """
+    from marina.client import Client
+    from marina.server import require_running
+    from marina.server.tokens import token as valid_token
+
+    project = find_project()
+    ports = require_running(project).ports
+    inputs: list[Any] = list(texts)
+    if pair is not None:
+        inputs = [{"text": text, "text_pair": pair} for text in texts]
+    elif context is not None:
+        inputs = [{"question": text, "context": context} for text in texts]
+    parameters = dict(_parameter(setting) for setting in settings or [])
+    url = f"http://127.0.0.1:{ports.inference}"
+    with Client.http(url, lambda: valid_token(project.run, "inference", ports.management)) as client:
+        answers = client.ask(name, inputs, **parameters)
+    if as_json:
+        print_json(answers if len(texts) > 1 else answers[0])
+        return
+    for text, answer in zip(texts, answers):
+        if len(texts) > 1:
+            say(text)
+        print_answer(answer)
+
+
+def _parameter(setting: str) -> tuple[str, Any]:
+    """A NAME=VALUE of the command line; the value is JSON, or else a word."""
+    name, separator, value = setting.partition("=")
+    if not separator:
+        raise MarinaError(f"--set {setting}: write NAME=VALUE, for example top_k=3")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
