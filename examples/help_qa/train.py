@@ -19,7 +19,9 @@ from transformers import AutoModelForQuestionAnswering
 from examples.training import WEIGHTS, begin, fit, save
 
 HERE = Path(__file__).parent
-MAX_TOKENS = 384
+MAX_TOKENS = 384  # in a window, when it answers
+TRAINING_TOKENS = 144  # in a window, when it is trained: less to compute
+SHARED_TOKENS = 48  # of two windows in training
 LONGEST_ANSWER = 30  # tokens
 
 
@@ -51,6 +53,19 @@ def target(encoding: Any, question: Question) -> tuple[int, int]:
     return (inside[0], inside[-1]) if inside else (0, 0)
 
 
+def window(tokenizer: Any, question: Question) -> tuple[Any, tuple[int, int]]:
+    """The first window of a page that holds the answer, or the first of all, and the answer's place in it."""
+    found = tokenizer(
+        *(question.question, question.context),
+        truncation="only_second",
+        max_length=TRAINING_TOKENS,
+        stride=SHARED_TOKENS,
+        return_overflowing_tokens=True,
+    )
+    placed = [(encoding, target(encoding, question)) for encoding in found.encodings]
+    return next((one for one in placed if one[1] != (0, 0)), placed[0])
+
+
 def f1(one: str, other: str) -> float:
     """The overlap of two answers in words; 1 if neither has any."""
     words, expected = one.lower().split(), other.lower().split()
@@ -66,17 +81,21 @@ def main() -> None:
     model = AutoModelForQuestionAnswering.from_pretrained(WEIGHTS)
     model.bert.embeddings.requires_grad_(False)
 
-    def encode(batch: list[Question]) -> Any:
-        texts = [question.question for question in batch], [question.context for question in batch]
-        return tokenizer(*texts, padding=True, truncation="only_second", max_length=MAX_TOKENS, return_tensors="pt")
+    # the lower half of the encoder keeps what it knows
+    for layer in model.bert.encoder.layer[: len(model.bert.encoder.layer) // 2]:
+        layer.requires_grad_(False)
+    windows = [window(tokenizer, question) for question in questions]
 
     def loss(chosen: list[int]) -> torch.Tensor:
-        batch = encode([questions[i] for i in chosen])
-        targets = torch.tensor([target(encoding, questions[i]) for i, encoding in zip(chosen, batch.encodings)])
+        encodings = [windows[i][0] for i in chosen]
+        ids = {"input_ids": [e.ids for e in encodings], "token_type_ids": [e.type_ids for e in encodings]}
+        batch = tokenizer.pad(ids, return_tensors="pt")
+        targets = torch.tensor([windows[i][1] for i in chosen])
         return model(**batch, start_positions=targets[:, 0], end_positions=targets[:, 1]).loss
 
     def find(question: Question) -> str:
-        batch = encode([question])
+        texts = [question.question], [question.context]
+        batch = tokenizer(*texts, truncation="only_second", max_length=MAX_TOKENS, return_tensors="pt")
         with torch.no_grad():
             output = model(**batch)
         encoding = batch.encodings[0]
@@ -93,8 +112,9 @@ def main() -> None:
         return question.context[encoding.offsets[first][0] : encoding.offsets[last][1]]
 
     model.train()
-    lengths = [len(question.context) for question in questions]
-    fit("help-qa", model.bert.encoder.parameters(), model.qa_outputs.parameters(), lengths, loss, epochs=5)
+    body = [parameter for parameter in model.bert.encoder.parameters() if parameter.requires_grad]
+    lengths = [len(encoding.ids) for encoding, _ in windows]
+    fit("help-qa", body, model.qa_outputs.parameters(), lengths, loss, epochs=6)
 
     model.eval()
     test = read(HERE / "test.jsonl")

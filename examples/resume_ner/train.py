@@ -70,7 +70,7 @@ def main() -> None:
 
     model.train()
     lengths = [len(text) for text, _ in snippets]
-    fit("resume-ner", model.bert.encoder.parameters(), model.classifier.parameters(), lengths, loss, epochs=14)
+    fit("resume-ner", model.bert.encoder.parameters(), model.classifier.parameters(), lengths, loss, epochs=10)
 
     model.eval()
     tag = pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="first")
