@@ -54,7 +54,8 @@ def print_answer(answer: Any) -> None:
     else:
         rows = answer if isinstance(answer, list) else [answer]
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        print_table(columns, [[_cell(row.get(name)) for name in columns] for row in rows[:20]])
+        shown = rows[:5] if columns == ["label", "score"] else rows
+        print_table(columns, [[_cell(row.get(name)) for name in columns] for row in shown])
 
 
 def _cell(value: Any) -> str:
