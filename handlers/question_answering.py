@@ -27,7 +27,7 @@ class QuestionAnswering(Handler):
     fields = Fields("question", "context", second_required=True)
     offsets = True
     parameters: Mapping[str, Parameter] = {
-        "top_k": whole(1, least=1),
+        "top_k": whole(1, least=1, most=100),
         "doc_stride": whole(None, least=0, null=True),
         "max_seq_len": whole(None, least=1, null=True),
         "max_answer_len": whole(15, least=1),
@@ -41,8 +41,8 @@ class QuestionAnswering(Handler):
         length = min(parameters["max_seq_len"] or DEFAULT_LENGTH, max_length)
         stride = parameters["doc_stride"]
         if stride is None:
-            stride = min(length // 2, DEFAULT_STRIDE)
-        elif stride > length:
+            return Window(length, long_text, min(length // 2, DEFAULT_STRIDE), exact=False, cut="only_second")
+        if stride > length:
             raise RequestError("InvalidParameter", f"doc_stride {stride} is larger than a window of {length} tokens")
         return Window(length, long_text, stride, cut="only_second")
 

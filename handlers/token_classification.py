@@ -36,7 +36,9 @@ class TokenClassification(Handler):
         stride = parameters["stride"]
         if stride is None and long_text != "window":
             return Window(max_length, long_text)
-        return Window(max_length, "window", max_length // 4 if stride is None else stride)
+        if stride is None:
+            return Window(max_length, "window", max_length // 4, exact=False)
+        return Window(max_length, "window", stride)
 
     def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
         strategy = example.parameters["aggregation_strategy"]
@@ -46,7 +48,7 @@ class TokenClassification(Handler):
                 f"the text makes {len(example.outputs)} windows, whose tokens cannot be told apart; "
                 'ask for another aggregation_strategy than "none"',
             )
-        ignored = example.parameters["ignore_labels"]
+        ignored = frozenset(example.parameters["ignore_labels"])
         entities = []
         for encoding, outputs in zip(example.tokenized.encodings, example.outputs):
             tokens = _tokens(example, encoding, outputs[0], artifact, tokenizer)

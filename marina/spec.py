@@ -108,7 +108,7 @@ class Serving(_Section):
     """Milliseconds that TorchServe waits to fill a batch. 1 batches under load and costs little when
     idle; TorchServe would read 0 as 100."""
 
-    response_timeout_s: int = Field(default=30, ge=1)
+    response_timeout_s: int = Field(default=120, ge=1)
     """Seconds after which TorchServe kills a worker that has not answered a batch."""
 
     startup_timeout_s: int = Field(default=120, ge=1)
@@ -118,7 +118,7 @@ class Serving(_Section):
     """Requests that may wait; more are answered 503 at once."""
 
     max_instances: int = Field(default=256, ge=1)
-    """Instances in one request, at most."""
+    """Instances in one request, and windows that their texts make, at most."""
 
     max_characters: int = Field(default=100_000, ge=1)
     """Characters in one text, at most; bounds the work before a text is cut."""

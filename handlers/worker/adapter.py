@@ -61,7 +61,8 @@ class Handler(ABC):
     def handle(self, data: Sequence[Mapping[str, Any]], context: Any) -> list[bytes]:
         """Answer a batch: one body a request, its status set in the context."""
         headers = [_headers(request, context, index) for index, request in enumerate(data)]
-        if headers and headers[0].get("describe") == "True":
+        # TorchServe sends these alone and without a body; a client may send such a header too
+        if len(data) == 1 and headers[0].get("describe") == "True" and _body(data[0]) is None:
             return [dump(self._model.describe())]
         bodies = [(_body(request), own) for request, own in zip(data, headers)]
         answers = []

@@ -53,6 +53,17 @@ KINDS = {
     "BodyTooLarge": Kind(
         413, "The body has more bytes than the limit.", "Send several requests, or raise serving.max_body_bytes."
     ),
+    "TooManyRows": Kind(
+        413,
+        "The texts of the request make more windows than a request may have instances.",
+        "Send several requests, or raise serving.max_instances.",
+    ),
+    "AnswerTooLarge": Kind(
+        413,
+        "The answer would have more bytes than TorchServe takes from a worker.",
+        "Send fewer texts at once, or ask for less with the parameters.",
+    ),
+    "Unexpected": Kind(500, "The worker failed at this request.", "See the worker's log, and report it."),
     "NotFinite": Kind(
         500, "The model's output is not a number.", "Report it with the text; compile with a higher precision."
     ),

@@ -51,7 +51,7 @@ def _header_length(headers: Mapping[str, str], size: int) -> int | None:
     value = headers.get(HEADER_LENGTH)
     if value is None:
         return None
-    if not (value.isdecimal() and value.isascii() and int(value[:12]) <= size):
+    if not (value.isdecimal() and value.isascii() and len(value) <= 12 and int(value) <= size):
         raise RequestError("InvalidBody", "the header Inference-Header-Content-Length is not a length in the body")
     return int(value)
 

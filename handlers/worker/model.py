@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +24,8 @@ from handlers.worker.settings import Settings
 from handlers.worker.task import Example, Json, Task
 from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
 
+# bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
+MAX_ANSWER = 6_500_000
 TRUNCATED_HEADER = "x-marina-truncated"
 
 
@@ -118,8 +122,8 @@ class Model:
     def _read(self, body: Any, headers: Mapping[str, str]) -> Request | RequestError:
         try:
             return read_request(body, headers, self._task, self._settings.limits, self._settings.parameters)
-        except RequestError as error:
-            return error
+        except Exception as error:
+            return _refused(error)
 
     def _answers(self, requests: Sequence[Request]) -> list[Answered | RequestError]:
         """Tokenize, plan, call and gather; one answer an instance, or the error that it fails with."""
@@ -147,7 +151,23 @@ class Model:
         able = [(i, windows[n]) for n, request in enumerate(requests) for i in request.instances]
         fine = [(instance, window) for instance, window in able if not isinstance(window, RequestError)]
         found = iter(self._tokenizer.encode([instance for instance, _ in fine], [window for _, window in fine]))
-        return [window if isinstance(window, RequestError) else next(found) for _, window in able]
+        answers = [window if isinstance(window, RequestError) else next(found) for _, window in able]
+        return self._bounded(requests, answers)
+
+    def _bounded(
+        self, requests: Sequence[Request], answers: list[Tokenized | RequestError]
+    ) -> list[Tokenized | RequestError]:
+        """The same, but for requests that make more rows than they may: those fail before they are computed."""
+        most = self._settings.limits.instances
+        start = 0
+        for request in requests:
+            own = slice(start, start + len(request.instances))
+            start = own.stop
+            rows = sum(len(answer.rows) for answer in answers[own] if isinstance(answer, Tokenized))
+            if rows > most:
+                message = f"the request makes {rows} rows; at most {most} are allowed"
+                answers[own] = [RequestError("TooManyRows", message)] * len(request.instances)
+        return answers
 
     def _answer(self, example: Example) -> Answered | RequestError:
         for outputs in example.outputs:
@@ -155,8 +175,8 @@ class Model:
                 return RequestError("NotFinite", "the model's output is not a number")
         try:
             return Answered(self._task.answer(example, self._artifact, self._tokenizer), example.tokenized.cut)
-        except RequestError as error:
-            return error
+        except Exception as error:
+            return _refused(error)
 
     def _write(self, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
         answered = []
@@ -167,9 +187,25 @@ class Model:
         cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
         identity = {"name": self._artifact.name, "version": self._artifact.version}
         try:
-            return Reply(200, write_answers(request, answered, identity), {TRUNCATED_HEADER: cut} if cut else {})
-        except RequestError as error:
-            return Reply(error.status, write_error(error), {})
+            body = write_answers(request, answered, identity)
+            if len(body) > MAX_ANSWER:
+                raise RequestError(
+                    "AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed"
+                )
+        except Exception as error:
+            refused = _refused(error)
+            return Reply(refused.status, write_error(refused), {})
+        return Reply(200, body, {TRUNCATED_HEADER: cut} if cut else {})
+
+
+def _refused(error: Exception) -> RequestError:
+    """What one request is told; a failure of our own must not reach its neighbours."""
+    if isinstance(error, RequestError):
+        return error
+    # where it happened, and nothing of what the client sent
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
+    return RequestError("Unexpected", f"the worker failed with {type(error).__name__}")
 
 
 def _installed(packages: Mapping[str, str]) -> dict[str, str]:

@@ -60,7 +60,7 @@ def best_spans(
     spans = [
         Span(float(scores[first, last]), int(first), int(last))
         for first, last in zip(firsts, lasts)
-        if allowed[first] and allowed[last]
+        if allowed[first] and allowed[last] and first <= last
     ]
     return spans, null_score
 

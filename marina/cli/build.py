@@ -26,9 +26,7 @@ def compile_models(
     before is not compiled again, and what was interrupted goes on where it stopped.
     """
     project = find_project()
-    documents = _for_each_spec(project, names, engine, shapes, lambda spec: _compile(spec, project, not as_json))
-    if as_json:
-        print_json(documents)
+    _for_each_spec(project, names, engine, shapes, lambda spec: _compile(spec, project, not as_json), as_json)
 
 
 def archive(
@@ -51,9 +49,7 @@ def archive(
             say(f"{spec.name}: {'unchanged' if packed.reused else 'packed'} {relative(packed.path)} ({size:.1f} MB)")
         return {**document, "archive": str(packed.path), "archive_reused": packed.reused}
 
-    documents = _for_each_spec(project, names, engine, shapes, compile_and_pack)
-    if as_json:
-        print_json(documents)
+    _for_each_spec(project, names, engine, shapes, compile_and_pack, as_json)
 
 
 def _for_each_spec(
@@ -62,7 +58,8 @@ def _for_each_spec(
     engine: str | None,
     shapes: str | None,
     work: Callable[[Spec], dict[str, Any]],
-) -> list[dict[str, Any]]:
+    as_json: bool,
+) -> None:
     """Do the work for every model; one that fails does not keep the others from theirs."""
     overrides: dict[str, Any] = {}
     if engine:
@@ -79,9 +76,10 @@ def _for_each_spec(
         except (MarinaError, WorkerError) as error:
             print_error(str(error))
             failed = True
+    if as_json:
+        print_json(documents)
     if failed:
         raise typer.Exit(1)
-    return documents
 
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:

@@ -36,6 +36,8 @@ def predict(
     project = find_project()
     ports = require_running(project).ports
     inputs: list[Any] = list(texts)
+    if pair is not None and context is not None:
+        raise MarinaError("--pair is for models that compare two texts, --context for those that answer; give one")
     if pair is not None:
         inputs = [{"text": text, "text_pair": pair} for text in texts]
     elif context is not None:

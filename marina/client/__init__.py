@@ -48,7 +48,7 @@ class Answer(TypedDict):
 
 
 class Client:
-    """Asks models of one server; one method a task. It can be shared by threads.
+    """Asks models of one server; one method a task. A parameter that is not given is the model's own default.
 
     Every method raises the errors under `ClientError` in `marina.errors`.
     """
@@ -82,27 +82,28 @@ class Client:
         return cast("list[list[float]]", self.ask(model, list(texts)))
 
     def classify(
-        self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str = "default"
+        self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None
     ) -> list[list[LabelScore]]:
         """The labels of each text or pair, the best first."""
-        answers = self.ask(model, _texts(texts), top_k=top_k, function_to_apply=function_to_apply)
+        answers = self.ask(model, _texts(texts), **_given(top_k=top_k, function_to_apply=function_to_apply))
         return cast("list[list[LabelScore]]", answers)
 
     def classify_heads(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None
     ) -> list[dict[str, list[LabelScore]]]:
         """For a model with several heads: the labels of each head, by its name."""
-        return cast("list[dict[str, list[LabelScore]]]", self.ask(model, _texts(texts), top_k=top_k))
+        return cast("list[dict[str, list[LabelScore]]]", self.ask(model, _texts(texts), **_given(top_k=top_k)))
 
     def tag(
         self, model: str, texts: Sequence[str], *, aggregation_strategy: str | None = None, stride: int | None = None
     ) -> list[list[Entity]]:
-        """The entities of each text; without a strategy the model's own."""
-        chosen = {"aggregation_strategy": aggregation_strategy, "stride": stride}
-        given = {name: value for name, value in chosen.items() if value is not None}
+        """The entities of each text."""
+        given = _given(aggregation_strategy=aggregation_strategy, stride=stride)
         return cast("list[list[Entity]]", self.ask(model, list(texts), **given))
 
-    def answer(self, model: str, question: str, context: str, *, top_k: int = 1, **parameters: Json) -> list[Answer]:
+    def answer(
+        self, model: str, question: str, context: str, *, top_k: int | None = None, **parameters: Json
+    ) -> list[Answer]:
         """The spans of the context that answer the question, the best first.
 
         Args:
@@ -110,10 +111,10 @@ class Client:
                 align_to_words.
         """
         inputs = {"question": question, "context": context}
-        found = self.ask(model, inputs, top_k=top_k, **parameters)
+        found = self.ask(model, inputs, **_given(top_k=top_k), **parameters)
         return cast("list[Answer]", found if isinstance(found, list) else [found])
 
-    def ask(self, model: str, inputs: Json, **parameters: Json) -> Json:
+    def ask(self, model: str, inputs: Json, /, **parameters: Json) -> Json:
         """The answer to any inputs that docs/requests.md allows."""
         document = {"inputs": inputs, "parameters": parameters} if parameters else {"inputs": inputs}
         return self._transport.ask(model, document)
@@ -127,6 +128,10 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _given(**parameters: Json) -> dict[str, Json]:
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _texts(texts: Sequence[Text]) -> list[Json]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import requests
 
@@ -12,6 +13,7 @@ from marina.errors import ClientError, Failed, Overloaded, Refused, Unauthorized
 
 Json = Any
 Token = str | Callable[[], str] | None
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions"
 
 
@@ -33,6 +35,9 @@ class HttpTransport:
         self._token = token
         self._timeout_s = timeout_s
         self._session = requests.Session()
+        if urlsplit(self._url).hostname in LOOPBACK:
+            # no proxy of the environment for this machine itself
+            self._session.trust_env = False
 
     def ask(self, model: str, document: Json) -> Json:
         headers = {"Content-Type": "application/json", **_authorization(self._token)}

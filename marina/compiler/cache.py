@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 
 import handlers.worker
-from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, read_json
+from handlers.worker.artifact import FORMAT, check_files, read_artifact
 from handlers.worker.errors import ArtifactError
 from marina.compiler.job import Job
 
@@ -49,12 +49,12 @@ def _code() -> str:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether an artifact is there whole: every file it lists has the recorded size."""
+    """Whether an artifact is there whole: every file it lists has the recorded size and sha256."""
     try:
-        files = read_json(folder / ARTIFACT_FILE)["files"]
-        return all((folder / name).stat().st_size == entry["bytes"] for name, entry in files.items())
-    except (ArtifactError, OSError, KeyError, TypeError):
+        check_files(read_artifact(folder))
+    except (ArtifactError, OSError):
         return False
+    return True
 
 
 def discard(folder: Path) -> None:

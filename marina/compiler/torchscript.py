@@ -65,11 +65,13 @@ def _save_weights(tensors: dict[str, Any], path: Path) -> None:
         first = stored.setdefault((tensor.data_ptr(), tuple(tensor.shape)), name)
         if first != name:
             aliases[name] = first
+    partial = path.with_suffix(".partial")
     save_file(
         {name: tensors[name].contiguous().clone() for name in stored.values()},
-        str(path),
+        str(partial),
         metadata={ALIASES: json.dumps(aliases, sort_keys=True)},
     )
+    partial.replace(path)
 
 
 def _save_code(traced: Any, slots: dict[str, Any], path: Path) -> None:

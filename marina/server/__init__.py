@@ -13,8 +13,8 @@ from marina.errors import ServerError
 from marina.project import Project
 from marina.server.config import check_ports
 from marina.server.management import Management, ModelStatus
-from marina.server.process import start_torchserve, stop_torchserve, wait_until_listening
-from marina.server.readiness import wait_until_ready
+from marina.server.process import prepare_run, start_torchserve, stop_torchserve, wait_until_listening
+from marina.server.readiness import log_size, wait_until_ready
 from marina.server.state import Ports, RunState, logs_folder, read_state, running
 
 Report = Callable[[str], None]
@@ -48,8 +48,9 @@ def serve(project: Project, names: list[str], ports: Ports, timeout_s: float, re
             stop_torchserve(project, left_behind)
         deadline = time.monotonic() + timeout_s
         report("starting TorchServe")
-        state = start_torchserve(project, ports)
+        state = prepare_run(project, ports)
         try:
+            state = start_torchserve(project, state)
             wait_until_listening(project, state, deadline)
             _register(project, state, archives, deadline, report)
         except BaseException:
@@ -66,13 +67,17 @@ def register(project: Project, names: list[str], timeout_s: float, report: Repor
         ServerError: no server runs, or a worker failed; that model is unregistered again.
     """
     state = require_running(project)
-    for archive in find_archives(project, names):
+    archives = find_archives(project, names)
+    served = _management(project, state).models()
+    for archive in archives:
+        if archive.stem in served:
+            raise ServerError(f"model {archive.stem} is registered already; take it off first: marina unregister")
+    for archive in archives:
         deadline = time.monotonic() + timeout_s
         try:
             _register(project, state, [archive], deadline, report)
-        except BaseException as error:
-            if "already registered" not in str(error):
-                _forget(project, state, archive.stem)
+        except BaseException:
+            _forget(project, state, archive.stem)
             raise
 
 
@@ -129,13 +134,14 @@ def find_archives(project: Project, names: list[str]) -> list[Path]:
 
 def _register(project: Project, state: RunState, archives: list[Path], deadline: float, report: Report) -> None:
     management = _management(project, state)
+    log = logs_folder(project) / "model_log.log"
+    start = log_size(log)
     names = []
     for archive in archives:
         report(f"registering {archive.stem}")
         names.append(management.register(archive.name))
     report(f"waiting until {', '.join(names)} {'is' if len(names) == 1 else 'are'} READY")
-    log = logs_folder(project) / "model_log.log"
-    wait_until_ready(management, names, log, deadline, alive=lambda: state.process() is not None)
+    wait_until_ready(management, names, log, start, deadline, alive=lambda: state.process() is not None)
 
 
 def _forget(project: Project, state: RunState, name: str) -> None:

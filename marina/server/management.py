@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import requests
 
 from marina.errors import ServerError
-from marina.server.tokens import token
+from marina.server.tokens import loopback_session, token
 
 TIMEOUT_S = 60
 
@@ -30,7 +30,7 @@ class Management:
     def __init__(self, folder: Path, port: int) -> None:
         self._folder = folder
         self._port = port
-        self._session = requests.Session()
+        self._session = loopback_session()
 
     def register(self, archive: str) -> str:
         """Register an archive of the model store and start its workers, without waiting for them.

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -28,20 +29,32 @@ STOP_S = 20
 REMOVED_VARIABLES = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "TS_CONFIG_FILE")
 
 
-def start_torchserve(project: Project, ports: Ports) -> RunState:
+def prepare_run(project: Project, ports: Ports) -> RunState:
+    """Lay out the folders of a run and put its state on file, before there is a process.
+
+    Whatever interrupts the start, `stop_torchserve` then knows what to look for.
+    """
+    _clear(project)
+    logs_folder(project).mkdir(parents=True)
+    project.model_store.mkdir(exist_ok=True)
+    write_config(project.root / "config.properties", ports, _config(project))
+    state = RunState(pid=0, started=0.0, ports=ports, temp=str(_temp_folder(project)))
+    write_state(project, state)
+    return state
+
+
+def start_torchserve(project: Project, state: RunState) -> RunState:
     """Start TorchServe in a session of its own, with no model.
 
+    Returns:
+        The state with its process.
+
     Raises:
-        ServerError: no Java, or the launcher failed; nothing is left running.
+        ServerError: no Java, or the launcher failed.
     """
     java_home = find_java_home()
-    _clear(project)
     logs = logs_folder(project)
-    logs.mkdir(parents=True)
-    temp = _temp_folder(project)
-    config = project.run / "config.properties"
-    write_config(project.root / "config.properties", ports, config)
-    project.model_store.mkdir(exist_ok=True)
+    temp = Path(state.temp)
     environment = {key: value for key, value in os.environ.items() if key not in REMOVED_VARIABLES}
     environment |= {
         "JAVA_HOME": str(java_home),
@@ -53,7 +66,7 @@ def start_torchserve(project: Project, ports: Ports) -> RunState:
     command = [
         *(sys.executable, "-m", "ts.model_server", "--start", "--ncs"),
         *("--model-store", str(project.model_store)),
-        *("--ts-config", str(config)),
+        *("--ts-config", str(_config(project))),
         *("--log-config", str(project.root / "deploy" / "log4j2.xml")),
     ]
     console = logs / "console.log"
@@ -63,7 +76,7 @@ def start_torchserve(project: Project, ports: Ports) -> RunState:
         )
     try:
         process = psutil.Process(int((temp / PID_FILE).read_text()))
-        state = RunState(process.pid, process.create_time(), ports, str(temp))
+        state = replace(state, pid=process.pid, started=process.create_time())
     except (OSError, ValueError, psutil.Error):
         raise ServerError(f"TorchServe did not start (exit {launcher.returncode}): {_tail(console)}") from None
     write_state(project, state)
@@ -87,13 +100,14 @@ def wait_until_listening(project: Project, state: RunState, deadline: float) -> 
 
 def stop_torchserve(project: Project, state: RunState) -> None:
     """End TorchServe and its workers, by force if need be, and remove tokens and temporary files."""
-    family = _family(state)
+    family = _family(project, state)
     process = state.process()
     if process:
-        process.terminate()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
         psutil.wait_procs([process], timeout=STOP_S)
     # workers that outlive the server, or all of them if it hangs
-    family = [member for member in {*family, *_family(state)} if member.is_running()]
+    family = [member for member in {*family, *_family(project, state)} if member.is_running()]
     for member in family:
         with contextlib.suppress(psutil.Error):
             member.kill()
@@ -103,15 +117,18 @@ def stop_torchserve(project: Project, state: RunState) -> None:
     remove_state(project)
 
 
-def _family(state: RunState) -> list[psutil.Process]:
-    """The server and the workers that it started, also those that it left behind."""
-    marker = f"{state.temp}/.ts.sock."
+def _family(project: Project, state: RunState) -> list[psutil.Process]:
+    """The server, its launcher and its workers, also those that were left behind: told by their arguments."""
+    config, socket = str(_config(project)), f"{state.temp}/.ts.sock."
     members = []
     for process in psutil.process_iter(["cmdline"]):
-        ours = process.pid == state.pid and state.process() is not None
-        if ours or any(part.startswith(marker) for part in process.info["cmdline"] or []):
+        if any(part == config or part.startswith(socket) for part in process.info["cmdline"] or []):
             members.append(process)
     return members
+
+
+def _config(project: Project) -> Path:
+    return project.run / "config.properties"
 
 
 def _clear(project: Project) -> None:

@@ -18,7 +18,7 @@ RAISED = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*")
 
 
 def wait_until_ready(
-    management: Management, names: list[str], log: Path, deadline: float, alive: Callable[[], bool]
+    management: Management, names: list[str], log: Path, start: int, deadline: float, alive: Callable[[], bool]
 ) -> None:
     """Wait until every worker of every model is READY.
 
@@ -26,6 +26,7 @@ def wait_until_ready(
         management: of the server that was told to register them.
         names: the models.
         log: the file that workers' output goes to.
+        start: the size of the log in bytes when they were registered: what stands before is old.
         deadline: when to give up, on the clock of `time.monotonic`.
         alive: says whether the server still runs.
 
@@ -39,7 +40,7 @@ def wait_until_ready(
             if status.workers and status.ready >= status.workers:
                 waiting.remove(name)
                 continue
-            reason = failure(log, name)
+            reason = failure(log, start, name, status.version)
             if reason:
                 raise ServerError(f"model {name} cannot be served: {reason}. Its log: {log}")
         if not alive():
@@ -49,9 +50,14 @@ def wait_until_ready(
         time.sleep(POLL_S if waiting else 0)
 
 
-def failure(log: Path, name: str) -> str | None:
-    """Why a worker of a model did not start, in its own words; None if no worker failed."""
-    lines = _lines(log, name)
+def failure(log: Path, start: int, name: str, version: str) -> str | None:
+    """Why a worker of a model did not start, in its own words; None if no worker failed.
+
+    Args:
+        log, start: as for `wait_until_ready`.
+        name, version: of the model.
+    """
+    lines = _lines(log, start, f"{name}_{version}")
     for line in reversed(lines):
         if FAILURE_MARK in line:
             return line.split(FAILURE_MARK, 1)[1].strip()
@@ -61,11 +67,18 @@ def failure(log: Path, name: str) -> str | None:
     return raised[-1] if raised else "its worker ended without a reason"
 
 
-def _lines(log: Path, name: str) -> list[str]:
+def log_size(log: Path) -> int:
+    """Bytes in a log; 0 if there is none yet."""
+    return log.stat().st_size if log.exists() else 0
+
+
+def _lines(log: Path, start: int, model: str) -> list[str]:
     """What the workers of a model wrote: the log names the thread W-<port>-<model>_<version>-<stream>."""
-    written = re.compile(rf"^\S+ \[\w+ *\] W-\d+-{re.escape(name)}_\S+ \S+ - (.*)$")
+    written = re.compile(rf"^\S+ \[\w+ *\] W-\d+-{re.escape(model)}-(?:stdout|stderr) \S+ - (.*)$")
     try:
-        text = log.read_text(encoding="utf-8", errors="replace")
+        with log.open("rb") as file:
+            file.seek(start)
+            text = file.read().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return []
     return [found[1] for found in map(written.match, text.splitlines()) if found]

@@ -27,8 +27,8 @@ class Ports:
 class RunState:
     """A TorchServe that was started here.
 
-    started is the process's start in seconds since the epoch, which tells it from a later process
-    with the same pid. temp is the folder of its sockets and unpacked archives.
+    pid is 0 until there is a process. started is the process's start in seconds since the epoch,
+    which tells it from a later process with the same pid. temp is the folder of its sockets and unpacked archives.
     """
 
     pid: int
@@ -38,6 +38,8 @@ class RunState:
 
     def process(self) -> psutil.Process | None:
         """The server's process while it runs."""
+        if not self.pid:
+            return None
         try:
             process = psutil.Process(self.pid)
             alive = abs(process.create_time() - self.started) < 1 and process.status() != psutil.STATUS_ZOMBIE

@@ -35,6 +35,13 @@ def token(folder: Path, kind: Kind, management_port: int) -> str:
     return str(_read(folder)[kind]["key"])
 
 
+def loopback_session() -> requests.Session:
+    """A session for this machine: no proxy of the environment sees its tokens, no netrc replaces them."""
+    session = requests.Session()
+    session.trust_env = False
+    return session
+
+
 def _read(folder: Path) -> Any:
     path = folder / KEY_FILE
     try:
@@ -52,6 +59,7 @@ def _renew(folder: Path, kind: Kind, management_port: int) -> None:
     url = f"http://127.0.0.1:{management_port}/token?type={kind}"
     headers = {"Authorization": f"Bearer {_read(folder)['API']['key']}"}
     try:
-        requests.get(url, headers=headers, timeout=TIMEOUT_S).raise_for_status()
+        with loopback_session() as session:
+            session.get(url, headers=headers, timeout=TIMEOUT_S).raise_for_status()
     except requests.RequestException as error:
         raise ServerError(f"TorchServe gives no new {kind} token: {error}") from None

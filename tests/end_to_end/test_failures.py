@@ -71,6 +71,9 @@ def test_a_worker_that_cannot_start_tells_why(project: Project, add_tiny: AddTin
     assert run_marina(project, "register", "m").returncode == 1
     status = run_marina(project, "status", "--json")
     assert [model["name"] for model in json.loads(status.stdout)["models"]] == ["fine"]
+    # once it is mended it is served, whatever the log says of before
+    assert run_marina(project, "archive", "m", "--shapes", "1x16,1x64").returncode == 0
+    assert run_marina(project, "register", "m").returncode == 0
 
 
 def test_a_damaged_archive_is_found_before_anything_starts(project: Project, add_tiny: AddTiny) -> None:

@@ -245,7 +245,7 @@ def test_models_are_unregistered_and_registered_again(server: Server) -> None:
     assert server.marina("register", "ava-intent-torchscript").returncode == 0
     assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
     twice = server.marina("register", "ava-intent-torchscript")
-    assert "already registered" in twice.stderr
+    assert "is registered already; take it off first" in twice.stderr
     assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
     missing = server.marina("register", "nothing")
     assert missing.returncode == 1

@@ -96,7 +96,7 @@ def test_the_manifest_is_what_torch_model_archiver_writes(tmp_path: Path, spec: 
 def test_torchserve_is_told_both_timeouts_and_equal_worker_counts(spec: Spec) -> None:
     config = model_config(spec.model_copy(update={"core_groups": "1,1,1"}))
     assert config["minWorkers"] == config["maxWorkers"] == 3
-    assert config["responseTimeout"] == 30
+    assert config["responseTimeout"] == 120
     assert config["startupTimeout"] == 120
     assert config["maxBatchDelay"] == 1
 

@@ -44,6 +44,7 @@ class _TorchscriptEngine:
 
     def load(self, graph: Path, weights: Path | None) -> Graph:
         import torch
+        from safetensors import SafetensorError
 
         try:
             with warnings.catch_warnings():
@@ -53,7 +54,7 @@ class _TorchscriptEngine:
                 if weights is not None:
                     self._bind(module, weights)
                 return _TorchscriptGraph(torch.jit.freeze(module))
-        except (RuntimeError, ValueError, KeyError) as error:
+        except (RuntimeError, ValueError, KeyError, SafetensorError) as error:
             reason = str(error).strip().splitlines()[0]
             raise ArtifactError(f"TorchScript cannot load {graph}: {reason}") from None
 

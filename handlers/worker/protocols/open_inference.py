@@ -20,7 +20,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.instances import Answered, Instance, Limits, Request, check_count, read_instance
 from handlers.worker.parameters import read_parameters
 from handlers.worker.task import Task
-from handlers.worker.text import quote, type_name
+from handlers.worker.text import check_text, quote, type_name
 
 Json = Any
 # parameters of the protocol itself, which say how a client would like its tensors
@@ -41,16 +41,22 @@ def read(value: dict[str, Json], tail: bytes, task: Task, limits: Limits, defaul
     if unknown:
         raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
     tensors: dict[str, list[str]] = {}
+    place = 0
     for number, tensor in enumerate(value["inputs"]):
-        name, texts, used = _read_tensor(tensor, f"inputs[{number}]", tail)
+        name, texts, used = _read_tensor(tensor, f"inputs[{number}]", tail[place:], limits)
+        if name in tensors:
+            raise RequestError("InvalidBody", f"there are two inputs of the name {quote(name)}")
         tensors[name] = texts
-        tail = tail[used:]
-    if tail:
-        raise RequestError("InvalidBody", f"{len(tail)} bytes behind the JSON belong to no tensor")
+        place += used
+    if place < len(tail):
+        raise RequestError("InvalidBody", f"{len(tail) - place} bytes behind the JSON belong to no tensor")
     instances = _instances(tensors, task, limits)
     own = value.get("parameters")
     given = {name: item for name, item in own.items() if name not in _OWN} if isinstance(own, dict) else own
-    details = {"id": value.get("id"), "outputs": _output_names(value.get("outputs")), "place": "inputs, element {}: "}
+    identity = value.get("id")
+    if identity is not None:
+        check_text(identity, "id", limits.characters)
+    details = {"id": identity, "outputs": _output_names(value.get("outputs")), "place": "inputs, element {}: "}
     return Request(instances, read_parameters(given, task.parameters, defaults), "open-inference", details)
 
 
@@ -66,14 +72,14 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
         if name not in tensors:
             raise RequestError("InvalidBody", f"there is no output {quote(name)}; there are: {', '.join(tensors)}")
     document = {"model_name": identity["name"], "model_version": identity["version"]}
-    if isinstance(request.details["id"], str):
+    if request.details["id"] is not None:
         document["id"] = request.details["id"]
     cut = [number for number, answered in enumerate(answers) if answered.cut]
     parameters = {"parameters": {"truncated": json.dumps(cut)}} if cut else {}
     return {**document, **parameters, "outputs": [tensors[name] for name in wanted]}
 
 
-def _read_tensor(tensor: Json, where: str, tail: bytes) -> tuple[str, list[str], int]:
+def _read_tensor(tensor: Json, where: str, tail: bytes, limits: Limits) -> tuple[str, list[str], int]:
     """A tensor's name, its texts, and how many bytes of the tail are its own."""
     if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
         raise RequestError("InvalidBody", f'{where} must be a tensor with "name", "shape", "datatype" and "data"')
@@ -90,7 +96,7 @@ def _read_tensor(tensor: Json, where: str, tail: bytes) -> tuple[str, list[str],
     else:
         if type(size) is not int or not 0 <= size <= len(tail):
             raise RequestError("InvalidBody", f"{where}: binary_data_size is not the size of what follows the JSON")
-        texts, used = _read_binary(tail[:size], where), size
+        texts, used = _read_binary(tail[:size], where, limits), size
     if shape not in ([len(texts)], [len(texts), 1]):
         raise RequestError("InvalidBody", f'{where}: "shape" {json.dumps(shape)[:40]} does not fit {len(texts)} texts')
     return tensor["name"], texts, used
@@ -106,17 +112,20 @@ def _flatten(data: Json, where: str) -> list[str]:
     return flat
 
 
-def _read_binary(data: bytes, where: str) -> list[str]:
+def _read_binary(data: bytes, where: str, limits: Limits) -> list[str]:
     texts: list[str] = []
-    while data:
-        length = struct.unpack_from("<I", data)[0] if len(data) >= 4 else len(data)
-        if len(data) < 4 + length:
+    place = 0
+    while place < len(data):
+        check_count(len(texts) + 1, where, limits)
+        start = place + 4
+        length = struct.unpack_from("<I", data, place)[0] if start <= len(data) else len(data)
+        place = start + length
+        if place > len(data):
             raise RequestError("InvalidBody", f"{where}: element {len(texts)} is longer than the tensor")
         try:
-            texts.append(data[4 : 4 + length].decode("utf-8"))
+            texts.append(data[start:place].decode("utf-8"))
         except UnicodeDecodeError:
             raise RequestError("InvalidEncoding", f"{where}: element {len(texts)} is not UTF-8") from None
-        data = data[4 + length :]
     return texts
 
 

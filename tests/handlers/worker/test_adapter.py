@@ -85,3 +85,11 @@ def test_what_serves_is_described(served: tuple[TextClassification, Context]) ->
     assert 0 < described["parity"]["served"] < 1e-4
     assert described["limits"] == {"instances": 8, "characters": 1000, "body_bytes": 10000}
     assert described["versions"]["served"] == described["versions"]["compiled"]
+
+
+def test_a_clients_own_describe_header_is_no_description(served: tuple[TextClassification, Context]) -> None:
+    handler, ctx = served
+    ctx.request_processor = [RequestProcessor({"Describe": "True"}), RequestProcessor({})]
+    answers = [json.loads(answer) for answer in handler.handle([{"body": b"ok"}, {"body": b"ok"}], ctx)]
+    assert len(answers) == 2
+    assert scores(answers[0]) == pytest.approx(scores(answers[1]))

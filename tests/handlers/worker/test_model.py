@@ -217,3 +217,42 @@ def test_no_bodies_of_others_keep_a_good_request_from_its_answer(
     assert all(reply.status in (200, 400, 413) for reply in replies)
     assert all(json.loads(reply.body) is not None for reply in replies)
     assert replies[-1].status == 200
+
+
+V2 = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "kind"),
+    [
+        (json.dumps({"id": "\ud800", "inputs": [V2]}).encode(), JSON, "InvalidText"),
+        (json.dumps({"id": 5, "inputs": [V2]}).encode(), JSON, "InvalidInstance"),
+        (json.dumps({"inputs": [V2, V2]}).encode(), JSON, "InvalidBody"),
+        (b"{}", {**JSON, "inference-header-content-length": "0" * 5000}, "InvalidBody"),
+        (json.dumps({"inputs": [{"text": "ok " * 1500, "text_pair": "ok " * 1500}] * 3}).encode(), JSON, None),
+    ],
+)
+def test_odd_requests_fail_alone_and_soon(
+    models: dict[tuple[str, str], Model], body: bytes, headers: dict[str, str], kind: str | None
+) -> None:
+    odd, good = models["text-classification", "openvino"].reply([(body, headers), (b"ok", {})])
+    assert good.status == 200
+    assert json.loads(odd.body)["type"] == kind if kind else odd.status == 200
+
+
+def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(
+    models: dict[tuple[str, str], Model], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = TextClassification.answer
+
+    def fail(self: Any, example: Any, *others: Any) -> Any:
+        if example.instance.text == "secret":
+            raise ZeroDivisionError(example.instance.text)
+        return answer(self, example, *others)
+
+    monkeypatch.setattr(TextClassification, "answer", fail)
+    bad, good = models["text-classification", "openvino"].reply([(b"secret", {}), (b"ok", {})])
+    assert (bad.status, good.status) == (500, 200)
+    assert json.loads(bad.body)["type"] == "Unexpected"
+    assert "ZeroDivisionError" in caplog.text
+    assert "secret" not in caplog.text + bad.body.decode()

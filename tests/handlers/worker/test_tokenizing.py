@@ -67,15 +67,19 @@ def test_a_text_that_is_too_long_is_refused_where_the_spec_says_so(source: Path)
 @pytest.mark.parametrize(
     ("question", "window", "message"),
     [
-        ("ok " * 9, Window(10, "window", 0, "only_second"), "12 tokens are not the context's, which leaves it no room"),
-        ("ok", Window(10, "window", 6, "only_second"), "windows that share 6 tokens must have room for more"),
-        ("ok", Window(6, "window", 1, "only_second"), "makes 299 windows of 6 tokens; at most 256 are allowed"),
-        ("ok " * 9, Window(10, "truncate", 0, "only_second"), "leaves it no room"),
+        (
+            "ok " * 9,
+            Window(10, "window", 0, cut="only_second"),
+            "12 tokens are not the context's, which leaves it no room",
+        ),
+        ("ok", Window(10, "window", 6, cut="only_second"), "windows that share 6 tokens must have room for more"),
+        ("ok", Window(6, "window", 1, cut="only_second"), "makes 299 windows of 6 tokens; at most 64 are allowed"),
+        ("ok " * 9, Window(10, "truncate", 0, cut="only_second"), "the text cannot be cut to 10 tokens"),
     ],
 )
 def test_windows_that_cannot_be_made_are_refused(source: Path, question: str, window: Window, message: str) -> None:
     neighbour, refused = tokenizer(source).encode(
-        [Instance("ok", "ok"), Instance(question, "ok " * 300)], [Window(10, "window", 1, "only_second"), window]
+        [Instance("ok", "ok"), Instance(question, "ok " * 300)], [Window(10, "window", 1, cut="only_second"), window]
     )
     assert isinstance(neighbour, Tokenized)
     assert isinstance(refused, RequestError)
@@ -87,3 +91,35 @@ def test_a_damaged_tokenizer_is_said_so(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(ArtifactError, match=r"tokenizer\.json cannot be read as a tokenizer"):
         RowTokenizer(path, "right")
+
+
+def test_an_overlap_that_nobody_asked_for_gives_way(source: Path) -> None:
+    window = Window(10, "window", 9, exact=False, cut="only_second")
+    (tokenized,) = tokenizer(source).encode([Instance("ok ok", "ok " * 40)], [window])
+    assert isinstance(tokenized, Tokenized)
+    assert len(tokenized.rows) > 8
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("pair", [None, "thanks " * 9000, "ok"])
+def test_long_texts_are_cut_as_transformers_cuts_them_and_soon(source: Path, side: str, pair: str | None) -> None:
+    """The library would lay all that is cut off into rows, for two texts each with each."""
+    text = " ".join(WORDS) * 300
+    reference = AutoTokenizer.from_pretrained(source)
+    reference.truncation_side = side
+    short_pair = pair and pair[:196]  # whole words
+    short = text[:600] if side == "right" else text[-600:]
+    expected = reference(short, short_pair, truncation=True, max_length=24)["input_ids"]
+    cutter = RowTokenizer(source / "tokenizer.json", side)
+    (tokenized,) = cutter.encode([Instance(text, pair)], [Window(24, "truncate")])
+    assert isinstance(tokenized, Tokenized)
+    assert tokenized.rows[0].ids == expected
+
+
+def test_two_endless_words_are_refused(source: Path) -> None:
+    endless = "日" + "\u0301" * 3
+    cutter = RowTokenizer(source / "tokenizer.json", "right")
+    (tokenized,) = cutter.encode([Instance("." * 20_000, "." * 20_000)], [Window(24, "truncate")])
+    assert isinstance(tokenized, Tokenized)
+    (tokenized,) = cutter.encode([Instance(endless * 5000, endless * 5000)], [Window(24, "truncate")])
+    assert isinstance(tokenized, (Tokenized, RequestError))
