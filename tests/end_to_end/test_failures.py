@@ -126,8 +126,9 @@ def start_serving(project: Project) -> subprocess.Popen[bytes]:
 
 
 def wait_for_server(project: Project) -> None:
+    """Wait until there is a process; before that the state on file has none."""
     deadline = time.monotonic() + 30
-    while not (project.run / "state.json").exists():
+    while not (project.run / "state.json").exists() or not run_state(project)["pid"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -144,6 +145,18 @@ def test_an_interrupted_serve_stops_what_it_started(
         assert process.wait(timeout=60) != 0
     assert processes_of(project) == []
     assert not (project.run / "state.json").exists()
+
+
+def test_a_serve_that_was_killed_while_it_launched_is_cleaned_up(project: Project, add_tiny: AddTiny) -> None:
+    add_tiny("m")
+    assert run_marina(project, "archive").returncode == 0
+    with start_serving(project) as process:
+        while not (project.run / "state.json").exists():
+            time.sleep(0.02)
+        process.kill()
+    time.sleep(3)  # what was launched goes on
+    assert run_marina(project, "stop").stdout == "stopped\n"
+    assert processes_of(project) == []
 
 
 def test_what_a_killed_server_left_is_cleaned_up(project: Project, add_tiny: AddTiny) -> None:
