@@ -9,6 +9,7 @@ from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.instances import Instance
 from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
 from tests.conftest import WORDS
+from tests.handlers.worker.architectures import save_model
 
 texts = st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
 in_any_project = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -116,10 +117,13 @@ def test_long_texts_are_cut_as_transformers_cuts_them_and_soon(source: Path, sid
     assert tokenized.rows[0].ids == expected
 
 
-def test_two_endless_words_are_refused(source: Path) -> None:
-    endless = "日" + "\u0301" * 3
-    cutter = RowTokenizer(source / "tokenizer.json", "right")
-    (tokenized,) = cutter.encode([Instance("." * 20_000, "." * 20_000)], [Window(24, "truncate")])
-    assert isinstance(tokenized, Tokenized)
-    (tokenized,) = cutter.encode([Instance(endless * 5000, endless * 5000)], [Window(24, "truncate")])
-    assert isinstance(tokenized, (Tokenized, RequestError))
+def test_two_endless_words_are_refused(tmp_path: Path) -> None:
+    """They cannot be shortened at the end of a word, and to cut them would take all memory."""
+    folder = save_model(tmp_path, "xlm-roberta", "text-classification")
+    cutter = RowTokenizer(folder / "tokenizer.json", "right")
+    endless = "invoice" * 3000
+    windows = [Window(24, "truncate")] * 2
+    alone, both = cutter.encode([Instance(endless), Instance(endless, endless)], windows)
+    assert isinstance(alone, Tokenized)
+    assert isinstance(both, RequestError)
+    assert str(both) == "two texts without a space are too long to be cut together"
