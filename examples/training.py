@@ -52,6 +52,7 @@ def fit(
     lengths: list[int],
     loss: Callable[[list[int]], torch.Tensor],
     epochs: int,
+    learning_rate: float = LEARNING_RATE,
 ) -> None:
     """Train.
 
@@ -62,12 +63,13 @@ def fit(
         lengths: of each example, so that those of a batch are about equally long.
         loss: of the examples with some numbers.
         epochs: how often every example is seen.
+        learning_rate: of the body.
     """
-    groups = [{"params": list(body), "lr": LEARNING_RATE}, {"params": list(head)}]
+    groups = [{"params": list(body), "lr": learning_rate}, {"params": list(head)}]
     optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01)
     steps = epochs * -(-len(lengths) // BATCH_SIZE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, [LEARNING_RATE, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
+        optimizer, [learning_rate, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
     )
     for _ in track(range(epochs), description=f"training {name}"):
         for chosen in _batches(torch.tensor(lengths)):

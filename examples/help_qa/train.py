@@ -114,7 +114,7 @@ def main() -> None:
     model.train()
     body = [parameter for parameter in model.bert.encoder.parameters() if parameter.requires_grad]
     lengths = [len(encoding.ids) for encoding, _ in windows]
-    fit("help-qa", body, model.qa_outputs.parameters(), lengths, loss, epochs=6)
+    fit("help-qa", body, model.qa_outputs.parameters(), lengths, loss, epochs=6, learning_rate=5e-4)
 
     model.eval()
     test = read(HERE / "test.jsonl")
