@@ -95,7 +95,14 @@ class Parity(_Section):
     """How faithful a graph must be."""
 
     tolerance: float = Field(default=1e-4, gt=0)
-    """The largest absolute difference of any output to the reference model's."""
+    """f32: the largest absolute difference of any output to the reference model's."""
+
+    agreement: float = Field(default=0.98, gt=0, le=1)
+    """bf16 and int8: the least share of held-out texts that must be answered as the reference model
+    does: with the same labels, the same answer, or, of entities, their F1."""
+
+    cosine: float = Field(default=0.99, gt=0, le=1)
+    """bf16 and int8: the least mean cosine of embeddings of held-out texts to the reference model's."""
 
 
 class Serving(_Section):
@@ -156,8 +163,10 @@ class Spec(_Section):
     engine: Literal["openvino", "torchscript"] = "openvino"
     """What compiles and runs the graphs; `--engine` overrides it."""
 
-    precision: Literal["f32"] = "f32"
-    """Number format of the computation."""
+    precision: Literal["f32", "bf16", "int8", "auto"] = "f32"
+    """Number format of the computation. The engine openvino also has bf16, and int8, which needs
+    `examples` to be calibrated on; answers then differ a little from the original model's, within
+    what `parity` allows. auto measures all that are possible, and keeps the fastest that passes."""
 
     shapes: Shapes = Shapes()
     """The shapes to compile."""
@@ -188,9 +197,9 @@ class Spec(_Section):
     takes the pooled token vectors. The answer has one entry a head."""
 
     examples: str | None = None
-    """A CSV file whose columns are the task's fields (`text` and `text_pair`, or `question` and
-    `context`): real texts on which graphs are
-    checked, beside a built-in set. Relative to the project."""
+    """A file of real texts, relative to the project: CSV or JSON lines with the task's fields (`text`
+    and `text_pair`, or `question` and `context`). Graphs are checked on them, beside a built-in set;
+    int8 is calibrated on one half and judged on the other."""
 
     parity: Parity = Parity()
     """How faithful a graph must be."""
@@ -239,6 +248,10 @@ class Spec(_Section):
             raise ValueError("pooling belongs to the task sentence-embedding, or to heads")
         if self.long_text == "window" and not TASKS[self.task].offsets:
             raise ValueError("long_text: window belongs to the tasks token-classification and question-answering")
+        if self.precision not in ("f32", "auto") and self.engine != "openvino":
+            raise ValueError(f"precision: {self.precision} belongs to the engine openvino")
+        if self.precision == "int8" and self.examples is None:
+            raise ValueError("precision: int8 needs examples, a file of texts to calibrate on")
         try:
             read_parameters(self.parameters, TASKS[self.task].parameters, {})
         except RequestError as error:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.artifact import GOLDEN_FILE, REMEDY, Artifact, read_json
-from handlers.worker.calls import fill_inputs
+from handlers.worker.calls import run_rows
 from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.instances import Instance
@@ -68,7 +68,7 @@ def check_graph(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifac
     worst = 0.0
     for start in range(0, len(fitting), shape.batch_size):
         entries = fitting[start : start + shape.batch_size]
-        results = graph.run(fill_inputs([entry.row for entry in entries], shape, artifact))
+        results = run_rows(graph, [entry.row for entry in entries], artifact)
         for index, (name, values) in enumerate(zip(artifact.outputs, results)):
             if not np.isfinite(values).all():
                 raise GoldenError(f"graph {shape}: output {name!r} is not finite")

@@ -12,20 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
-from handlers.worker.calls import run_calls
+from handlers.worker.calls import load_graphs, run_calls
 from handlers.worker.cores import worker_cores
 from handlers.worker.engines import open_engine
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
 from handlers.worker.instances import Answered, Request
-from handlers.worker.plan import longest, plan
+from handlers.worker.plan import Planner, longest
 from handlers.worker.protocols import read_request, write_answers, write_error
 from handlers.worker.settings import Settings
 from handlers.worker.task import Example, Json, Task
+from handlers.worker.timing import time_graphs
 from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
 
 # bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
 MAX_ANSWER = 6_500_000
+TIMING_BUDGET_S = 1.5  # of a worker's start, for all graphs together
 TRUNCATED_HEADER = "x-marina-truncated"
 
 
@@ -66,12 +68,10 @@ class Model:
         self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side, task.offsets)
         check_tokenizer(golden, self._tokenizer, self._max_length)
         self._cores = worker_cores(settings.core_groups)
-        engine = open_engine(artifact.engine, self._cores)
-        self._graphs = {
-            file.shape: engine.load(folder / file.graph, folder / file.weights if file.weights else None)
-            for file in artifact.graphs
-        }
+        self._graphs = load_graphs(open_engine(artifact.engine, self._cores, artifact.precision), artifact)
         self._parity = check_graphs(self._graphs, golden, artifact)
+        self._times = time_graphs(self._graphs, artifact, TIMING_BUDGET_S)
+        self._planner = Planner(self._times)
 
     def describe(self) -> Json:
         """What serves: task, labels, engine, precision, shapes, parity, cores, versions, limits."""
@@ -84,6 +84,7 @@ class Model:
             "engine": artifact.engine,
             "precision": artifact.precision,
             "shapes": [str(shape) for shape in artifact.shapes],
+            "milliseconds": {str(shape): round(time, 3) for shape, time in self._times.items()},
             "max_tokens": self._max_length,
             "long_text": settings.long_text,
             "parameters": {
@@ -131,7 +132,7 @@ class Model:
         parameters = [request.parameters for request in requests for _ in request.instances]
         answers = self._tokenize(requests)
         rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
-        calls = plan([len(row.ids) for row in rows], self._graphs)
+        calls = self._planner.plan([len(row.ids) for row in rows])
         outputs = iter(run_calls(calls, rows, self._graphs, self._artifact))
         return [
             self._answer(Example(instance, answer, [next(outputs) for _ in answer.rows], own))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -39,44 +38,64 @@ def longest(shapes: Iterable[Shape]) -> int:
     return max(shape.sequence_length for shape in shapes)
 
 
-def plan(lengths: Sequence[int], shapes: Iterable[Shape]) -> list[Call]:
-    """Choose calls so that every row is computed exactly once.
+class Planner:
+    """Chooses the calls for the rows of a batch that take the least time together.
 
-    Each row goes to the smallest compiled sequence length that holds it. The rows of one length
-    fill its batch sizes from the largest down; a remainder takes the smallest batch size that
-    holds it where that is at least half filled, else the largest that it fills.
+    Some best plan has this form: with the rows in order of length, every call computes rows that
+    stand side by side, and the call of the longest row takes as many as fit, since leaving a row
+    out never makes the others cheaper. So the least time for the i shortest rows is, over the shapes
+    that hold the i-th, the least of the shape's time and that of the i - batch_size shortest: a
+    dynamic programme over i.
 
     Args:
-        lengths: tokens in each row.
-        shapes: the compiled shapes, in any order.
-
-    Raises:
-        ValueError: a row is longer than every shape.
+        times: of one call of every compiled shape, in any unit.
     """
-    batch_sizes: dict[int, list[int]] = defaultdict(list)
-    for shape in sorted(shapes):
-        batch_sizes[shape.sequence_length].append(shape.batch_size)
-    held_by: dict[int, list[int]] = {length: [] for length in sorted(batch_sizes)}
-    for row, tokens in enumerate(lengths):
-        home = next((length for length in held_by if tokens <= length), None)
-        if home is None:
-            raise ValueError(f"a row of {tokens} tokens is longer than every shape: {max(held_by)}")
-        held_by[home].append(row)
 
-    calls = []
-    for length, rows in held_by.items():
-        start = 0
-        while start < len(rows):
-            size = _batch_size(len(rows) - start, batch_sizes[length])
-            calls.append(Call(Shape(size, length), tuple(rows[start : start + size])))
-            start += size
-    return calls
+    def __init__(self, times: Mapping[Shape, float]) -> None:
+        self._times = dict(times)
+        # for every number of tokens the shapes that are worth a thought: with more places only at
+        # a higher price
+        self._worthy: list[list[tuple[int, float, Shape]]] = []
+        for tokens in range(longest(times) + 1):
+            holding = sorted(
+                ((time, -shape.batch_size, shape) for shape, time in times.items() if shape.sequence_length >= tokens)
+            )
+            worthy: list[tuple[int, float, Shape]] = []
+            for time, _, shape in holding:
+                if not worthy or shape.batch_size > worthy[-1][0]:
+                    worthy.append((shape.batch_size, time, shape))
+            self._worthy.append(worthy)
 
+    def plan(self, lengths: Sequence[int]) -> list[Call]:
+        """The calls, in the order in which rows wait least on average: the least time a row first.
 
-def _batch_size(rows: int, sizes: Sequence[int]) -> int:
-    """The batch size, out of the ascending `sizes`, of the next call for `rows` rows."""
-    filled = [size for size in sizes if size <= rows]
-    holding = [size for size in sizes if size >= rows]
-    if holding and (not filled or holding[0] <= 2 * rows):
-        return holding[0]
-    return filled[-1]
+        Args:
+            lengths: tokens in each row.
+
+        Raises:
+            ValueError: a row is longer than every shape.
+        """
+        if not lengths:
+            return []
+        order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        if lengths[order[-1]] >= len(self._worthy):
+            limit = len(self._worthy) - 1
+            raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {limit}")
+        least = [0.0]
+        chosen: list[Shape] = []
+        for last, row in enumerate(order):
+            best = float("inf")
+            for size, time, shape in self._worthy[lengths[row]]:
+                total = time + (least[last + 1 - size] if last >= size else 0.0)
+                if total < best:
+                    best, best_shape = total, shape
+            least.append(best)
+            chosen.append(best_shape)
+        calls = []
+        end = len(order)
+        while end > 0:
+            shape = chosen[end - 1]
+            start = max(0, end - shape.batch_size)
+            calls.append(Call(shape, tuple(order[start:end])))
+            end = start
+        return sorted(calls, key=lambda call: self._times[call.shape] / len(call.rows))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +15,18 @@ from handlers.worker.artifact import (
     FORMAT,
     GOLDEN_FILE,
     TOKENIZER_FILE,
-    Artifact,
     artifact_from,
     sha256_of,
 )
 from handlers.worker.cores import worker_cores
-from handlers.worker.engines import Engine, open_engine
 from handlers.worker.golden import GoldenRow, check_tokenizer
-from handlers.worker.plan import Shape, longest
+from handlers.worker.plan import longest
 from handlers.worker.tokenizing import RowTokenizer
 from marina.compiler.cache import discard
-from marina.compiler.engines import Compiler, open_compiler
 from marina.compiler.job import Job
-from marina.compiler.parity import measure_parity
-from marina.compiler.timing import time_graph, write_times
+from marina.compiler.parity import round_up
+from marina.compiler.timing import COMPILING, write_times
+from marina.compiler.workshop import Workshop
 from marina.errors import CompileError
 from marina.files import write_json
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 # what is being done, steps done, steps in all
 Progress = Callable[[str, int, int], None]
-DONE = "done"  # folder with a record for each graph that is finished
+DONE = "done"  # folder with a record for everything that is finished
+MARGIN = 2  # what a lower precision may differ by on another processor, over what was seen here
 
 
 def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
@@ -51,7 +53,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     from marina.compiler.reference import choose_golden, reference_rows
 
     shapes = job.spec.shapes.listed()
-    steps = len(shapes) + 2
+    steps = len(shapes) + 4
     for name in ("graphs", DONE):
         (folder / name).mkdir(parents=True, exist_ok=True)
 
@@ -60,28 +62,43 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     _check_length(job, model)
 
     progress("computing reference outputs", 1, steps)
-    rows = reference_rows(model, job.examples, longest(shapes))
+    rows = reference_rows(model, job.examples.parity, longest(shapes))
     _check_shortest(job, rows)
-    fields = _fields(job, model)
-    artifact = artifact_from(fields, folder)
+    artifact = artifact_from(_fields(job, model), folder)
     write_json(folder / GOLDEN_FILE, [_golden_entry(row) for row in choose_golden(rows)])
     _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
     check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side), longest(shapes))
 
-    cores = worker_cores(job.spec.core_groups)
-    engine = open_engine(artifact.engine, cores)
-    compiler: Compiler | None = None
+    workshop = Workshop(job, model, artifact)
+    progress("choosing the precision" if job.spec.precision == "auto" else "checking the precision", 2, steps)
+    settled = _once(folder / DONE / "precision.json", workshop.settle_precision)
+    # a lower precision is judged by its answers, and held to what it was seen to do
+    tolerance = job.spec.parity.tolerance if settled["precision"] == "f32" else math.inf
+    artifact = replace(artifact, precision=settled["precision"], tolerance=tolerance)
+    records = []
     for number, shape in enumerate(shapes):
-        progress(f"graph {shape}", number + 2, steps)
+        progress(f"graph {shape}", number + 3, steps)
         record = folder / DONE / f"{shape}.json"
-        if not record.exists():
-            compiler = compiler or open_compiler(artifact.engine, model)
-            write_json(record, _compile_graph(compiler, engine, shape, rows, artifact))
+        records.append(_once(record, partial(workshop.compile_graph, shape, rows, artifact)))
 
-    records = [json.loads((folder / DONE / f"{shape}.json").read_text()) for shape in shapes]
-    write_times(folder, {shape: record.pop("milliseconds") for shape, record in zip(shapes, records)}, cores)
+    progress("timing the graphs", steps - 1, steps)
+    compiling = {shape: {name: record.pop(name) for name in COMPILING} for shape, record in zip(shapes, records)}
+    artifact = artifact_from({**_fields(job, model), **settled, "graphs": records}, folder)
+    times = workshop.time_graphs(artifact)
+    write_times(folder, times, compiling, settled.pop("milliseconds"), worker_cores(job.spec.core_groups))
     discard(folder / DONE)
-    write_json(folder / ARTIFACT_FILE, {**fields, "graphs": records, "files": _files(folder)})
+    if math.isinf(tolerance):
+        tolerance = round_up(MARGIN * max(record["parity"] for record in records))
+    fields = {**_fields(job, model), **settled, "tolerance": tolerance, "graphs": records, "files": _files(folder)}
+    write_json(folder / ARTIFACT_FILE, fields)
+
+
+def _once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The result of work that an earlier run may have done."""
+    if not record.exists():
+        write_json(record, work())
+    found: dict[str, Any] = json.loads(record.read_text())
+    return found
 
 
 def _check_length(job: Job, model: ExportedModel) -> None:
@@ -99,21 +116,6 @@ def _check_shortest(job: Job, rows: list[GoldenRow]) -> None:
         raise CompileError(f"{job.spec.name}: no text fits the shape of {length} tokens; compile longer ones")
 
 
-def _compile_graph(
-    compiler: Compiler, engine: Engine, shape: Shape, rows: list[GoldenRow], artifact: Artifact
-) -> dict[str, Any]:
-    """Compile, check and time one graph; returns its entry in `artifact.json`, and its time."""
-    paths = compiler.compile(shape, artifact.folder)
-    graph = engine.load(paths.graph, paths.weights)
-    return {
-        "shape": str(shape),
-        "graph": str(paths.graph.relative_to(artifact.folder)),
-        "weights": str(paths.weights.relative_to(artifact.folder)) if paths.weights else None,
-        "parity": measure_parity(graph, shape, rows, artifact),
-        "milliseconds": time_graph(graph, shape, artifact),
-    }
-
-
 def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
     """`artifact.json` but for its graphs and files."""
     spec = job.spec
@@ -125,7 +127,8 @@ def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
         "task": spec.task,
         "source": {**spec.source.model_dump(exclude_none=True), "sha256": job.weights},
         "engine": spec.engine,
-        "precision": spec.precision,
+        "precision": "f32",
+        "tried": [],
         "inputs": model.inputs,
         "outputs": model.outputs,
         "pad_token_id": model.tokenizer.pad_token_id or 0,

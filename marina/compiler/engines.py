@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from handlers.worker.plan import Shape
+from handlers.worker.tokenizing import Row
 from marina.errors import CompileError
 
 # beside torch, transformers and tokenizers
+_PRECISION_PACKAGES = {"int8": ("nncf",)}
 _PACKAGES = {"openvino": ("openvino",), "torchscript": ("safetensors",)}
 
 
@@ -24,18 +27,23 @@ class GraphPaths(NamedTuple):
 class Compiler(Protocol):
     """A model prepared for one engine."""
 
-    def compile(self, shape: Shape, folder: Path) -> GraphPaths:
+    def compile(self, shape: Shape, precision: str, folder: Path) -> GraphPaths:
         """Write the graph of one shape under `folder`, its code under `folder/graphs`."""
 
 
-def open_compiler(engine: str, model: Any) -> Compiler:
+def open_compiler(engine: str, model: Any, calibration: Sequence[Row]) -> Compiler:
     """Prepare an `ExportedModel` for an engine.
+
+    Args:
+        engine: its name.
+        model: what to compile.
+        calibration: rows like those that will be served, for int8.
 
     Raises:
         CompileError: the engine's packages are not installed, or it cannot take the model.
     """
     try:
-        compiler: Compiler = import_module(f"marina.compiler.{engine}").open_compiler(model)
+        compiler: Compiler = import_module(f"marina.compiler.{engine}").open_compiler(model, calibration)
     except ImportError as error:
         raise CompileError(f"the engine {engine!r} needs a package that is not installed: {error}") from None
     except Exception as error:
@@ -43,9 +51,10 @@ def open_compiler(engine: str, model: Any) -> Compiler:
     return compiler
 
 
-def package_versions(engine: str) -> dict[str, str]:
+def package_versions(engine: str, precisions: Sequence[str]) -> dict[str, str]:
     """The versions of the packages that decide what a graph computes, without importing them."""
-    names = ["torch", "transformers", "tokenizers", *_PACKAGES[engine]]
+    own = [name for precision in precisions for name in _PRECISION_PACKAGES.get(precision, ())]
+    names = ["torch", "transformers", "tokenizers", *_PACKAGES[engine], *own]
     versions = {}
     for name in names:
         try:

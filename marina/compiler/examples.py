@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 from handlers.worker.instances import Instance
-from marina.errors import SpecError
 from marina.spec import Spec
 from marina.tasks import TASKS
+from marina.texts import read_texts
 
 # Of every length from nothing to past 128 tokens, in several scripts.
 _SENTENCE = "The committee met again on Tuesday to compare the three offers and asked for a written answer by noon."
@@ -42,11 +42,24 @@ PAIRS = (
     (_SENTENCE, "The group decided on Tuesday that each bidder should reply in writing before midday."),
 )
 QUESTIONS = ("Who?", "What does it say about money?", "When is that, and where do I have to go for it?")
-OWN = 64  # of the spec's own texts, evenly over the file
+OWN = 64  # of the spec's own texts for parity, evenly over the file
+CALIBRATION = 128
+HELD_OUT = 256
 
 
-def read_examples(spec: Spec, root: Path) -> list[Instance]:
-    """The built-in texts and up to `OWN` of the spec's own.
+class Examples(NamedTuple):
+    """Texts by what they are for.
+
+    Without texts of the spec's own there is nothing to calibrate on, and the built-in ones are held out.
+    """
+
+    parity: list[Instance]  # every graph is compared with the reference on these
+    calibration: list[Instance]  # ranges of int8 numbers are chosen on these
+    held_out: list[Instance]  # and whether answers stay the same is told on these
+
+
+def read_examples(spec: Spec, root: Path) -> Examples:
+    """The built-in texts and the spec's own.
 
     Raises:
         SpecError: the spec's file is missing or lacks a column.
@@ -59,21 +72,14 @@ def read_examples(spec: Spec, root: Path) -> list[Instance]:
         instances = [Instance(text) for text in BUILT_IN]
     if fields.second and not fields.second_required:
         instances += [Instance(*pair) for pair in PAIRS]
-    if spec.examples:
-        own = _read_csv(root / spec.examples, spec)
-        step = max(1, len(own) // OWN)
-        instances += own[::step][:OWN]
-    return list(dict.fromkeys(instances))
-
-
-def _read_csv(path: Path, spec: Spec) -> list[Instance]:
-    fields = TASKS[spec.task].fields
+    if spec.examples is None:
+        return Examples(instances, [], instances)
     where = f"models/{spec.name}.yaml: examples: {spec.examples}"
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, strict=True))
-        return [Instance(row[fields.first], row.get(str(fields.second))) for row in rows]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SpecError(f"{where} cannot be read: {error}") from None
-    except KeyError:
-        raise SpecError(f"{where} has no column {fields.first!r}") from None
+    own = list(dict.fromkeys(read_texts(root / spec.examples, fields, where)))
+    parity = list(dict.fromkeys([*instances, *_evenly(own, OWN)]))
+    return Examples(parity, _evenly(own[0::2], CALIBRATION), _evenly(own[1::2], HELD_OUT))
+
+
+def _evenly(instances: list[Instance], most: int) -> list[Instance]:
+    """At most so many instances, from all over the list."""
+    return instances[:: -(-len(instances) // most)] if instances else []

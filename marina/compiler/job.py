@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from handlers.worker.instances import Instance
 from marina.compiler.engines import package_versions
-from marina.compiler.examples import read_examples
+from marina.compiler.examples import Examples, read_examples
+from marina.compiler.precision import candidates
 from marina.compiler.source import find_source, fingerprint
 from marina.spec import Spec
 
@@ -19,7 +19,7 @@ class Job:
     spec: Spec
     source: Path  # the model's folder
     weights: str  # fingerprint of that folder
-    examples: list[Instance]
+    examples: Examples
     versions: dict[str, str]  # of the packages that compile
 
 
@@ -30,4 +30,6 @@ def prepare_job(spec: Spec, root: Path) -> Job:
         SourceError, SpecError, CompileError: the weights, the examples or a package is missing.
     """
     source = find_source(spec.source, root)
-    return Job(spec, source, fingerprint(source), read_examples(spec, root), package_versions(spec.engine))
+    examples = read_examples(spec, root)
+    versions = package_versions(spec.engine, candidates(spec, examples))
+    return Job(spec, source, fingerprint(source), examples, versions)

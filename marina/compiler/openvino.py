@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from handlers.worker.artifact import sha256_of
 from handlers.worker.engines.openvino import import_openvino
 from handlers.worker.plan import Shape
+from handlers.worker.tokenizing import Row
 from marina.compiler.engines import GraphPaths, example_inputs
 from marina.compiler.export import ExportedModel
 
@@ -16,7 +23,7 @@ from marina.compiler.export import ExportedModel
 class OpenvinoCompiler:
     """The model in OpenVINO's form, with free dimensions until a graph is made of it."""
 
-    def __init__(self, model: ExportedModel) -> None:
+    def __init__(self, model: ExportedModel, calibration: Sequence[Row]) -> None:
         import torch
 
         with torch.no_grad(), warnings.catch_warnings():
@@ -26,9 +33,12 @@ class OpenvinoCompiler:
             for port, name in zip(ports, names):
                 port.get_tensor().set_names({name})
         self._model = converted
+        self._quantized: Any = None
+        self._inputs = model.inputs
+        self._calibration = calibration
 
-    def compile(self, shape: Shape, folder: Path) -> GraphPaths:
-        model = self._model.clone()
+    def compile(self, shape: Shape, precision: str, folder: Path) -> GraphPaths:
+        model = self._in(precision).clone()
         model.reshape({port: list(shape) for port in model.inputs})
         _name_in_order(model)
         graph = folder / "graphs" / f"{shape}.xml"
@@ -39,6 +49,39 @@ class OpenvinoCompiler:
         own_weights.replace(weights)
         return GraphPaths(graph, weights)
 
+    def _in(self, precision: str) -> Any:
+        """The model with the weights of a precision; bf16 is f32 until it is loaded."""
+        if precision == "int8":
+            self._quantized = self._quantized or _quantize(self._model, self._inputs, self._calibration)
+            return self._quantized
+        return self._model
+
+
+def _quantize(model: Any, inputs: Sequence[str], rows: Sequence[Row]) -> Any:
+    """A copy whose matrix products are in int8, with ranges seen on `rows`: NNCF's post-training quantization.
+
+    Tables of embeddings stay f32: looked up and not multiplied, they gain nothing, and OpenVINO
+    would unpack them anew for every graph.
+    """
+    import_openvino()  # before nncf, which would bring telemetry along
+    import nncf
+
+    def arrays(row: Row) -> dict[str, Any]:
+        named = {"input_ids": row.ids, "attention_mask": [1] * len(row.ids), "token_type_ids": row.type_ids}
+        return {name: np.array([named[name]], dtype=np.int64) for name in inputs}
+
+    logging.getLogger("nncf").setLevel(logging.ERROR)
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return nncf.quantize(
+            model.clone(),
+            nncf.Dataset(list(rows), arrays),
+            subset_size=len(rows),
+            model_type=nncf.ModelType.TRANSFORMER,
+            preset=nncf.QuantizationPreset.MIXED,
+            ignored_scope=nncf.IgnoredScope(types=["Gather"], validate=False),
+        )
+
 
 def _name_in_order(model: Any) -> None:
     """Name nodes by their place: OpenVINO's own names count up over the life of a process."""
@@ -47,6 +90,6 @@ def _name_in_order(model: Any) -> None:
         node.set_friendly_name(f"{node.get_type_name()}_{number}")
 
 
-def open_compiler(model: ExportedModel) -> OpenvinoCompiler:
+def open_compiler(model: ExportedModel, calibration: Sequence[Row]) -> OpenvinoCompiler:
     """Convert a model for OpenVINO."""
-    return OpenvinoCompiler(model)
+    return OpenvinoCompiler(model, calibration)

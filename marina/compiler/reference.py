@@ -25,7 +25,7 @@ def reference_rows(model: ExportedModel, instances: list[Instance], max_length: 
     try:
         with torch.no_grad():
             for instance in instances:
-                row = _tokens(model, instance)
+                row = tokens(model, instance)
                 if 0 < len(row.ids) <= max_length:
                     outputs = [output[0].numpy().round(DIGITS) for output in module(*_tensors(model, row))]
                     # -0.0 and 0.0 are equal but are not written alike
@@ -42,7 +42,8 @@ def choose_golden(rows: list[GoldenRow]) -> list[GoldenRow]:
     return [ordered[place] for place in places]
 
 
-def _tokens(model: ExportedModel, instance: Instance) -> Row:
+def tokens(model: ExportedModel, instance: Instance) -> Row:
+    """The tokens of an instance, of whatever length."""
     batch = model.tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
     # the library's own encoding: transformers leaves out token types that the model does not take
     return Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids))

@@ -5,31 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
-import time
 from pathlib import Path
+from typing import Any
 
-from handlers.worker.artifact import Artifact
-from handlers.worker.calls import fill_inputs
-from handlers.worker.engines import Graph
 from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row
 
 BUDGET_S = 0.3  # for each graph
-REPEATS = (3, 50)  # at least, at most
-
-
-def time_graph(graph: Graph, shape: Shape, artifact: Artifact) -> float:
-    """Median milliseconds of one call with every place filled, after a warm-up."""
-    row = Row([artifact.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
-    inputs = fill_inputs([row] * shape.batch_size, shape, artifact)
-    graph.run(inputs)
-    times: list[float] = []
-    while len(times) < REPEATS[0] or (sum(times) < BUDGET_S and len(times) < REPEATS[1]):
-        start = time.perf_counter()
-        graph.run(inputs)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1000
+COMPILING = ("seconds", "megabytes")  # to compile a graph, and of memory that it takes once loaded
 
 
 def times_file(folder: Path) -> Path:
@@ -39,18 +21,39 @@ def times_file(folder: Path) -> Path:
 
 def read_times(folder: Path) -> dict[Shape, float]:
     """Milliseconds of each graph of the artifact in `folder`; empty if they were not measured here."""
+    return {Shape.parse(shape): float(value) for shape, value in read_measured(folder).get("milliseconds", {}).items()}
+
+
+def read_measured(folder: Path) -> dict[str, Any]:
+    """All that was measured while the artifact in `folder` was built; empty if that was not here."""
     try:
-        document = json.loads(times_file(folder).read_text())
-        return {Shape.parse(shape): float(value) for shape, value in document["milliseconds"].items()}
-    except (OSError, ValueError, KeyError):
+        found: dict[str, Any] = json.loads(times_file(folder).read_text())
+    except (OSError, ValueError):
         return {}
+    return found
 
 
-def write_times(folder: Path, milliseconds: dict[Shape, float], cores: int) -> None:
-    """Write the measured times, with the machine that they belong to."""
+def write_times(
+    folder: Path,
+    milliseconds: dict[Shape, float],
+    compiling: dict[Shape, dict[str, float]],
+    precisions: dict[str, float],
+    cores: int,
+) -> None:
+    """Write what was measured, with the machine that it belongs to.
+
+    Args:
+        folder: the artifact's.
+        milliseconds: of one call of each graph.
+        compiling: of each graph the fields `COMPILING`.
+        precisions: milliseconds of one graph in each precision that was tried.
+        cores: that computed.
+    """
     document = {
         "machine": {"processor": _processor(), "cores_of_machine": os.cpu_count(), "cores_used": cores},
         "milliseconds": {str(shape): round(value, 3) for shape, value in milliseconds.items()},
+        **{name: {str(shape): round(found[name], 3) for shape, found in compiling.items()} for name in COMPILING},
+        "precisions": {name: round(value, 3) for name, value in precisions.items()},
     }
     times_file(folder).write_text(json.dumps(document, indent=1) + "\n")
 

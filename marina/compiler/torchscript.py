@@ -6,11 +6,13 @@ import json
 import re
 import warnings
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from handlers.worker.engines.torchscript import ALIASES
 from handlers.worker.plan import Shape
+from handlers.worker.tokenizing import Row
 from marina.compiler.engines import GraphPaths, example_inputs
 from marina.compiler.export import ExportedModel
 
@@ -24,7 +26,7 @@ class TorchscriptCompiler:
     def __init__(self, model: ExportedModel) -> None:
         self._model = model
 
-    def compile(self, shape: Shape, folder: Path) -> GraphPaths:
+    def compile(self, shape: Shape, precision: str, folder: Path) -> GraphPaths:
         import torch
 
         inputs = example_inputs(self._model, shape)
@@ -114,6 +116,6 @@ def _make_reproducible(path: Path) -> None:
     reduced.replace(path)
 
 
-def open_compiler(model: ExportedModel) -> TorchscriptCompiler:
-    """Prepare a model for tracing."""
+def open_compiler(model: ExportedModel, calibration: Sequence[Row]) -> TorchscriptCompiler:
+    """Prepare a model for tracing, in f32."""
     return TorchscriptCompiler(model)

@@ -13,16 +13,23 @@ import numpy.typing as npt
 from handlers.worker.errors import ArtifactError
 
 ENGINES = ("openvino", "torchscript")
+PRECISIONS = ("f32", "bf16", "int8")
+
+Inputs = Sequence[npt.NDArray[np.int64]]
 
 
 class Graph(Protocol):
-    """One compiled shape, ready to run."""
+    """One compiled shape, ready to run.
 
-    def run(self, inputs: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float32]]:
+    Attributes:
+        inputs: what the next run reads, in the order of `Artifact.inputs`, each of the graph's
+            shape. They are the graph's own and are written in place.
+    """
+
+    inputs: Inputs
+
+    def run(self) -> list[npt.NDArray[np.float32]]:
         """Compute one batch.
-
-        Args:
-            inputs: in the order of `Artifact.inputs`, each of exactly the graph's shape.
 
         Returns:
             The outputs in the order of `Artifact.outputs`, each with the batch size first. They
@@ -33,12 +40,12 @@ class Graph(Protocol):
 class Engine(Protocol):
     """A runtime that loads graphs."""
 
-    def load(self, graph: Path, weights: Path | None) -> Graph:
-        """Load one graph; ArtifactError when its files cannot be used."""
+    def load(self, graph: Path, weights: Path | None, inputs: Inputs) -> Graph:
+        """Load one graph and bind it to the arrays that it reads; ArtifactError when its files cannot be used."""
 
 
-def open_engine(name: str, cores: int) -> Engine:
-    """Open the runtime of an engine on a number of cores.
+def open_engine(name: str, cores: int, precision: str) -> Engine:
+    """Open the runtime of an engine on a number of cores, for graphs of a precision out of `PRECISIONS`.
 
     Raises:
         ArtifactError: the engine is unknown or its packages are not installed.
@@ -47,7 +54,7 @@ def open_engine(name: str, cores: int) -> Engine:
         raise ArtifactError(f"unknown engine {name!r}; this release knows {', '.join(ENGINES)}")
     module = import_module(f"handlers.worker.engines.{name}")
     try:
-        engine: Engine = module.open_engine(cores)
+        engine: Engine = module.open_engine(cores, precision)
     except ImportError as error:
         raise ArtifactError(f"the engine {name!r} needs a package that is not installed: {error}") from None
     return engine

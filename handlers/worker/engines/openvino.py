@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.engines import Engine, Graph
+from handlers.worker.engines import Engine, Graph, Inputs
 from handlers.worker.errors import ArtifactError
+
+# what activations are computed in; int8 graphs say themselves which of their parts are int8.
+# Explicit, since CPUs with bf16 units would round f32 otherwise.
+HINTS = {"f32": "f32", "bf16": "bf16", "int8": "f32"}
 
 
 def import_openvino() -> Any:
@@ -26,36 +30,66 @@ def import_openvino() -> Any:
     return openvino
 
 
-class _OpenvinoGraph:
-    def __init__(self, compiled: Any) -> None:
-        self._request = compiled.create_infer_request()
-        self._outputs = range(len(compiled.outputs))
+class _Weights:
+    """A weights file, mapped once for all graphs of this process, in pages that all processes share."""
 
-    def run(self, inputs: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float32]]:
-        results = self._request.infer(list(inputs), share_inputs=True)
-        return [results[index] for index in self._outputs]
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            # OpenVINO takes writable memory only, which it does not write to
+            self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        self._array = np.frombuffer(self._mapping, dtype=np.uint8)
+        self.tensor = import_openvino().Tensor(self._array, shared_memory=True)
+
+    def forget(self) -> None:
+        """Give up the pages that were read; most were repacked for this CPU, and others are read anew."""
+        self._mapping.madvise(mmap.MADV_DONTNEED)
+
+
+class _OpenvinoGraph:
+    """One infer request, whose tensors are bound once."""
+
+    def __init__(self, compiled: Any, weights: _Weights, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self._weights = weights  # OpenVINO does not keep the memory alive that it reads
+        self._request = compiled.create_infer_request()
+        for index, array in enumerate(inputs):
+            self._request.set_input_tensor(index, import_openvino().Tensor(array, shared_memory=True))
+        self._outputs = [self._request.get_output_tensor(index) for index in range(len(compiled.outputs))]
+
+    def run(self) -> list[npt.NDArray[np.float32]]:
+        self._request.infer()
+        return [tensor.data.copy() for tensor in self._outputs]
 
 
 class _OpenvinoEngine:
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, precision: str) -> None:
         self._core = import_openvino().Core()
         self._settings = {
-            # explicit, since CPUs with bf16 units would round otherwise
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": HINTS[precision],
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": cores,
             "NUM_STREAMS": 1,
+            # it would pin the threads of every worker to the same first cores
+            "ENABLE_CPU_PINNING": False,
         }
+        self._weights: dict[Path, _Weights] = {}
 
-    def load(self, graph: Path, weights: Path | None) -> Graph:
+    def load(self, graph: Path, weights: Path | None, inputs: Inputs) -> Graph:
         try:
-            model = self._core.read_model(graph, weights)
-            return _OpenvinoGraph(self._core.compile_model(model, "CPU", self._settings))
-        except RuntimeError as error:
+            if weights is None:
+                raise ValueError("no file of weights is named")
+            if weights not in self._weights:
+                self._weights[weights] = _Weights(weights)
+            mapped = self._weights[weights]
+            model = self._core.read_model(graph.read_text(encoding="utf-8"), mapped.tensor)
+            compiled = self._core.compile_model(model, "CPU", self._settings)
+            mapped.forget()
+            return _OpenvinoGraph(compiled, mapped, inputs)
+        except (RuntimeError, OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise ArtifactError(f"OpenVINO cannot load {graph}: {reason}") from None
 
 
-def open_engine(cores: int) -> Engine:
+def open_engine(cores: int, precision: str) -> Engine:
     """Open OpenVINO's CPU device; ImportError where the package `openvino` is missing."""
-    return _OpenvinoEngine(cores)
+    return _OpenvinoEngine(cores, precision)

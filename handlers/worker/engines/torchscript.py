@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.engines import Engine, Graph
+from handlers.worker.engines import Engine, Graph, Inputs
 from handlers.worker.errors import ArtifactError
 
 # In the weights file's metadata: a JSON object from the name of a tensor that is not stored to the
@@ -24,14 +23,18 @@ ALIASES = "aliases"
 
 
 class _TorchscriptGraph:
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, module: Any, inputs: Inputs) -> None:
+        import torch
 
-    def run(self, inputs: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float32]]:
+        self.inputs = inputs
+        self._module = module
+        self._tensors = [torch.from_numpy(array) for array in inputs]
+
+    def run(self) -> list[npt.NDArray[np.float32]]:
         import torch
 
         with torch.inference_mode():
-            outputs = self._module(*(torch.from_numpy(array) for array in inputs))
+            outputs = self._module(*self._tensors)
         return [output.numpy() for output in outputs]
 
 
@@ -42,7 +45,7 @@ class _TorchscriptEngine:
         torch.set_num_threads(cores)
         self._weights: dict[Path, dict[str, Any]] = {}
 
-    def load(self, graph: Path, weights: Path | None) -> Graph:
+    def load(self, graph: Path, weights: Path | None, inputs: Inputs) -> Graph:
         import torch
         from safetensors import SafetensorError
 
@@ -53,7 +56,7 @@ class _TorchscriptEngine:
                 module = torch.jit.load(str(graph), map_location="cpu").eval()
                 if weights is not None:
                     self._bind(module, weights)
-                return _TorchscriptGraph(torch.jit.freeze(module))
+                return _TorchscriptGraph(torch.jit.freeze(module), inputs)
         except (RuntimeError, ValueError, KeyError, SafetensorError) as error:
             reason = str(error).strip().splitlines()[0]
             raise ArtifactError(f"TorchScript cannot load {graph}: {reason}") from None
@@ -75,6 +78,12 @@ def _read_weights(path: Path) -> dict[str, Any]:
     return {**tensors, **{name: tensors[stored] for name, stored in aliases.items()}}
 
 
-def open_engine(cores: int) -> Engine:
-    """Open TorchScript on the CPU; ImportError where the package `torch` is missing."""
+def open_engine(cores: int, precision: str) -> Engine:
+    """Open TorchScript on the CPU; ImportError where the package `torch` is missing.
+
+    Raises:
+        ArtifactError: the precision is another than f32.
+    """
+    if precision != "f32":
+        raise ArtifactError(f"the engine torchscript computes in f32, not in {precision}")
     return _TorchscriptEngine(cores)

@@ -1,0 +1,163 @@
+"""The best shapes to compile for texts of known lengths, by an exact dynamic programme.
+
+The model: rows come one at a time, and as full batches of `rows`; each is of a length drawn from
+the known ones and goes to the smallest compiled sequence length that holds it, where a batch's
+rows are computed with the batch sizes compiled there, in the cheapest way. Both kinds of traffic
+count the same, each by its time relative to the best that any number of graphs could do. (Plans
+also lay short rows into empty places of longer graphs, so serving does a little better.)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.plan import Shape
+
+Array = npt.NDArray[np.float64]
+BATCH_SIZES = (1, 2, 4, 8, 16, 32)
+SIZES_AT_A_LENGTH = 3
+# steps between candidate lengths, up to a length
+STEPS = ((64, 4), (128, 8), (256, 16), (512, 32))
+COARSEST = 64
+
+
+class Choice(NamedTuple):
+    """The best shapes of one number of graphs.
+
+    cost is the mean of both kinds of traffic's times, relative to the best of any number of graphs.
+    """
+
+    shapes: tuple[Shape, ...]
+    cost: float
+
+
+def choose_shapes(
+    lengths: Sequence[int], longest: int, rows: int, milliseconds: Callable[[Shape], float], most: int
+) -> list[Choice]:
+    """The best shapes for every number of graphs from 1 to `most`.
+
+    Args:
+        lengths: tokens of the texts; those longer than `longest` count as that.
+        longest: tokens that the longest graph must hold, whether a text needs them or not.
+        rows: in a full batch.
+        milliseconds: of one call of a shape.
+        most: graphs.
+
+    Returns:
+        Choices with rising numbers of graphs, each better than the one before.
+    """
+    levels = candidates(longest)
+    sizes = [size for size in BATCH_SIZES if size <= rows] or [1]
+    sets = [chosen for count in range(1, SIZES_AT_A_LENGTH + 1) for chosen in itertools.combinations(sizes, count)]
+    # share of texts up to each level
+    up_to = np.searchsorted(np.sort(np.minimum(lengths, longest)), levels, side="right") / len(lengths)
+    alone, full = _interval_costs(levels, sets, np.concatenate([[0.0], up_to]), rows, milliseconds)
+    cost = (alone / _unbounded(alone) + full / _unbounded(full)) / 2
+    return _programme(levels, sets, cost, most)
+
+
+def candidates(longest: int) -> list[int]:
+    """Sequence lengths worth compiling, up to `longest`: finer where texts are short."""
+    found, length = [], 0
+    while length < longest:
+        length += next((step for limit, step in STEPS if length < limit), COARSEST)
+        found.append(min(length, longest))
+    return found
+
+
+def _interval_costs(
+    levels: list[int], sets: list[tuple[int, ...]], up_to: Array, rows: int, milliseconds: Callable[[Shape], float]
+) -> tuple[Array, Array]:
+    """For [lower level, level, set of batch sizes] the expected milliseconds of the rows between the two levels.
+
+    The first array is for a row alone, the second for a row of a full batch, of which a binomial
+    number falls between the levels.
+    """
+    count = len(levels)
+    alone = np.full((count + 1, count + 1, len(sets)), np.inf)
+    full = np.full_like(alone, np.inf)
+    for high in range(1, count + 1):
+        filled = np.array(
+            [_fill({size: milliseconds(Shape(size, levels[high - 1])) for size in chosen}, rows) for chosen in sets]
+        )
+        for low in range(high):
+            share = up_to[high] - up_to[low]
+            alone[low, high] = share * filled[:, 1]
+            full[low, high] = filled @ _binomial(rows, share) / rows
+    return alone, full
+
+
+def _fill(times: dict[int, float], rows: int) -> list[float]:
+    """The least time for 0, 1, ... `rows` rows of one length, with the times of some batch sizes."""
+    least = [0.0]
+    for number in range(1, rows + 1):
+        least.append(min(time + least[max(0, number - size)] for size, time in times.items()))
+    return least
+
+
+def _binomial(rows: int, share: float) -> Array:
+    """The probabilities of 0, 1, ... `rows` successes of probability `share`."""
+    found = np.array([1.0])
+    for _ in range(rows):
+        found = np.convolve(found, [1 - share, share])
+    return found
+
+
+def _unbounded(costs: Array) -> float:
+    """The least cost with as many graphs as there are candidates."""
+    least = [0.0]
+    for high in range(1, costs.shape[1]):
+        least.append(min(least[low] + costs[low, high].min() for low in range(high)))
+    return least[-1]
+
+
+def _programme(levels: list[int], sets: list[tuple[int, ...]], cost: Array, most: int) -> list[Choice]:
+    """The best choices of levels, and of a set of batch sizes at each, by number of graphs.
+
+    least[k, j]: the least cost of all rows up to level j with at most k graphs, the longest at level j.
+    """
+    count = len(levels)
+    least = np.full((most + 1, count + 1), np.inf)
+    least[:, 0] = 0.0
+    origin: dict[tuple[int, int], tuple[int, int]] = {}  # (k, j): the level below, the set at j
+    graphs = np.array([len(chosen) for chosen in sets])
+    for k in range(1, most + 1):
+        able = np.flatnonzero(graphs <= k)
+        for high in range(1, count + 1):
+            below = least[k - graphs[able]][:, :high].T  # (levels below, sets)
+            totals = below + cost[:high, high][:, able]
+            low, index = np.unravel_index(int(totals.argmin()), totals.shape)
+            least[k, high] = totals[low, index]
+            origin[k, high] = int(low), int(able[index])
+    choices: list[Choice] = []
+    for k in range(1, most + 1):
+        if np.isfinite(least[k, count]) and (not choices or least[k, count] < choices[-1].cost - 1e-9):
+            choices.append(Choice(_shapes(levels, sets, graphs, origin, k), float(least[k, count])))
+    return choices
+
+
+def _shapes(
+    levels: list[int],
+    sets: list[tuple[int, ...]],
+    graphs: npt.NDArray[np.int64],
+    origin: dict[tuple[int, int], tuple[int, int]],
+    most: int,
+) -> tuple[Shape, ...]:
+    """The shapes behind the best choice of at most so many graphs."""
+    found = []
+    k, high = most, len(levels)
+    while high > 0:
+        low, index = origin[k, high]
+        found += [Shape(size, levels[high - 1]) for size in sets[index]]
+        k, high = k - int(graphs[index]), low
+    return tuple(sorted(found))
+
+
+def worth(choices: Sequence[Choice], price: float) -> Choice:
+    """The choice whose cost, with `price` for every graph, is least."""
+    return min(choices, key=lambda choice: choice.cost + price * len(choice.shapes))

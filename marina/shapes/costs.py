@@ -1,0 +1,58 @@
+"""The time of one call of any shape, fitted to the measured times of some."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.plan import Shape
+
+
+class CostModel:
+    """Milliseconds of one call: c0 + c1 * rows * tokens + c2 * rows * tokens^2, none of the three negative.
+
+    c0 is what every call costs, such as reading the weights; c1 the matrix products with weights; c2 the
+    products of tokens with tokens, which attention makes. Fitted to relative errors.
+
+    Args:
+        times: measured milliseconds, of at least three shapes of different products.
+    """
+
+    def __init__(self, times: Mapping[Shape, float]) -> None:
+        features = np.array([_features(shape) for shape in times])
+        measured = np.array(list(times.values()))
+        self._factors = _least_squares(features / measured[:, None])
+
+    def milliseconds(self, shape: Shape) -> float:
+        """Of one call of a shape."""
+        return float(_features(shape) @ self._factors)
+
+    def error(self, times: Mapping[Shape, float]) -> float:
+        """The largest relative difference to measured times."""
+        return max(abs(self.milliseconds(shape) / time - 1) for shape, time in times.items())
+
+
+def _features(shape: Shape) -> npt.NDArray[np.float64]:
+    tokens = shape.batch_size * shape.sequence_length
+    return np.array([1.0, tokens, tokens * shape.sequence_length])
+
+
+def _least_squares(features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The factors, none negative, that bring features @ factors nearest to 1.
+
+    With three of them every choice of which are zero can be tried.
+    """
+    target = np.ones(len(features))
+    best, least = np.zeros(3), np.inf
+    for size in (1, 2, 3):
+        for chosen in itertools.combinations(range(3), size):
+            columns = list(chosen)
+            found = np.linalg.lstsq(features[:, columns], target, rcond=None)[0]
+            residual = float(((features[:, columns] @ found - target) ** 2).sum())
+            if (found >= 0).all() and residual < least:
+                best, least = np.zeros(3), residual
+                best[columns] = found
+    return best

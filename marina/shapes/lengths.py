@@ -1,0 +1,72 @@
+"""How long texts are: a list of numbers of tokens, from one of three kinds of file.
+
+    .jsonl, .csv   texts, in the fields of the task; or their lengths, in a field "tokens"
+    .json          a histogram: {"12": 340, "13": 298, ...}, tokens and how many texts have them
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from handlers.worker.instances import Instance
+from handlers.worker.task import Fields
+from marina.errors import SpecError
+from marina.texts import read_entries, read_texts
+
+T = TypeVar("T")
+MOST = 20_000  # lengths that are looked at; more say nothing new
+TOKENS = "tokens"
+
+
+def read_lengths(path: Path, fields: Fields, tokenize: Callable[[list[Instance]], list[int]]) -> list[int]:
+    """The tokens of each text, in the order of the file.
+
+    Args:
+        path: of one of the three kinds.
+        fields: of the task, where the file holds texts.
+        tokenize: counts the tokens of texts.
+
+    Raises:
+        SpecError: the file cannot be read, or holds fewer than two lengths.
+    """
+    try:
+        lengths = _histogram(path) if path.suffix == ".json" else _listed(path)
+    except (OSError, ValueError, TypeError, AttributeError, csv.Error) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from None
+    if lengths is None:
+        lengths = tokenize(_spread(read_texts(path, fields, str(path))))
+    if len(lengths) < 2 or min(lengths) < 1:
+        raise SpecError(f"{path} must hold the lengths of at least two texts, each of at least one token")
+    return _spread(lengths)
+
+
+def _histogram(path: Path) -> list[int]:
+    """The lengths of a histogram, spread so that each half of the list has the histogram's shape."""
+    counts = {int(tokens): int(count) for tokens, count in json.loads(path.read_text(encoding="utf-8")).items()}
+    if any(count < 0 for count in counts.values()):
+        raise ValueError("a count is negative")
+    total = sum(counts.values())
+    scale = min(1.0, MOST / total) if total else 1.0
+    places = sorted(
+        ((number + 0.5) / size, tokens)
+        for tokens, size in ((tokens, round(count * scale)) for tokens, count in counts.items())
+        for number in range(size)
+    )
+    return [tokens for _, tokens in places]
+
+
+def _listed(path: Path) -> list[int] | None:
+    """The field "tokens" of every entry; None where the file holds texts."""
+    entries = read_entries(path)
+    if not entries or TOKENS not in entries[0]:
+        return None
+    return [int(entry[TOKENS]) for entry in entries]
+
+
+def _spread(items: list[T]) -> list[T]:
+    """At most `MOST` of them, from all over the list."""
+    return items[:: -(-len(items) // MOST)] if items else items

@@ -1,0 +1,54 @@
+"""Reads files of texts: CSV with a column for each field of a task, or JSON lines with the same fields."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.instances import Instance
+from handlers.worker.task import Fields
+from marina.errors import SpecError
+
+
+def read_texts(path: Path, fields: Fields, where: str) -> list[Instance]:
+    """The instances in a file.
+
+    Args:
+        path: ends in .csv or .jsonl.
+        fields: of the task.
+        where: what names the file, for messages.
+
+    Raises:
+        SpecError: it cannot be read, lacks a field, or holds none.
+    """
+    try:
+        instances = [_instance(entry, fields) for entry in read_entries(path)]
+    except (OSError, ValueError, csv.Error) as error:
+        raise SpecError(f"{where} cannot be read: {error}") from None
+    except (KeyError, TypeError) as error:
+        raise SpecError(f"{where} has no field {error}; it needs {_names(fields)}") from None
+    if not instances:
+        raise SpecError(f"{where} holds no texts")
+    return instances
+
+
+def read_entries(path: Path) -> list[Any]:
+    """The entries of a file, one a line or row; OSError, ValueError or csv.Error when it cannot be read."""
+    with path.open(newline="", encoding="utf-8") as file:
+        if path.suffix == ".jsonl":
+            return [json.loads(line) for line in file if line.strip()]
+        return list(csv.DictReader(file, strict=True))
+
+
+def _instance(entry: Any, fields: Fields) -> Instance:
+    text = entry[fields.first]
+    second = (entry[fields.second] if fields.second_required else entry.get(fields.second)) if fields.second else None
+    if not isinstance(text, str) or not isinstance(second, str | None):
+        raise ValueError(f"{_names(fields)} must be texts")
+    return Instance(text, second)
+
+
+def _names(fields: Fields) -> str:
+    return fields.first if fields.second is None else f"{fields.first} and {fields.second}"
