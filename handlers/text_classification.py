@@ -45,4 +45,4 @@ def _rank(logits: npt.NDArray[np.float32], head: Head, parameters: Parameters) -
     scores = activate(logits, head.activation if function == "default" else function)
     top_k = parameters["top_k"] if parameters["return_all_scores"] else 1
     order = np.argsort(-scores, kind="stable")[:top_k]
-    return [{"label": head.labels[i], "score": float(scores[i])} for i in order]
+    return [{"label": head.labels[i], "score": score} for i, score in zip(order.tolist(), scores[order].tolist())]

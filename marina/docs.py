@@ -1,9 +1,14 @@
-"""Pages of docs/ that are made from code: `python -m marina.docs` writes them, a test compares them."""
+"""Files that are made from code: `python -m marina.docs` writes them, a test compares them."""
 # ruff: noqa: E501  lines of tables
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from handlers.worker.errors import KINDS
+from handlers.worker.metrics import COUNTERS
 from marina.project import find_project
 
 ERRORS_HEAD = """# Errors
@@ -41,9 +46,80 @@ def errors_page() -> str:
     return ERRORS_HEAD + "\n".join(rows) + "\n" + ERRORS_TAIL
 
 
+METRICS_HEAD = """# Made from `handlers/worker/metrics.py` by `make docs`; do not edit. TorchServe shows the metrics that are named here.
+"""
+# TorchServe's own, as its ts/configs/metrics.yaml has them
+_HOST = ["Level", "Hostname"]
+_MODEL = ["model_name", "model_version", "hostname"]
+_OWN_COUNTERS = {
+    **{name: ("Count", _HOST) for name in ("Requests2XX", "Requests4XX", "Requests5XX")},
+    "ts_inference_requests_total": ("Count", _MODEL),
+    "ts_inference_latency_microseconds": ("Microseconds", _MODEL),
+    "ts_queue_latency_microseconds": ("Microseconds", _MODEL),
+}
+_OWN_GAUGES = {
+    "QueueTime": ("Milliseconds", _HOST),
+    "WorkerThreadTime": ("Milliseconds", _HOST),
+    "WorkerLoadTime": ("Milliseconds", ["WorkerName", *_HOST]),
+    "CPUUtilization": ("Percent", _HOST),
+    "MemoryUsed": ("Megabytes", _HOST),
+    "MemoryAvailable": ("Megabytes", _HOST),
+    "MemoryUtilization": ("Percent", _HOST),
+    "DiskUsage": ("Gigabytes", _HOST),
+    "DiskUtilization": ("Percent", _HOST),
+    "DiskAvailable": ("Gigabytes", _HOST),
+}
+
+
+def metrics_config() -> str:
+    """deploy/metrics.yaml."""
+
+    def entries(metrics: dict[str, tuple[str, list[str]]]) -> list[dict[str, object]]:
+        return [{"name": name, "unit": unit, "dimensions": [*labels]} for name, (unit, labels) in metrics.items()]
+
+    ours = {name: ("Count", [*metric.labels, "ModelName", "Level"]) for name, metric in COUNTERS.items()}
+    document = {
+        "ts_metrics": {"counter": entries(_OWN_COUNTERS), "gauge": entries(_OWN_GAUGES)},
+        "model_metrics": {
+            "counter": entries(ours),
+            "gauge": entries({"PredictionTime": ("ms", ["ModelName", "Level"])}),
+        },
+    }
+    return METRICS_HEAD + yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120)
+
+
+def metrics_table() -> str:
+    """The table in docs/metrics.md, from its marks on."""
+    rows = [
+        f"| `{name}` | {', '.join(f'`{label}`' for label in m.labels)} | {m.meaning} |" for name, m in COUNTERS.items()
+    ]
+    return "\n".join([TABLE_START, "", "| metric | labels | counts |", "|---|---|---|", *rows, "", TABLE_END])
+
+
+TABLE_START = "<!-- made from handlers/worker/metrics.py by make docs -->"
+TABLE_END = "<!-- end -->"
+
+
+def metrics_page(page: str) -> str:
+    """docs/metrics.md with its table made anew."""
+    head, _, rest = page.partition(TABLE_START)
+    return head + metrics_table() + rest.partition(TABLE_END)[2]
+
+
+def made(root: Path) -> dict[Path, str]:
+    """Every file that is made from code, with what it should hold."""
+    metrics = root / "docs" / "metrics.md"
+    return {
+        root / "docs" / "errors.md": errors_page(),
+        root / "deploy" / "metrics.yaml": metrics_config(),
+        metrics: metrics_page(metrics.read_text(encoding="utf-8")),
+    }
+
+
 def main() -> None:
-    """Write the pages of the current project."""
-    (find_project().root / "docs" / "errors.md").write_text(errors_page(), encoding="utf-8")
+    """Write the files of the current project."""
+    for path, content in made(find_project().root).items():
+        path.write_text(content, encoding="utf-8")
 
 
 if __name__ == "__main__":

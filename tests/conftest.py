@@ -79,7 +79,8 @@ def make_project(folder: Path) -> Project:
     for name in ("models", "model_store", "deploy"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "config.properties", folder)
-    shutil.copy(ROOT / "deploy" / "log4j2.xml", folder / "deploy")
+    for name in ("log4j2.xml", "metrics.yaml"):
+        shutil.copy(ROOT / "deploy" / name, folder / "deploy")
     return Project(folder)
 
 

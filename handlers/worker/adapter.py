@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import Artifact
+from handlers.worker.emitter import Emitter
 from handlers.worker.errors import WorkerError
 from handlers.worker.model import Model
 from handlers.worker.parameters import Parameter
@@ -57,6 +58,8 @@ class Handler(ABC):
         except Exception as error:
             print(f"{FAILURE_MARK} {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             raise
+        self._emitter = Emitter(self._model.metrics, context.model_name, context.metrics)
+        self._emitter.start()
 
     def handle(self, data: Sequence[Mapping[str, Any]], context: Any) -> list[bytes]:
         """Answer a batch: one body a request, its status set in the context."""
@@ -73,6 +76,7 @@ class Handler(ABC):
             if reply.status != 200:
                 context.set_response_status(code=reply.status, phrase=HTTPStatus(reply.status).phrase, idx=index)
             answers.append(reply.body)
+        self._emitter.counted()
         return answers
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 import traceback
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +15,12 @@ import numpy as np
 from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
 from handlers.worker.calls import load_graphs, run_calls
 from handlers.worker.cores import worker_cores
+from handlers.worker.description import describe
 from handlers.worker.engines import open_engine
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
 from handlers.worker.instances import Answered, Request
+from handlers.worker.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
 from handlers.worker.plan import Planner, longest
 from handlers.worker.protocols import read_request, write_answers, write_error
 from handlers.worker.settings import Settings
@@ -50,16 +53,22 @@ class Model:
         settings: how to serve it.
         task: the task it was made for.
 
+    Attributes:
+        metrics: what it counts.
+
     Raises:
         ArtifactError: the artifact is damaged, or was made for another task.
         GoldenError: a graph or the tokenizer does not reproduce the golden rows.
     """
 
     def __init__(self, folder: Path, settings: Settings, task: Task) -> None:
+        self.metrics = Metrics()
         artifact = read_artifact(folder)
         if artifact.task != task.task:
             raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.task}; {REMEDY}")
         check_files(artifact)
+        self._cores = worker_cores(settings.core_groups)
+        os.environ["RAYON_NUM_THREADS"] = str(self._cores)  # the tokenizer's threads
         golden = read_golden_rows(folder)
         self._artifact = artifact
         self._settings = settings
@@ -67,40 +76,14 @@ class Model:
         self._max_length = longest(artifact.shapes)
         self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side, task.offsets)
         check_tokenizer(golden, self._tokenizer, self._max_length)
-        self._cores = worker_cores(settings.core_groups)
         self._graphs = load_graphs(open_engine(artifact.engine, self._cores, artifact.precision), artifact)
         self._parity = check_graphs(self._graphs, golden, artifact)
         self._times = time_graphs(self._graphs, artifact, TIMING_BUDGET_S)
         self._planner = Planner(self._times)
 
     def describe(self) -> Json:
-        """What serves: task, labels, engine, precision, shapes, parity, cores, versions, limits."""
-        artifact, settings = self._artifact, self._settings
-        return {
-            "name": artifact.name,
-            "version": artifact.version,
-            "task": artifact.task,
-            "labels": {name: list(head.labels) for name, head in artifact.heads.items()},
-            "engine": artifact.engine,
-            "precision": artifact.precision,
-            "shapes": [str(shape) for shape in artifact.shapes],
-            "milliseconds": {str(shape): round(time, 3) for shape, time in self._times.items()},
-            "max_tokens": self._max_length,
-            "long_text": settings.long_text,
-            "parameters": {
-                name: settings.parameters.get(name, parameter.default)
-                for name, parameter in self._task.parameters.items()
-            },
-            "parity": {
-                "tolerance": artifact.tolerance,
-                "compiled": max(graph.parity for graph in artifact.graphs),
-                "served": self._parity,
-            },
-            "core_groups": settings.core_groups,
-            "cores": self._cores,
-            "versions": {"compiled": dict(artifact.versions), "served": _installed(artifact.versions)},
-            "limits": settings.limits._asdict(),
-        }
+        """What serves; see `handlers.worker.description`."""
+        return describe(self._artifact, self._settings, self._task, self._cores, self._parity, self._times)
 
     def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
         """Answer a batch.
@@ -111,14 +94,22 @@ class Model:
         Returns:
             One reply a request, in order. A request that cannot be answered gets a 4xx of its own.
         """
-        requests = [self._read(body, headers) for body, headers in bodies]
+        start = time.perf_counter()
+        with self.metrics.stage("read"):
+            requests = [self._read(body, headers) for body, headers in bodies]
         answers = iter(self._answers([request for request in requests if isinstance(request, Request)]))
-        return [
-            self._write(request, [next(answers) for _ in request.instances])
-            if isinstance(request, Request)
-            else Reply(request.status, write_error(request), {})
-            for request in requests
-        ]
+        with self.metrics.stage("answer"):
+            replies = [
+                self._write(request, [next(answers) for _ in request.instances])
+                if isinstance(request, Request)
+                else Reply(request.status, write_error(request), {})
+                for request in requests
+            ]
+        for reply in replies:
+            self.metrics.add("marina_requests_total", 1, str(reply.status))
+        self.metrics.observe(LATENCY, time.perf_counter() - start, LATENCY_BUCKETS, times=len(replies))
+        self.metrics.observe(FILL, len(replies), FILL_BUCKETS)
+        return replies
 
     def _read(self, body: Any, headers: Mapping[str, str]) -> Request | RequestError:
         try:
@@ -130,16 +121,22 @@ class Model:
         """Tokenize, plan, call and gather; one answer an instance, or the error that it fails with."""
         instances = [instance for request in requests for instance in request.instances]
         parameters = [request.parameters for request in requests for _ in request.instances]
-        answers = self._tokenize(requests)
-        rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
-        calls = self._planner.plan([len(row.ids) for row in rows])
-        outputs = iter(run_calls(calls, rows, self._graphs, self._artifact))
-        return [
-            self._answer(Example(instance, answer, [next(outputs) for _ in answer.rows], own))
-            if isinstance(answer, Tokenized)
-            else answer
-            for instance, own, answer in zip(instances, parameters, answers)
-        ]
+        with self.metrics.stage("tokenize"):
+            answers = self._tokenize(requests)
+            rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
+            lengths = [len(row.ids) for row in rows]
+        with self.metrics.stage("plan"):
+            calls = self._planner.plan(lengths)
+        with self.metrics.stage("graph"):
+            outputs = iter(run_calls(calls, rows, self._graphs, self._artifact))
+        self.metrics.count_calls(calls, lengths)
+        with self.metrics.stage("answer"):
+            return [
+                self._answer(Example(instance, answer, [next(outputs) for _ in answer.rows], own))
+                if isinstance(answer, Tokenized)
+                else answer
+                for instance, own, answer in zip(instances, parameters, answers)
+            ]
 
     def _tokenize(self, requests: Sequence[Request]) -> list[Tokenized | RequestError]:
         """The rows of every instance of every request."""
@@ -187,6 +184,8 @@ class Model:
             answered.append(answer)
         cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
         identity = {"name": self._artifact.name, "version": self._artifact.version}
+        if cut:
+            self.metrics.add("marina_truncated_total", cut.count(",") + 1)
         try:
             body = write_answers(request, answered, identity)
             if len(body) > MAX_ANSWER:
@@ -207,14 +206,3 @@ def _refused(error: Exception) -> RequestError:
     place = traceback.extract_tb(error.__traceback__)[-1]
     logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
     return RequestError("Unexpected", f"the worker failed with {type(error).__name__}")
-
-
-def _installed(packages: Mapping[str, str]) -> dict[str, str]:
-    """The versions of packages where it serves; without those that are not installed."""
-    found = {}
-    for name in packages:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -11,6 +11,7 @@ from handlers.worker.errors import WorkerError
 from marina.cli.build import archive, compile_models
 from marina.cli.predict import predict
 from marina.cli.server import java, register, serve, status, stop, token, unregister
+from marina.cli.shapes import shapes
 from marina.console import print_error
 from marina.errors import MarinaError
 
@@ -23,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("compile")(compile_models)
-for command in (archive, serve, stop, status, register, unregister, predict, token, java):
+for command in (archive, shapes, serve, stop, status, register, unregister, predict, token, java):
     app.command()(command)
 
 

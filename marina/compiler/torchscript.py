@@ -116,6 +116,6 @@ def _make_reproducible(path: Path) -> None:
     reduced.replace(path)
 
 
-def open_compiler(model: ExportedModel, calibration: Sequence[Row]) -> TorchscriptCompiler:
+def open_compiler(model: ExportedModel, _: Sequence[Row]) -> TorchscriptCompiler:
     """Prepare a model for tracing, in f32."""
     return TorchscriptCompiler(model)

@@ -11,10 +11,7 @@ from marina.server.state import Ports
 
 
 def write_config(base: Path, ports: Ports, target: Path) -> None:
-    """Write the project's configuration with other ports.
-
-    Only the ports are replaced: addresses keep their scheme and host.
-    """
+    """Write the project's configuration with other ports, fit to be used from any folder."""
     values = {
         "inference_address": f"http://127.0.0.1:{ports.inference}",
         "management_address": f"http://127.0.0.1:{ports.management}",
@@ -24,7 +21,9 @@ def write_config(base: Path, ports: Ports, target: Path) -> None:
     }
     lines = []
     for line in base.read_text().splitlines():
-        key = line.partition("=")[0].strip()
+        key, _, value = (part.strip() for part in line.partition("="))
+        if key == "metrics_config":
+            line = f"{key}={(base.parent / value).absolute()}"
         lines.append(f"{key}={values.pop(key)}" if key in values else line)
     lines += [f"{key}={value}" for key, value in values.items()]
     target.write_text("\n".join(lines) + "\n")

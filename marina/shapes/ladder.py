@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 from handlers.worker.plan import Shape
@@ -35,5 +36,5 @@ def ladder(longest: int, graphs: int, batch_sizes: tuple[int, ...]) -> Ladder:
         lengths |= {min(longest, -(-round(SHORTEST * ratio**number) // STEP) * STEP) for number in range(rungs - 1)}
     ordered = sorted(lengths)
     # a text of one token more than a rung wastes most on the next
-    waste = max((1 - (low + 1) / high for low, high in zip(ordered, ordered[1:])), default=1 - 1 / longest)
+    waste = max((1 - (low + 1) / high for low, high in itertools.pairwise(ordered)), default=1 - 1 / longest)
     return Ladder(tuple(sorted(Shape(size, length) for size in batch_sizes for length in ordered)), waste)

@@ -1,7 +1,7 @@
 """How long texts are: a list of numbers of tokens, from one of three kinds of file.
 
-    .jsonl, .csv   texts, in the fields of the task; or their lengths, in a field "tokens"
-    .json          a histogram: {"12": 340, "13": 298, ...}, tokens and how many texts have them
+.jsonl, .csv   texts, in the fields of the task; or their lengths, in a field "tokens"
+.json          a histogram: {"12": 340, "13": 298, ...}, tokens and how many texts have them
 """
 
 from __future__ import annotations

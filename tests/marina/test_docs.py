@@ -1,12 +1,13 @@
 import re
 
 from handlers.worker.errors import KINDS
-from marina.docs import errors_page
+from marina.docs import made
 from tests.conftest import ROOT
 
 
-def test_pages_made_from_code_are_up_to_date() -> None:
-    assert (ROOT / "docs" / "errors.md").read_text() == errors_page()
+def test_files_made_from_code_are_up_to_date() -> None:
+    for path, content in made(ROOT).items():
+        assert path.read_text() == content, f"{path} is not up to date; run make docs"
 
 
 def test_every_kind_of_error_is_used_and_known() -> None:

@@ -9,9 +9,10 @@ The body alone tells which protocol it is of, so that any URL of TorchServe serv
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.instances import Answered, Limits, Request
@@ -69,4 +70,4 @@ def write_error(error: RequestError, where: str = "") -> bytes:
 
 def dump(value: Json) -> bytes:
     """JSON in UTF-8, in one line."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    return orjson.dumps(value)

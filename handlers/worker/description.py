@@ -1,0 +1,61 @@
+"""What `GET /models/NAME?customized=true` tells of a served model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from handlers.worker.artifact import Artifact
+from handlers.worker.plan import Shape, longest
+from handlers.worker.settings import Settings
+from handlers.worker.task import Json, Task
+
+
+def describe(
+    artifact: Artifact, settings: Settings, task: Task, cores: int, parity: float, times: Mapping[Shape, float]
+) -> Json:
+    """What serves: task, labels, engine, precision, shapes, parity, cores, versions, limits.
+
+    Args:
+        artifact: the model's.
+        settings: how it is served.
+        task: its task.
+        cores: that a worker computes on.
+        parity: as this worker measured it.
+        times: milliseconds of one call of each graph, as this worker measured them.
+    """
+    return {
+        "name": artifact.name,
+        "version": artifact.version,
+        "task": artifact.task,
+        "labels": {name: list(head.labels) for name, head in artifact.heads.items()},
+        "engine": artifact.engine,
+        "precision": artifact.precision,
+        "shapes": [str(shape) for shape in artifact.shapes],
+        "milliseconds": {str(shape): round(time, 3) for shape, time in times.items()},
+        "max_tokens": longest(artifact.shapes),
+        "long_text": settings.long_text,
+        "parameters": {
+            name: settings.parameters.get(name, parameter.default) for name, parameter in task.parameters.items()
+        },
+        "parity": {
+            "tolerance": artifact.tolerance,
+            "compiled": max(graph.parity for graph in artifact.graphs),
+            "served": parity,
+        },
+        "core_groups": settings.core_groups,
+        "cores": cores,
+        "versions": {"compiled": dict(artifact.versions), "served": _installed(artifact.versions)},
+        "limits": settings.limits._asdict(),
+    }
+
+
+def _installed(packages: Mapping[str, str]) -> dict[str, str]:
+    """The versions of packages where it serves; without those that are not installed."""
+    found = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

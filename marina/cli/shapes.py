@@ -1,0 +1,110 @@
+"""`marina shapes`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marina.cli.options import EngineOption, JsonOption
+from marina.console import print_json, print_table, progress_bar, relative, say
+from marina.errors import SpecError
+from marina.project import find_project
+from marina.spec import read_spec
+
+if TYPE_CHECKING:
+    from marina.shapes.advice import Advice
+
+BAR = 40  # characters of the longest bar
+
+
+def shapes(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
+    lengths: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Texts like those to serve (.csv or .jsonl with the task's fields, or with lengths in a field "
+            "tokens), or a histogram (.json, tokens to count). Left out: the spec's examples.",
+        ),
+    ] = None,
+    graphs: Annotated[
+        int | None, typer.Option(min=1, max=64, help="How many graphs at most. Left out: as many as are worth it.")
+    ] = None,
+    price: Annotated[
+        float, typer.Option(min=0, help="Percent of the best possible time that every further graph must save.")
+    ] = 1.0,
+    write: Annotated[bool, typer.Option("--write", help="Write the shapes into models/NAME.yaml.")] = False,
+    engine: EngineOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose which shapes to compile, from how long texts are and how fast graphs are here.
+
+    Chooses on one half of the texts and reports on the other: padding waste and time a text, one at a
+    time and in full batches, with the present shapes and with the chosen ones. A graph costs time to
+    compile and memory in every worker, which is printed too. Without any texts it proposes lengths
+    that grow by a constant ratio, and says what they waste at most. The longest present shape stays the
+    longest, since it decides how much of a text is read.
+    """
+    from marina.shapes.advice import advise
+    from marina.shapes.picture import draw
+    from marina.shapes.write import write_shapes
+
+    project = find_project()
+    path = project.models / f"{name}.yaml"
+    spec = read_spec(path, {"engine": engine} if engine else None)
+    if lengths is not None and lengths.suffix not in (".csv", ".jsonl", ".json"):
+        raise SpecError(f"{lengths}: lengths are read from .csv, .jsonl and .json")
+    with progress_bar(name) as progress:
+        advice = advise(spec, project, lengths, graphs, price / 100, progress)
+    picture = project.root / "build" / "shapes" / f"{name}.png"
+    if advice.lengths:
+        draw(advice, name, picture)
+    if write:
+        write_shapes(path, advice.shapes)
+    if as_json:
+        print_json(
+            {
+                "shapes": [str(shape) for shape in advice.shapes],
+                "before": [found._asdict() for found in advice.before],
+                "after": [found._asdict() for found in advice.after],
+                "waste_bound": advice.bound,
+                "seconds_to_compile": round(advice.seconds * len(advice.shapes), 1),
+                "megabytes": round(advice.megabytes * len(advice.shapes)),
+            }
+        )
+        return
+    say(f"shapes: {', '.join(map(str, advice.shapes))}")
+    if advice.bound is None:
+        _print_lengths(advice.lengths, sorted({shape.sequence_length for shape in advice.shapes}))
+        _print_effects(advice)
+        say(f"picture: {relative(picture)}")
+    else:
+        say(f"no texts are known: at most {advice.bound:.0%} of a row longer than the shortest shape is padding")
+    cost = f"{advice.seconds * len(advice.shapes):.0f} s to compile, {advice.megabytes * len(advice.shapes):.0f} MB"
+    say(f"{len(advice.shapes)} graphs take about {cost} in each worker; times were fitted within {advice.error:.0%}")
+    say(f"written to {relative(path)}" if write else f"to use them: marina shapes {name} --write")
+
+
+def _print_lengths(lengths: list[int], levels: list[int]) -> None:
+    """How many texts each sequence length is the smallest for."""
+    counts = [sum(low < tokens <= high for tokens in lengths) for low, high in zip([0, *levels], levels)]
+    rows = [
+        [f"up to {level}", "█" * round(BAR * count / max(counts)), f"{count / len(lengths):.1%}"]
+        for level, count in zip(levels, counts)
+    ]
+    print_table(["tokens", "texts", ""], rows, numbers=1)
+
+
+def _print_effects(advice: Advice) -> None:
+    rows = []
+    for when, count, effects in (
+        ("now", len(advice.present), advice.before),
+        ("chosen", len(advice.shapes), advice.after),
+    ):
+        cells = [cell for found in effects for cell in (f"{found.waste:.0%}", f"{found.milliseconds:.2f}")]
+        rows.append([when, str(count), *cells])
+    full = advice.after[1].rows
+    columns = ["", "graphs", "padding, alone", "ms a text", f"padding, batches of {full}", "ms a text"]
+    print_table(columns, rows, numbers=5)

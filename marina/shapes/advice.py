@@ -1,0 +1,99 @@
+"""Advice on the shapes of one model: measures, chooses, and tells what that would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
+from handlers.worker.instances import Instance
+from handlers.worker.plan import Shape, longest
+from handlers.worker.tokenizing import RowTokenizer
+from marina.compiler import compile_model
+from marina.compiler.build import Progress
+from marina.compiler.timing import read_measured, read_times
+from marina.project import Project
+from marina.shapes.choice import choose_shapes, worth
+from marina.shapes.costs import CostModel
+from marina.shapes.ladder import ladder
+from marina.shapes.lengths import read_lengths
+from marina.shapes.report import Effect, effect
+from marina.spec import Shapes, Spec
+from marina.tasks import TASKS
+
+MOST_GRAPHS = 24
+FULL = 64  # rows of a full batch, at most; more change nothing
+LADDER_SIZES = (1, 8)
+LADDER_GRAPHS = 12
+
+
+class Advice(NamedTuple):
+    """What was found; effects are seen on the half of the texts that the shapes were not chosen on.
+
+    Without texts there are no lengths and no effects, and bound says what a ladder wastes at most.
+    """
+
+    shapes: tuple[Shape, ...]
+    present: tuple[Shape, ...]
+    lengths: list[int]
+    before: list[Effect]  # alone, and in full batches
+    after: list[Effect]
+    bound: float | None
+    error: float  # of the fitted times, relative, at worst
+    seconds: float  # to compile a graph
+    megabytes: float  # of memory of a loaded graph
+
+
+def advise(
+    spec: Spec, project: Project, file: Path | None, graphs: int | None, price: float, progress: Progress
+) -> Advice:
+    """Choose shapes for a model.
+
+    A few graphs are compiled and timed first, which is not repeated while the model stays as it is.
+
+    Args:
+        spec: the model's.
+        project: where it lies.
+        file: of lengths or texts; None for the spec's own examples, or a ladder where it has none.
+        graphs: to choose; None for as many as are worth their price.
+        price: of a graph: the share of the best possible time that it must save.
+        progress: told of compiling.
+
+    Raises:
+        SpecError, SourceError, CompileError: the file cannot be read, or the model not compiled.
+    """
+    present = spec.shapes.listed()
+    limit = longest(present)
+    probe = compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder
+    times, measured = read_times(probe), read_measured(probe)
+    model = CostModel(times)
+    seconds, megabytes = (sum(measured[name].values()) / len(times) for name in ("seconds", "megabytes"))
+    file = file or (project.root / spec.examples if spec.examples else None)
+    if file is None:
+        made = ladder(limit, graphs or LADDER_GRAPHS, LADDER_SIZES)
+        return Advice(made.shapes, present, [], [], [], made.waste, model.error(times), seconds, megabytes)
+    full = min(FULL, spec.serving.batch_size)
+    found = read_lengths(file, TASKS[spec.task].fields, lambda instances: _count(probe, instances))
+    lengths = [min(tokens, limit) for tokens in found]
+    choices = choose_shapes(lengths[0::2], limit, full, model.milliseconds, graphs or MOST_GRAPHS)
+    chosen = choices[-1] if graphs else worth(choices, price)
+    judged = lengths[1::2]
+    before, after = (
+        [effect(judged, shapes, model.milliseconds, rows) for rows in (1, full)] for shapes in (present, chosen.shapes)
+    )
+    error = model.error(times)
+    return Advice(chosen.shapes, present, lengths, before, after, None, error, seconds, megabytes)
+
+
+def probe_shapes(limit: int) -> Shapes:
+    """Shapes from whose times those of all others can be told."""
+    short, middle = min(16, limit), min(64, limit)
+    shapes = {Shape(1, short), Shape(8, short), Shape(32, short), Shape(1, middle), Shape(8, middle)}
+    return Shapes(exact=tuple(str(shape) for shape in sorted(shapes | {Shape(1, limit), Shape(4, limit)})))
+
+
+def _count(artifact: Path, instances: list[Instance]) -> list[int]:
+    """The tokens of each instance."""
+    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, read_artifact(artifact).truncation_side)
+    inputs = [(text, pair) if pair else text for text, pair in instances]
+    return [len(encoding.ids) for encoding in tokenizer.library.encode_batch_fast(inputs)]
