@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test check docs format clean
+.PHONY: help setup train compile archive serve stop test check bench docs format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -42,7 +42,10 @@ check: $(VENV)/dev  ## check format, style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: setup  ## write the pages of docs that are made from code
+bench: setup build/training/ava-intent  ## measure against the usual handler and the bare graphs (some minutes)
+	$(BIN)/python -W ignore -m benchmarks.run
+
+docs: setup  ## write the files that are made from code
 	$(BIN)/python -m marina.docs
 
 format: $(VENV)/dev  ## format the code

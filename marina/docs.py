@@ -52,7 +52,7 @@ METRICS_HEAD = """# Made from `handlers/worker/metrics.py` by `make docs`; do no
 _HOST = ["Level", "Hostname"]
 _MODEL = ["model_name", "model_version", "hostname"]
 _OWN_COUNTERS = {
-    **{name: ("Count", _HOST) for name in ("Requests2XX", "Requests4XX", "Requests5XX")},
+    **dict.fromkeys(("Requests2XX", "Requests4XX", "Requests5XX"), ("Count", _HOST)),
     "ts_inference_requests_total": ("Count", _MODEL),
     "ts_inference_latency_microseconds": ("Microseconds", _MODEL),
     "ts_queue_latency_microseconds": ("Microseconds", _MODEL),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,10 +24,19 @@ def write_config(base: Path, ports: Ports, target: Path) -> None:
     for line in base.read_text().splitlines():
         key, _, value = (part.strip() for part in line.partition("="))
         if key == "metrics_config":
-            line = f"{key}={(base.parent / value).absolute()}"
+            values[key] = str((base.parent / value).absolute())
         lines.append(f"{key}={values.pop(key)}" if key in values else line)
     lines += [f"{key}={value}" for key, value in values.items()]
     target.write_text("\n".join(lines) + "\n")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nothing listens on now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def check_ports(ports: Ports) -> None:

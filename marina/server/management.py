@@ -22,6 +22,7 @@ class ModelStatus(NamedTuple):
     ready: int  # that are READY
     batch_size: int
     pending: int  # requests that wait
+    pids: list[int]  # of workers that are READY
 
 
 class Management:
@@ -55,13 +56,15 @@ class Management:
     def status(self, name: str) -> ModelStatus:
         """How a model is doing; ServerError if it is not registered."""
         fields = self._call("GET", f"/models/{name}")[0]
+        ready = [worker["pid"] for worker in fields["workers"] if worker["status"] == "READY"]
         return ModelStatus(
             name=name,
             version=fields["modelVersion"],
             workers=fields["minWorkers"],
-            ready=sum(worker["status"] == "READY" for worker in fields["workers"]),
+            ready=len(ready),
             batch_size=fields["batchSize"],
             pending=fields["jobQueueStatus"]["pendingRequests"],
+            pids=ready,
         )
 
     def _call(self, method: str, path: str, **parameters: str) -> Any:

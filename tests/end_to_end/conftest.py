@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +17,12 @@ import requests
 import yaml
 
 from marina.project import Project
+from marina.server.config import free_ports
 from tests.conftest import ROOT, make_project
 
 MARINA = (sys.executable, "-m", "marina")
 TRAINED = ROOT / "build" / "training" / "ava-intent"
 SHAPES = {"exact": ["1x16", "1x128", "8x32", "8x128"]}
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def port_options(ports: list[int]) -> list[str]:

@@ -1,0 +1,30 @@
+"""The texts of the benchmark: lengths of mean 22, median 17 and 95th percentile 55 tokens, always the same."""
+
+from __future__ import annotations
+
+import random
+
+TEXTS = 2048
+MEDIAN = 17
+SPREAD = 0.72  # of the logarithm of the length
+LENGTHS = (4, 128)
+# each one token for BERT's uncased vocabulary
+WORDS = """the of and to in is you that it he was for on are as with his they at be this have from or one had by
+word but not what all were we when your can said there use an each which she do how their if will up other about out
+many then them these so some her would make like him into time has look two more write go see number no way could
+people my than first water been call who oil its now find long down day did get come made may part""".split()  # noqa: SIM905
+
+
+def mixed(seed: int = 0) -> list[str]:
+    """Texts of mixed lengths, two of whose tokens are special ones; other texts for another seed."""
+    source = random.Random(seed)
+    texts = []
+    for _ in range(TEXTS):
+        tokens = round(MEDIAN * 2.718281828 ** source.gauss(0, SPREAD))
+        texts.append(text(min(max(tokens, LENGTHS[0]), LENGTHS[1]), source))
+    return texts
+
+
+def text(tokens: int, source: random.Random) -> str:
+    """A text of a number of tokens."""
+    return " ".join(source.choice(WORDS) for _ in range(tokens - 2))
