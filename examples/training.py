@@ -86,13 +86,21 @@ def _batches(lengths: torch.Tensor) -> list[list[int]]:
     return [ordered[i].tolist() for i in torch.randperm(len(ordered))]
 
 
-def save(model: Any, tokenizer: Any, name: str) -> Path:
-    """Write an ordinary Hugging Face folder, whole or not at all."""
+def save(model: Any, tokenizer: Any, name: str, examples: list[dict[str, str]] | None = None) -> Path:
+    """Write an ordinary Hugging Face folder, whole or not at all.
+
+    With `examples`, held-out texts by the fields of the task, `examples.csv` stands in it for the spec.
+    """
     folder = Path("build/training") / name
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
+    if examples:
+        with (partial / "examples.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(examples[0]))
+            writer.writeheader()
+            writer.writerows(examples)
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     print(f"saved {folder}")

@@ -122,7 +122,8 @@ def main() -> None:
     exact = sum(one.lower() == other.lower() for one, other in pairs) / len(pairs)
     overlap = sum(f1(one, other) for one, other in pairs) / len(pairs)
     print(f"held-out answers: exact {exact:.1%}, F1 {overlap:.1%} ({len(pairs)} questions)")
-    save(model, tokenizer, "help-qa")
+    examples = [{"question": question.question, "context": question.context} for question in test]
+    save(model, tokenizer, "help-qa", examples)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def main() -> None:
     precision, recall = len(found & expected) / len(found), len(found & expected) / len(expected)
     f1 = 2 * precision * recall / (precision + recall)
     print(f"held-out entities: F1 {f1:.1%} (precision {precision:.1%}, recall {recall:.1%}, {len(expected)} entities)")
-    save(model, tokenizer, "resume-ner")
+    save(model, tokenizer, "resume-ner", [{"text": text} for text, _ in test])
 
 
 if __name__ == "__main__":

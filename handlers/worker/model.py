@@ -68,7 +68,9 @@ class Model:
             raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.task}; {REMEDY}")
         check_files(artifact)
         self._cores = worker_cores(settings.core_groups)
-        os.environ["RAYON_NUM_THREADS"] = str(self._cores)  # the tokenizer's threads
+        # the tokenizer's threads; with one, handing over to it costs more than it does
+        os.environ["RAYON_NUM_THREADS"] = str(self._cores)
+        os.environ["TOKENIZERS_PARALLELISM"] = "true" if self._cores > 1 else "false"
         golden = read_golden_rows(folder)
         self._artifact = artifact
         self._settings = settings

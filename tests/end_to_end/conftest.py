@@ -87,7 +87,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     project = make_project(tmp_path_factory.mktemp("server"))
     shutil.copytree(TRAINED, project.root / "build" / "training" / "ava-intent")
     for name in ("resume-search", "ava-intent"):
-        fields = yaml.safe_load((ROOT / "models" / f"{name}.yaml").read_text()) | {"shapes": SHAPES}
+        fields = yaml.safe_load((ROOT / "models" / f"{name}.yaml").read_text()) | {"shapes": SHAPES, "precision": "f32"}
         fields.pop("examples", None)
         for suffix, engine in (("", "openvino"), ("-torchscript", "torchscript")):
             spec = {**fields, "name": f"{name}{suffix}", "engine": engine}

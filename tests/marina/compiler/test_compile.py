@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -11,14 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from handlers.text_classification import TextClassification
 from handlers.worker.artifact import Head, check_files, read_artifact
+from handlers.worker.instances import Limits
+from handlers.worker.model import Model
 from handlers.worker.plan import Shape
+from handlers.worker.settings import Settings
 from marina.compiler import compile_model
-from marina.compiler.timing import read_times
+from marina.compiler.timing import read_measured, read_times
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import read_spec
-from tests.conftest import no_progress
+from tests.conftest import WORDS, no_progress
 
 ENGINES = ("openvino", "torchscript")
 AddTiny = Callable[..., Path]
@@ -56,6 +61,53 @@ def test_compiling_again_gives_the_same_bytes(project: Project, add_tiny: AddTin
     compile_model(other, project, no_progress)
     assert compile_model(spec, project, no_progress) == (folder, False)
     assert contents(folder) == first
+
+
+def write_examples(project: Project, count: int) -> None:
+    source = random.Random(0)
+    lines = [" ".join(source.choices(WORDS, k=source.randint(2, 10))) for _ in range(count)]
+    (project.root / "texts.csv").write_text("text\n" + "\n".join(lines) + "\n")
+
+
+def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_tiny: AddTiny) -> None:
+    write_examples(project, 101)
+    spec = read_spec(add_tiny("m", precision="int8", examples="texts.csv", parity={"agreement": 0.5}))
+    folder = compile_model(spec, project, no_progress).folder
+    artifact = read_artifact(folder)
+    assert artifact.precision == "int8"
+    assert "nncf" in artifact.versions
+    (tried,) = json.loads((folder / "artifact.json").read_text())["tried"]
+    assert tried["measure"] == "same label"
+    assert 0 < tried["texts"] <= 50
+    assert 0.5 <= tried["value"] <= 1
+    worst = max(graph.parity for graph in artifact.graphs)
+    assert 1e-4 < worst < artifact.tolerance <= 3 * worst
+    # the golden rows hold, on which a worker proves itself
+    Model(folder, Settings("truncate", None, Limits(8, 1000, 10_000), {}), TextClassification())
+
+    first = contents(folder)
+    shutil.rmtree(folder)
+    assert compile_model(spec, project, no_progress).folder == folder
+    assert contents(folder) == first
+
+
+def test_a_precision_that_changes_answers_leaves_nothing(project: Project, add_tiny: AddTiny) -> None:
+    write_examples(project, 20)
+    path = add_tiny("m", task="sentence-embedding", precision="int8", examples="texts.csv", parity={"cosine": 1})
+    with pytest.raises(CompileError, match=r"int8 changes answers: mean cosine 0\.\d+ on 10 held-out texts"):
+        compile_model(read_spec(path), project, no_progress)
+    assert not list((project.artifacts / "m").glob("*/"))
+
+
+def test_auto_keeps_one_that_passes_and_says_what_it_tried(project: Project, add_tiny: AddTiny) -> None:
+    write_examples(project, 20)
+    path = add_tiny("m", precision="auto", examples="texts.csv", parity={"agreement": 1})
+    folder = compile_model(read_spec(path), project, no_progress).folder
+    tried = {entry["precision"]: entry for entry in json.loads((folder / "artifact.json").read_text())["tried"]}
+    assert list(tried) == ["int8", "bf16", "f32"]
+    assert tried[read_artifact(folder).precision]["passed"]
+    assert set(read_measured(folder)["precisions"]) == set(tried)
+    assert contents(folder).keys() == {"artifact.json", *read_artifact(folder).files}
 
 
 def test_unchanged_work_is_not_redone(project: Project, add_tiny: AddTiny) -> None:
@@ -99,7 +151,7 @@ def test_own_examples_are_read_from_a_file(project: Project, add_tiny: AddTiny) 
     with pytest.raises(SpecError, match=r"models/m\.yaml: examples: texts\.csv cannot be read"):
         compile_model(read_spec(path), project, no_progress)
     (project.root / "texts.csv").write_text("words\nhello\n")
-    with pytest.raises(SpecError, match="has no column 'text'"):
+    with pytest.raises(SpecError, match="has no field 'text'"):
         compile_model(read_spec(path), project, no_progress)
     (project.root / "texts.csv").write_text('text,text_pair\n"hello, you",\nhow,are you\n')
     compile_model(read_spec(path), project, no_progress)

@@ -1,0 +1,58 @@
+"""`marina shapes` as a whole, on a tiny model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from marina.project import Project
+from marina.spec import read_spec
+from tests.conftest import WORDS
+from tests.end_to_end.conftest import run_marina
+
+AddTiny = Callable[..., Path]
+
+
+@pytest.fixture
+def texts(project: Project) -> str:
+    lines = [" ".join(WORDS[: 2 + number % 9]) for number in range(60)]
+    (project.root / "texts.csv").write_text("text\n" + "\n".join(lines) + "\n")
+    return "texts.csv"
+
+
+def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny, texts: str) -> None:
+    path = add_tiny("m")
+    result = run_marina(project, "shapes", "m", "--lengths", texts, "--graphs", "6", "--write")
+    assert result.returncode == 0, result.stderr
+    shapes = read_spec(path).shapes.listed()
+    assert 1 <= len(shapes) <= 6
+    assert max(shape.sequence_length for shape in shapes) == 64
+    assert result.stdout.startswith(f"shapes: {', '.join(map(str, shapes))}\n")
+    assert "written to models/m.yaml" in result.stdout
+    assert (project.root / "build" / "shapes" / "m.png").read_bytes().startswith(b"\x89PNG")
+
+    again = run_marina(project, "shapes", "m", "--lengths", texts, "--graphs", "6", "--json")
+    document = json.loads(again.stdout)
+    assert document["before"] == document["after"]
+    assert document["shapes"] == [str(shape) for shape in shapes]
+
+
+def test_without_texts_a_ladder_with_a_bound_is_proposed(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m")
+    before = path.read_text()
+    result = run_marina(project, "shapes", "m", "--json")
+    document = json.loads(result.stdout)
+    assert 0 < document["waste_bound"] < 0.5
+    assert document["after"] == []
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["none.csv", "texts.parquet", "empty.json"])
+def test_lengths_that_cannot_be_read_end_in_one_line(project: Project, add_tiny: AddTiny, name: str) -> None:
+    add_tiny("m")
+    (project.root / "empty.json").write_text("{}")
+    result = run_marina(project, "shapes", "m", "--lengths", name)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: {name}")
+    assert result.stderr.count("\n") == 1

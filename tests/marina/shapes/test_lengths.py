@@ -1,0 +1,64 @@
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from handlers.worker.instances import Instance
+from handlers.worker.task import Fields
+from marina.errors import SpecError
+from marina.shapes.lengths import MOST, read_lengths
+
+FIELDS = Fields("text")
+
+
+def words(instances: list[Instance]) -> list[int]:
+    return [len(instance.text.split()) for instance in instances]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", "text\na b\nc\n", [2, 1]),
+        ("a.jsonl", '{"text": "a b c"}\n{"text": "d"}', [3, 1]),
+        ("a.csv", "tokens\n7\n9\n", [7, 9]),
+        ("a.jsonl", '{"tokens": 7}\n{"tokens": 9}\n', [7, 9]),
+        ("a.json", '{"3": 1, "5": 2}', [3, 5, 5]),
+    ],
+)
+def test_lengths_are_read(tmp_path: Path, name: str, content: str, expected: list[int]) -> None:
+    (tmp_path / name).write_text(content)
+    assert sorted(read_lengths(tmp_path / name, FIELDS, words)) == sorted(expected)
+
+
+def test_both_halves_of_a_histogram_are_alike(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"10": 4000, "20": 2_000_000, "30": 800_000}))
+    lengths = read_lengths(tmp_path / "a.json", FIELDS, words)
+    assert len(lengths) <= MOST
+    for half in (lengths[0::2], lengths[1::2]):
+        counts = Counter(half)
+        assert counts[20] / len(half) == pytest.approx(2_000 / 2_804, abs=0.01)
+        assert counts[30] / len(half) == pytest.approx(800 / 2_804, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", "[1, 2]"),
+        ("a.json", '{"a": 1}'),
+        ("a.json", '{"3": -1}'),
+        ("a.json", "{}"),
+        ("a.json", '{"0": 5}'),
+        ("a.csv", "tokens\n7\n"),
+        ("a.csv", "tokens\nx\n"),
+        ("a.csv", "message\nok\n"),
+        ("a.jsonl", "not json"),
+        ("a.jsonl", '{"tokens": null}\n'),
+        ("none.csv", None),
+    ],
+)
+def test_what_holds_no_lengths_is_refused(tmp_path: Path, name: str, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(SpecError, match=name):
+        read_lengths(tmp_path / name, FIELDS, words)
