@@ -36,7 +36,7 @@ def measure(artifact: Path, texts: list[str], cores: int, seconds: float) -> Bar
     plan = sorted(planner.plan([len(row.ids) for row in rows]), key=lambda call: call.shape)
     computed, spent, last = 0, 0.0, None
     end = time.perf_counter() + seconds / 2
-    while time.perf_counter() < end:
+    while not computed or time.perf_counter() < end:
         for call in plan:
             if call.shape != last:
                 write_rows(graphs[call.shape], [rows[index] for index in call.rows], described)
@@ -57,7 +57,7 @@ def _alone(artifact: Path, seconds: float, pause_s: float) -> float:
 
     times: list[float] = []
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    while not times or time.perf_counter() < end:
         row = rows[len(times) % len(rows)]
         (call,) = planner.plan([len(row.ids)])
         time.sleep(pause_s)

@@ -6,11 +6,11 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-COLOURS = {"usual": "#b0b0b0", "one-worker": "#4878a8", "worker-a-core": "#7aa6d0", "bare graphs": "#444444"}
+COLOURS = {"usual": "#b0b0b0", "one-worker": "#4878a8", "worker-a-core": "#7aa6d0"}
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """Write a PNG: texts per second by connections, one text a request and many, with the bare graphs as a line."""
+    """Write a PNG: texts per second by connections, one text a request and many, with the bare graphs as lines."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -18,7 +18,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
     groups = sorted({window["texts"] for window in result["windows"]})
     figure, axes = pyplot.subplots(1, len(groups), figsize=(10, 3.6), sharey=True, layout="constrained")
-    bare = statistics.median(found["rows_per_s"] for found in result["bare"]["one-worker"])
+    bare = {name: statistics.median(found["rows_per_s"] for found in rounds) for name, rounds in result["bare"].items()}
     for axis, texts in zip(axes, groups):
         windows = [w for w in result["windows"] if w["texts"] == texts and w["model"] in COLOURS]
         models = [name for name in COLOURS if any(w["model"] == name for w in windows)]
@@ -33,7 +33,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
             at = [number + (place - (len(models) - 1) / 2) * 0.27 for number in range(len(connections))]
             bars = axis.bar(at, rates, width=0.25, color=COLOURS[model], label=model)
             axis.bar_label(bars, fmt="%.0f", fontsize=8)
-        axis.axhline(bare, color=COLOURS["bare graphs"], linestyle="--", linewidth=1, label="bare graphs")
+        for name, style in (("one-worker", "--"), ("worker-a-core", ":")):
+            axis.axhline(bare[name], color="#444444", linestyle=style, linewidth=1, label=f"{name}, bare graphs")
         axis.set_xticks(range(len(connections)), [str(count) for count in connections])
         axis.set_xlabel("connections")
         axis.set_title(f"{texts} text{'s' if texts > 1 else ''} a request", fontsize=10)

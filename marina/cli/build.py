@@ -84,15 +84,16 @@ def _for_each_spec(
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     """Compile one model; returns what `--json` prints of it."""
-    from handlers.worker.artifact import read_artifact
+    from handlers.worker.artifact import ARTIFACT_FILE, read_artifact, read_json
     from marina.compiler import compile_model
-    from marina.compiler.timing import read_times
+    from marina.compiler.timing import read_measured, read_times
 
     start = time.monotonic()
     with progress_bar(spec.name) as progress:
         folder, reused = compile_model(spec, project, progress)
     artifact = read_artifact(folder)
     times = read_times(folder)
+    tried = read_json(folder / ARTIFACT_FILE)["tried"]
     graphs = [
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs
@@ -101,10 +102,27 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         done = "reused" if reused else f"compiled in {time.monotonic() - start:.1f} s"
         say(f"{spec.name}: {done}, {len(graphs)} {artifact.engine} {artifact.precision} graphs in {relative(folder)}")
         if not reused:
+            _print_tried(tried, read_measured(folder)["precisions"])
             rows = []
             for graph in artifact.graphs:
                 milliseconds = times[graph.shape]
                 rate = graph.shape.batch_size / milliseconds * 1000
                 rows.append([str(graph.shape), f"{milliseconds:.2f}", f"{rate:.0f}", f"{graph.parity:.0e}"])
             print_table(["graph", "ms a call", "rows/s", "parity"], rows, numbers=3)
-    return {"name": spec.name, "artifact": str(folder), "reused": reused, "graphs": graphs}
+    document = {"name": spec.name, "artifact": str(folder), "reused": reused, "precision": artifact.precision}
+    return {**document, "tried": tried, "graphs": graphs}
+
+
+def _print_tried(tried: list[dict[str, Any]], milliseconds: dict[str, float]) -> None:
+    """The precisions that were tried: time of the largest graph, and whether answers stay the same."""
+    rows = [
+        [
+            entry["precision"],
+            f"{milliseconds[entry['precision']]:.2f}",
+            f"{entry['measure']} {entry['value']:.4f} of {entry['least']}" if "value" in entry else "",
+            "yes" if entry["passed"] else "no",
+        ]
+        for entry in tried
+    ]
+    if rows:
+        print_table(["precision", "ms a call", "answers on held-out texts", "passes"], rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 from pathlib import Path
 
 from handlers.worker.artifact import sha256_of
@@ -46,6 +47,17 @@ def fingerprint(folder: Path) -> str:
     for path in sorted({path for pattern in PATTERNS for path in folder.glob(pattern)}):
         digest.update(f"{path.relative_to(folder)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest()
+
+
+def count_weights(folder: Path) -> int:
+    """How many numbers the weights of a model's folder hold."""
+    from safetensors import safe_open
+
+    count = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(str(path), framework="np") as file:
+            count += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118  not a dict
+    return count
 
 
 def _package_folder(package: str) -> Path:

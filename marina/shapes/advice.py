@@ -11,6 +11,7 @@ from handlers.worker.plan import Shape, longest
 from handlers.worker.tokenizing import RowTokenizer
 from marina.compiler import compile_model
 from marina.compiler.build import Progress
+from marina.compiler.source import count_weights, find_source
 from marina.compiler.timing import read_measured, read_times
 from marina.project import Project
 from marina.shapes.choice import choose_shapes, worth
@@ -42,6 +43,7 @@ class Advice(NamedTuple):
     error: float  # of the fitted times, relative, at worst
     seconds: float  # to compile a graph
     megabytes: float  # of memory of a loaded graph
+    inf1_graphs: int  # that one core of Inf1 has room for
 
 
 def advise(
@@ -68,10 +70,12 @@ def advise(
     times, measured = read_times(probe), read_measured(probe)
     model = CostModel(times)
     seconds, megabytes = (sum(measured[name].values()) / len(times) for name in ("seconds", "megabytes"))
+    # AWS Neuron's note on bucketing for Inf1: about 2 GB of memory a core
+    room = round(1e9 / count_weights(find_source(spec.source, project.root)))
     file = file or (project.root / spec.examples if spec.examples else None)
     if file is None:
         made = ladder(limit, graphs or LADDER_GRAPHS, LADDER_SIZES)
-        return Advice(made.shapes, present, [], [], [], made.waste, model.error(times), seconds, megabytes)
+        return Advice(made.shapes, present, [], [], [], made.waste, model.error(times), seconds, megabytes, room)
     full = min(FULL, spec.serving.batch_size)
     found = read_lengths(file, TASKS[spec.task].fields, lambda instances: _count(probe, instances))
     lengths = [min(tokens, limit) for tokens in found]
@@ -82,7 +86,7 @@ def advise(
         [effect(judged, shapes, model.milliseconds, rows) for rows in (1, full)] for shapes in (present, chosen.shapes)
     )
     error = model.error(times)
-    return Advice(chosen.shapes, present, lengths, before, after, None, error, seconds, megabytes)
+    return Advice(chosen.shapes, present, lengths, before, after, None, error, seconds, megabytes, room)
 
 
 def probe_shapes(limit: int) -> Shapes:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from marina.compiler.source import find_source, fingerprint
+from marina.compiler.source import count_weights, find_source, fingerprint
 from marina.errors import SourceError
 from marina.spec import Source
 
@@ -60,3 +60,12 @@ def test_the_fingerprint_follows_names_and_contents(tmp_path: Path, tiny_models:
     assert fingerprint(folder) == first
     (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
     assert fingerprint(folder) != first
+
+
+def test_weights_are_counted(tiny_models: dict[str, Path]) -> None:
+    from transformers import AutoModel
+
+    expected = sum(
+        weight.numel() for weight in AutoModel.from_pretrained(tiny_models["sentence-embedding"]).parameters()
+    )
+    assert count_weights(tiny_models["sentence-embedding"]) == expected
