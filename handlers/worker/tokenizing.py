@@ -89,7 +89,7 @@ class RowTokenizer:
             return RequestError("InvalidText", "the tokenizer cannot read the text")
 
     def _laid_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
-        tokens = len(encoding.ids)
+        tokens = len(encoding)
         if not tokens:
             return RequestError("InvalidText", "the text has no tokens")
         if tokens <= window.max_length:

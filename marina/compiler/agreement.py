@@ -13,7 +13,7 @@ from handlers.worker.calls import Outputs
 from handlers.worker.golden import GoldenRow
 from handlers.worker.parameters import read_parameters
 from handlers.worker.task import Example, Task
-from handlers.worker.tokenizing import RowTokenizer, Window
+from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
 
 Array = npt.NDArray[Any]
 REGRESSION = 0.05  # of the reference's standard deviation: outputs that are no farther apart are alike
@@ -99,7 +99,8 @@ def _spans(
     given = read_parameters(dict(parameters), task.parameters, {})
     spans = []
     for row, output, tokenized in zip(rows, outputs, encoded):
-        answer = task.answer(Example(row.instance, tokenized, [list(output)], given), artifact, tokenizer)  # type: ignore[arg-type]
+        assert isinstance(tokenized, Tokenized)  # the window holds every row
+        answer = task.answer(Example(row.instance, tokenized, [list(output)], given), artifact, tokenizer)
         entries = answer if isinstance(answer, list) else [answer]
         spans.append({(entry["start"], entry["end"], entry.get("entity_group", "")) for entry in entries})
     return spans

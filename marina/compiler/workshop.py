@@ -23,6 +23,7 @@ from marina.compiler.job import Job
 from marina.compiler.parity import measure_parity
 from marina.compiler.precision import Trial, choose
 from marina.compiler.timing import BUDGET_S
+from marina.errors import CompileError
 from marina.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -80,9 +81,10 @@ class Workshop:
     def _compiler(self) -> Compiler:
         from marina.compiler.reference import tokens
 
-        limit = longest(self._job.spec.shapes.listed())
         rows = [tokens(self._model, instance) for instance in self._job.examples.calibration]
-        fitting = [row for row in rows if 0 < len(row.ids) <= limit]
+        fitting = [row for row in rows if 0 < len(row.ids) <= longest(self._job.spec.shapes.listed())]
+        if rows and not fitting:
+            raise self._too_few("calibrate")
         return open_compiler(self._artifact.engine, self._model, fitting)
 
     @cached_property
@@ -102,6 +104,8 @@ class Workshop:
             milliseconds = time_graphs({shape: graph}, self._artifact, BUDGET_S)[shape]
             if precision == "f32":
                 return Trial(precision, milliseconds, None)
+            if not self._held_out:
+                raise self._too_few("judge")
             outputs = []
             for start in range(0, len(self._held_out), shape.batch_size):
                 rows = self._held_out[start : start + shape.batch_size]
@@ -116,6 +120,14 @@ class Workshop:
         parameters = self._job.spec.parameters
         agreement = measure_agreement(self._held_out, outputs, self._artifact, task, tokenizer, parameters)
         return Trial(precision, milliseconds, agreement)
+
+    def _too_few(self, purpose: str) -> CompileError:
+        spec = self._job.spec
+        limit = longest(spec.shapes.listed())
+        return CompileError(
+            f"{spec.name}: examples holds no text of at most {limit} tokens to {purpose} on, which every other one is "
+            f"for; give more texts, or use precision: f32"
+        )
 
     def _load(self, paths: GraphPaths, shape: Shape, precision: str) -> Graph:
         return self._engine(precision).load(paths.graph, paths.weights, new_inputs(shape, self._artifact))

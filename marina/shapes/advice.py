@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
+from handlers.worker.calls import load_graphs
+from handlers.worker.cores import worker_cores
+from handlers.worker.engines import open_engine
 from handlers.worker.instances import Instance
 from handlers.worker.plan import Shape, longest
+from handlers.worker.timing import time_graphs
 from handlers.worker.tokenizing import RowTokenizer
 from marina.compiler import compile_model
 from marina.compiler.build import Progress
 from marina.compiler.source import count_weights, find_source
-from marina.compiler.timing import read_measured, read_times
+from marina.compiler.timing import COMPILING, read_measured
 from marina.project import Project
 from marina.shapes.choice import choose_shapes, worth
 from marina.shapes.costs import CostModel
@@ -24,6 +29,7 @@ from marina.tasks import TASKS
 
 MOST_GRAPHS = 24
 FULL = 64  # rows of a full batch, at most; more change nothing
+TIMING_BUDGET_S = 2.0
 LADDER_SIZES = (1, 8)
 LADDER_GRAPHS = 12
 
@@ -67,9 +73,10 @@ def advise(
     present = spec.shapes.listed()
     limit = longest(present)
     probe = compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder
-    times, measured = read_times(probe), read_measured(probe)
+    times = _time(probe, worker_cores(spec.core_groups))
     model = CostModel(times)
-    seconds, megabytes = (sum(measured[name].values()) / len(times) for name in ("seconds", "megabytes"))
+    measured = read_measured(probe)
+    seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
     # AWS Neuron's note on bucketing for Inf1: about 2 GB of memory a core
     room = round(1e9 / count_weights(find_source(spec.source, project.root)))
     file = file or (project.root / spec.examples if spec.examples else None)
@@ -94,6 +101,13 @@ def probe_shapes(limit: int) -> Shapes:
     short, middle = min(16, limit), min(64, limit)
     shapes = {Shape(1, short), Shape(8, short), Shape(32, short), Shape(1, middle), Shape(8, middle)}
     return Shapes(exact=tuple(str(shape) for shape in sorted(shapes | {Shape(1, limit), Shape(4, limit)})))
+
+
+def _time(folder: Path, cores: int) -> dict[Shape, float]:
+    """Milliseconds of the graphs of an artifact, here and on so many cores."""
+    artifact = read_artifact(folder)
+    graphs = load_graphs(open_engine(artifact.engine, cores, artifact.precision), artifact)
+    return time_graphs(graphs, artifact, TIMING_BUDGET_S)
 
 
 def _count(artifact: Path, instances: list[Instance]) -> list[int]:

@@ -99,6 +99,13 @@ def test_a_precision_that_changes_answers_leaves_nothing(project: Project, add_t
     assert not list((project.artifacts / "m").glob("*/"))
 
 
+def test_int8_needs_texts_to_be_judged_on(project: Project, add_tiny: AddTiny) -> None:
+    (project.root / "texts.csv").write_text("text\nok\n")
+    path = add_tiny("m", precision="int8", examples="texts.csv")
+    with pytest.raises(CompileError, match="examples holds no text of at most 64 tokens to judge on"):
+        compile_model(read_spec(path), project, no_progress)
+
+
 def test_auto_keeps_one_that_passes_and_says_what_it_tried(project: Project, add_tiny: AddTiny) -> None:
     write_examples(project, 20)
     path = add_tiny("m", precision="auto", examples="texts.csv", parity={"agreement": 1})
