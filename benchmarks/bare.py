@@ -42,7 +42,7 @@ def measure(artifact: Path, texts: list[str], cores: int, seconds: float) -> Bar
                 write_rows(graphs[call.shape], [rows[index] for index in call.rows], described)
                 last = call.shape
             start = time.perf_counter()
-            graphs[call.shape].run()
+            graphs[call.shape].run(len(call.rows))
             spent += time.perf_counter() - start
             computed += len(call.rows)
     alone = _alone(artifact, seconds / 4, pause_s=0.0)
@@ -63,7 +63,7 @@ def _alone(artifact: Path, seconds: float, pause_s: float) -> float:
         time.sleep(pause_s)
         write_rows(graphs[call.shape], [row], described)
         start = time.perf_counter()
-        graphs[call.shape].run()
+        graphs[call.shape].run(1)
         times.append(time.perf_counter() - start)
     return sorted(times)[len(times) // 2] * 1000
 
@@ -73,7 +73,7 @@ def _load(artifact: Path, texts: list[str], cores: int) -> Any:
 
     from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
     from handlers.worker.calls import load_graphs
-    from handlers.worker.engines import open_engine
+    from handlers.worker.engines import Setup, open_engine
     from handlers.worker.instances import Instance
     from handlers.worker.plan import Planner
     from handlers.worker.timing import time_graphs
@@ -85,7 +85,7 @@ def _load(artifact: Path, texts: list[str], cores: int) -> Any:
     found = tokenizer.encode([Instance(text) for text in texts], [Window(longest, "truncate")] * len(texts))
     rows = [tokenized.rows[0] for tokenized in found if isinstance(tokenized, Tokenized)]
     before = psutil.Process().memory_info().rss
-    graphs = load_graphs(open_engine(described.engine, cores, described.precision), described)
-    planner = Planner(time_graphs(graphs, described, 1.5))
+    (graphs,) = load_graphs(open_engine(described.engine, Setup(cores, cores, described.precision)), described)
+    planner = Planner(time_graphs([graphs], described, 1.5))
     megabytes = (psutil.Process().memory_info().rss - before) / 1e6
     return described, graphs, rows, planner, megabytes

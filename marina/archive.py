@@ -94,6 +94,7 @@ def model_config(spec: Spec) -> dict[str, object]:
         "handler": {
             "long_text": spec.long_text,
             "core_groups": spec.core_groups,
+            "mode": spec.mode,
             "max_instances": serving.max_instances,
             "max_characters": serving.max_characters,
             "max_body_bytes": serving.max_body_bytes,

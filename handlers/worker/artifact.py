@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from handlers.worker.errors import ArtifactError
 from handlers.worker.plan import Shape
 
-FORMAT = 2
+FORMAT = 3
 ARTIFACT_FILE = "artifact.json"
 TOKENIZER_FILE = "tokenizer.json"
 GOLDEN_FILE = "golden.json"
@@ -30,13 +30,13 @@ class GraphFile:
     """Where one graph lies, relative to the artifact's folder.
 
     parity is the largest absolute difference to the reference model's outputs that was seen when
-    the graph was compiled, rounded up to one significant digit.
+    the graph was compiled, rounded up to one significant digit; None where it could not be run.
     """
 
     shape: Shape
     graph: str
     weights: str | None
-    parity: float
+    parity: float | None
 
 
 class Head(NamedTuple):
@@ -55,6 +55,7 @@ class Artifact:
     in tasks that answer for tokens, sequence_length next. heads are those outputs that have labels.
     special_tokens are the ids of "cls" and "unk", where the tokenizer has them.
     tolerance bounds the absolute difference of every output to the golden rows.
+    compiler says how a Neuron engine's graphs were compiled; it is empty for CPU engines.
     """
 
     folder: Path
@@ -72,6 +73,7 @@ class Artifact:
     special_tokens: Mapping[str, int]
     heads: Mapping[str, Head]
     tolerance: float
+    compiler: Mapping[str, Any]
     graphs: tuple[GraphFile, ...]
     versions: Mapping[str, str]
     files: Mapping[str, Mapping[str, Any]]
@@ -117,6 +119,7 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             special_tokens=fields["special_tokens"],
             heads={name: Head(tuple(head["labels"]), head["activation"]) for name, head in fields["heads"].items()},
             tolerance=fields["tolerance"],
+            compiler=fields["compiler"],
             graphs=graphs,
             versions=fields["versions"],
             files=fields["files"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +14,30 @@ from handlers.worker.plan import Call, Shape
 from handlers.worker.tokenizing import Row
 
 Outputs = list[npt.NDArray[np.float32]]
+Graphs = Mapping[Shape, Graph]
 
 
-def load_graphs(engine: Engine, artifact: Artifact) -> dict[Shape, Graph]:
-    """Load every graph of an artifact; ArtifactError when one cannot be loaded."""
-    return {
-        file.shape: engine.load(
+def load_graphs(engine: Engine, artifact: Artifact) -> list[Graphs]:
+    """Load every graph of an artifact.
+
+    Returns:
+        Lanes: the graphs once for each call that the engine can have under way at a time. Their
+        shapes count the rows of all replicas.
+
+    Raises:
+        ArtifactError: one cannot be loaded.
+    """
+    lanes: list[dict[Shape, Graph]] = [{} for _ in range(engine.calls_at_once)]
+    for file in artifact.graphs:
+        shape = Shape(file.shape.batch_size * engine.replicas, file.shape.sequence_length)
+        loaded = engine.load(
             artifact.folder / file.graph,
             artifact.folder / file.weights if file.weights else None,
-            new_inputs(file.shape, artifact),
+            [new_inputs(shape, artifact) for _ in lanes],
         )
-        for file in artifact.graphs
-    }
+        for lane, graph in zip(lanes, loaded):
+            lane[shape] = graph
+    return list(lanes)
 
 
 def new_inputs(shape: Shape, artifact: Artifact) -> list[npt.NDArray[np.int64]]:
@@ -32,26 +45,45 @@ def new_inputs(shape: Shape, artifact: Artifact) -> list[npt.NDArray[np.int64]]:
     return [np.zeros(shape, dtype=np.int64) for _ in artifact.inputs]
 
 
-def run_calls(
-    calls: Sequence[Call], rows: Sequence[Row], graphs: Mapping[Shape, Graph], artifact: Artifact
-) -> list[Outputs]:
-    """Compute every row.
+class Runner:
+    """Runs calls on the lanes of a worker.
 
-    Returns:
-        For each row its outputs in the order of `artifact.outputs`, without the batch dimension.
+    Args:
+        lanes: from `load_graphs`.
+        artifact: theirs.
     """
-    outputs: list[Outputs] = [[] for _ in rows]
-    for call in calls:
-        results = run_rows(graphs[call.shape], [rows[index] for index in call.rows], artifact)
-        for place, index in enumerate(call.rows):
-            outputs[index] = [result[place] for result in results]
-    return outputs
+
+    def __init__(self, lanes: Sequence[Graphs], artifact: Artifact) -> None:
+        self._lanes = lanes
+        self._artifact = artifact
+        self._threads = ThreadPoolExecutor(len(lanes), thread_name_prefix="lane") if len(lanes) > 1 else None
+
+    def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> list[Outputs]:
+        """Compute every row.
+
+        Returns:
+            For each row its outputs in the order of `Artifact.outputs`, without the batch dimension.
+        """
+        outputs: list[Outputs] = [[] for _ in rows]
+        waiting = iter(calls)
+
+        def work(lane: Graphs) -> None:
+            for call in waiting:
+                results = run_rows(lane[call.shape], [rows[index] for index in call.rows], self._artifact)
+                for place, index in enumerate(call.rows):
+                    outputs[index] = [result[place] for result in results]
+
+        if self._threads is None or len(calls) == 1:
+            work(self._lanes[0])
+        else:
+            list(self._threads.map(work, self._lanes))
+        return outputs
 
 
 def run_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> Outputs:
-    """Run one graph on rows that it holds; its outputs have the batch size first."""
+    """Run one graph on rows that it holds, at least one; its outputs have the rows first."""
     write_rows(graph, rows, artifact)
-    return graph.run()
+    return graph.run(len(rows))
 
 
 def write_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from handlers.worker.artifact import Artifact
@@ -12,7 +12,12 @@ from handlers.worker.task import Json, Task
 
 
 def describe(
-    artifact: Artifact, settings: Settings, task: Task, cores: int, parity: float, times: Mapping[Shape, float]
+    artifact: Artifact,
+    settings: Settings,
+    task: Task,
+    cores: Sequence[int],
+    parity: float,
+    times: Mapping[Shape, float],
 ) -> Json:
     """What serves: task, labels, engine, precision, shapes, parity, cores, versions, limits.
 
@@ -20,7 +25,7 @@ def describe(
         artifact: the model's.
         settings: how it is served.
         task: its task.
-        cores: that a worker computes on.
+        cores: that this worker computes on, as the host numbers them.
         parity: as this worker measured it.
         times: milliseconds of one call of each graph, as this worker measured them.
     """
@@ -40,11 +45,13 @@ def describe(
         },
         "parity": {
             "tolerance": artifact.tolerance,
-            "compiled": max(graph.parity for graph in artifact.graphs),
+            "compiled": max((graph.parity for graph in artifact.graphs if graph.parity is not None), default=None),
             "served": parity,
         },
         "core_groups": settings.core_groups,
-        "cores": cores,
+        "mode": settings.mode,
+        "cores": list(cores),
+        "compiler": dict(artifact.compiler),
         "versions": {"compiled": dict(artifact.versions), "served": _installed(artifact.versions)},
         "limits": settings.limits._asdict(),
     }

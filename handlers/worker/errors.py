@@ -3,6 +3,8 @@
 WorkerError
 ├── ArtifactError     the artifact is missing, damaged, or made for another setting
 ├── GoldenError       a graph does not reproduce the golden rows
+│   └── NotFiniteError    it computes what is not a number
+├── PlacementError    the worker cannot have the cores that it needs
 └── RequestError      one request cannot be answered; its kind is one of `KINDS`
 """
 
@@ -80,6 +82,14 @@ class ArtifactError(WorkerError):
 
 class GoldenError(WorkerError):
     """A graph does not reproduce the golden rows on the cores it runs on."""
+
+
+class NotFiniteError(GoldenError):
+    """A graph computes infinities, or what is not a number."""
+
+
+class PlacementError(WorkerError):
+    """The worker cannot have the cores that it needs. The message says which, and who has them."""
 
 
 class RequestError(WorkerError):

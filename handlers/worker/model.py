@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
-from handlers.worker.calls import load_graphs, run_calls
-from handlers.worker.cores import worker_cores
+from handlers.worker.calls import Runner, load_graphs
 from handlers.worker.description import describe
-from handlers.worker.engines import open_engine
+from handlers.worker.engines import Setup, open_engine
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
 from handlers.worker.instances import Answered, Request
 from handlers.worker.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
+from handlers.worker.placement import place
 from handlers.worker.plan import Planner, longest
 from handlers.worker.protocols import read_request, write_answers, write_error
 from handlers.worker.settings import Settings
@@ -58,6 +58,7 @@ class Model:
 
     Raises:
         ArtifactError: the artifact is damaged, or was made for another task.
+        PlacementError: the worker cannot have the cores that it needs.
         GoldenError: a graph or the tokenizer does not reproduce the golden rows.
     """
 
@@ -67,10 +68,10 @@ class Model:
         if artifact.task != task.task:
             raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.task}; {REMEDY}")
         check_files(artifact)
-        self._cores = worker_cores(settings.core_groups)
+        self._placement = place(artifact.engine, settings.core_groups, artifact.name)
         # the tokenizer's threads; with one, handing over to it costs more than it does
-        os.environ["RAYON_NUM_THREADS"] = str(self._cores)
-        os.environ["TOKENIZERS_PARALLELISM"] = "true" if self._cores > 1 else "false"
+        os.environ["RAYON_NUM_THREADS"] = str(self._placement.threads)
+        os.environ["TOKENIZERS_PARALLELISM"] = "true" if self._placement.threads > 1 else "false"
         golden = read_golden_rows(folder)
         self._artifact = artifact
         self._settings = settings
@@ -78,14 +79,23 @@ class Model:
         self._max_length = longest(artifact.shapes)
         self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side, task.offsets)
         check_tokenizer(golden, self._tokenizer, self._max_length)
-        self._graphs = load_graphs(open_engine(artifact.engine, self._cores, artifact.precision), artifact)
-        self._parity = check_graphs(self._graphs, golden, artifact)
-        self._times = time_graphs(self._graphs, artifact, TIMING_BUDGET_S)
+        setup = Setup(
+            cores=len(self._placement.cores),
+            threads=self._placement.threads,
+            precision=artifact.precision,
+            mode=settings.mode,
+            compiler=artifact.compiler,
+            versions=artifact.versions,
+        )
+        lanes = load_graphs(open_engine(artifact.engine, setup), artifact)
+        self._parity = check_graphs(lanes[0], golden, artifact)
+        self._times = time_graphs(lanes, artifact, TIMING_BUDGET_S)
+        self._runner = Runner(lanes, artifact)
         self._planner = Planner(self._times)
 
     def describe(self) -> Json:
         """What serves; see `handlers.worker.description`."""
-        return describe(self._artifact, self._settings, self._task, self._cores, self._parity, self._times)
+        return describe(self._artifact, self._settings, self._task, self._placement.cores, self._parity, self._times)
 
     def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
         """Answer a batch.
@@ -130,7 +140,7 @@ class Model:
         with self.metrics.stage("plan"):
             calls = self._planner.plan(lengths)
         with self.metrics.stage("graph"):
-            outputs = iter(run_calls(calls, rows, self._graphs, self._artifact))
+            outputs = iter(self._runner.run(calls, rows))
         self.metrics.count_calls(calls, lengths)
         with self.metrics.stage("answer"):
             return [

@@ -14,11 +14,13 @@ class Settings(NamedTuple):
 
     long_text is "truncate", "reject" or "window". parameters are the model's own defaults for what
     requests may set. core_groups is written as NEURONCORE_GROUP_SIZES is, for
-    example "2,2"; None means one worker that uses every core that it may run on.
+    example "2,2"; None means one worker that uses every CPU core that it may run on, or one
+    NeuronCore. mode is "data-parallel", "pipeline" or "replicas", as the spec says.
     """
 
     long_text: str
     core_groups: str | None
+    mode: str
     limits: Limits
     parameters: Mapping[str, Any]
 
@@ -35,6 +37,6 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
     try:
         section = config["handler"]
         limits = Limits(section["max_instances"], section["max_characters"], section["max_body_bytes"])
-        return Settings(section["long_text"], section["core_groups"], limits, section["parameters"])
+        return Settings(section["long_text"], section["core_groups"], section["mode"], limits, section["parameters"])
     except (KeyError, TypeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None

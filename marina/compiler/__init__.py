@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from handlers.worker.placement import NEURON_ENGINES
 from marina.compiler.build import Progress, build_artifact
 from marina.compiler.cache import artifact_key, discard, is_complete
 from marina.compiler.job import prepare_job
@@ -29,7 +30,8 @@ def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
     Work that was cut off is taken up where it stopped; a second process waits for the first.
 
     Raises:
-        SourceError, CompileError, SpecError: nothing is left behind.
+        SourceError, CompileError, SpecError: nothing is left behind, but graphs of Neuron engines that
+            were finished.
     """
     job = prepare_job(spec, project.root)
     folder = project.artifacts / spec.name / artifact_key(job)
@@ -43,7 +45,8 @@ def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
         try:
             build_artifact(job, partial, progress)
         except Exception:
-            discard(partial)
+            if spec.engine not in NEURON_ENGINES:  # what compiled there took minutes a graph
+                discard(partial)
             raise
         partial.rename(folder)
     return Compiled(folder, reused=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,14 +16,17 @@ from handlers.worker.artifact import (
     artifact_from,
     sha256_of,
 )
-from handlers.worker.cores import worker_cores
 from handlers.worker.golden import GoldenRow, check_tokenizer
+from handlers.worker.placement import group_cores
 from handlers.worker.plan import longest
 from handlers.worker.tokenizing import RowTokenizer
 from marina.compiler.cache import discard
+from marina.compiler.graphs import DONE, make_graphs, once
 from marina.compiler.job import Job
-from marina.compiler.parity import round_up
+from marina.compiler.options import compiler_record
+from marina.compiler.precision import precision_of
 from marina.compiler.timing import COMPILING, write_times
+from marina.compiler.tolerance import gate, tolerance
 from marina.compiler.workshop import Workshop
 from marina.errors import CompileError
 from marina.files import write_json
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 # what is being done, steps done, steps in all
 Progress = Callable[[str, int, int], None]
-DONE = "done"  # folder with a record for everything that is finished
-MARGIN = 2  # what a lower precision may differ by on another processor, over what was seen here
 
 
 def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
@@ -53,7 +52,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     from marina.compiler.reference import choose_golden, reference_rows
 
     shapes = job.spec.shapes.listed()
-    steps = len(shapes) + 4
+    steps = 2 * len(shapes) + 4
     for name in ("graphs", DONE):
         (folder / name).mkdir(parents=True, exist_ok=True)
 
@@ -69,36 +68,28 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
     check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side), longest(shapes))
 
-    workshop = Workshop(job, model, artifact)
-    progress("choosing the precision" if job.spec.precision == "auto" else "checking the precision", 2, steps)
-    settled = _once(folder / DONE / "precision.json", workshop.settle_precision)
-    # a lower precision is judged by its answers, and held to what it was seen to do
-    tolerance = job.spec.parity.tolerance if settled["precision"] == "f32" else math.inf
-    artifact = replace(artifact, precision=settled["precision"], tolerance=tolerance)
-    records = []
-    for number, shape in enumerate(shapes):
-        progress(f"graph {shape}", number + 3, steps)
-        record = folder / DONE / f"{shape}.json"
-        records.append(_once(record, partial(workshop.compile_graph, shape, rows, artifact)))
+    with Workshop(job, model, artifact) as workshop:
+        progress("choosing the precision" if job.spec.precision == "auto" else "checking the precision", 2, steps)
+        settled = once(folder / DONE / "precision.json", workshop.settle_precision)
+        artifact = replace(artifact, precision=settled["precision"], tolerance=gate(job, settled["precision"]))
+        records, recipe = make_graphs(workshop, rows, artifact, lambda what, done: progress(what, 3 + done, steps))
+        if job.options:
+            artifact = replace(artifact, precision=precision_of(job.spec, recipe.mitigations))
+            settled = once(folder / DONE / "judged.json", partial(workshop.judge, records, artifact))
+        settled = dict(settled)
+        tried = settled.pop("milliseconds")
 
-    progress("timing the graphs", steps - 1, steps)
-    compiling = {shape: {name: record.pop(name) for name in COMPILING} for shape, record in zip(shapes, records)}
-    artifact = artifact_from({**_fields(job, model), **settled, "graphs": records}, folder)
-    times = workshop.time_graphs(artifact)
-    write_times(folder, times, compiling, settled.pop("milliseconds"), worker_cores(job.spec.core_groups))
+        progress("timing the graphs", steps - 1, steps)
+        compiling = {shape: {name: record.pop(name) for name in COMPILING} for shape, record in zip(shapes, records)}
+        fields = {**_fields(job, model), **settled, "compiler": compiler_record(job, recipe, workshop.runs)}
+        times = workshop.time_graphs(artifact_from({**fields, "graphs": records}, folder))
+    write_times(folder, times, compiling, tried, group_cores(job.spec.core_groups))
     discard(folder / DONE)
-    if math.isinf(tolerance):
-        tolerance = round_up(MARGIN * max(record["parity"] for record in records))
-    fields = {**_fields(job, model), **settled, "tolerance": tolerance, "graphs": records, "files": _files(folder)}
+    for left_behind in (folder / "graphs").glob("*.partial"):
+        left_behind.unlink()
+    allowed = tolerance(job, model, rows, records, artifact.precision)
+    fields = {**fields, "tolerance": allowed, "graphs": records, "files": _files(folder)}
     write_json(folder / ARTIFACT_FILE, fields)
-
-
-def _once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The result of work that an earlier run may have done."""
-    if not record.exists():
-        write_json(record, work())
-    found: dict[str, Any] = json.loads(record.read_text())
-    return found
 
 
 def _check_length(job: Job, model: ExportedModel) -> None:
@@ -127,7 +118,7 @@ def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
         "task": spec.task,
         "source": {**spec.source.model_dump(exclude_none=True), "sha256": job.weights},
         "engine": spec.engine,
-        "precision": "f32",
+        "precision": precision_of(spec, ()),
         "tried": [],
         "inputs": model.inputs,
         "outputs": model.outputs,
@@ -138,6 +129,7 @@ def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
         "special_tokens": {name: number for name, number in special_tokens.items() if number is not None},
         "heads": {name: {"labels": head.labels, "activation": head.activation} for name, head in model.heads.items()},
         "tolerance": spec.parity.tolerance,
+        "compiler": {},
         "versions": job.versions,
         "graphs": [],
         "files": {},

@@ -20,7 +20,7 @@ from marina.compiler.job import Job
 # The fields of a spec that decide what is compiled; the others only say how it is served.
 COMPILED_FIELDS = {
     *("name", "version", "task", "source", "engine", "precision", "shapes"),
-    *("pooling", "normalize", "heads", "parity"),
+    *("pooling", "normalize", "heads", "parity", "mode"),
 }
 
 
@@ -34,6 +34,8 @@ def artifact_key(job: Job) -> str:
         "weights": job.weights,
         "examples": job.examples,
         "versions": job.versions,
+        "options": job.options,
+        "device": job.device,
         "code": _code(),
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from handlers.worker.artifact import Head
+from handlers.worker.placement import NEURON_ENGINES
 from marina.compiler.modules import EmbeddingModel, HeadsModel, TaskModel
 from marina.errors import SourceError
 from marina.spec import Spec
@@ -97,7 +98,7 @@ def _load(spec: Spec, folder: Path) -> tuple[Any, Any]:
             use_safetensors=True,
             local_files_only=True,
             output_loading_info=True,
-            attn_implementation=_attention(config),
+            attn_implementation=_attention(spec, config),
         )
     except Exception as error:  # whatever a damaged file makes transformers raise
         reason = " ".join(str(error).split())[:300]
@@ -114,12 +115,16 @@ def _load(spec: Spec, folder: Path) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _attention(config: Any) -> str | None:
-    """The implementation of attention: transformers' own choice, but for models that look at neighbours only.
+def _attention(spec: Spec, config: Any) -> str | None:
+    """The implementation of attention: transformers' own choice, but for two kinds.
 
-    There a padding token may have no token in reach, for which the fused kernels give NaN, and
-    that spreads to real tokens. The eager implementation masks with a finite number.
+    In models that look at neighbours only a padding token may have no token in reach, for which the
+    fused kernels give NaN, and that spreads to real tokens; the eager implementation masks with a
+    finite number. Neuron's compilers are given the eager one too, which is made of operators that
+    they document.
     """
+    if spec.engine in NEURON_ENGINES:
+        return "eager"
     local = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
     return "eager" if local else None
 

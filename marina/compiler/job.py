@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from handlers.worker.errors import PlacementError
+from handlers.worker.placement import NEURON_ENGINES
+from handlers.worker.placement.discovery import neuron_cores
 from marina.compiler.engines import package_versions
 from marina.compiler.examples import Examples, read_examples
+from marina.compiler.options import compiler_options
 from marina.compiler.precision import candidates
 from marina.compiler.source import find_source, fingerprint
 from marina.spec import Spec
@@ -21,6 +26,8 @@ class Job:
     weights: str  # fingerprint of that folder
     examples: Examples
     versions: dict[str, str]  # of the packages that compile
+    options: dict[str, Any]  # for the compiler of a Neuron engine
+    device: bool  # whether graphs of the engine can be run here
 
 
 def prepare_job(spec: Spec, root: Path) -> Job:
@@ -32,4 +39,16 @@ def prepare_job(spec: Spec, root: Path) -> Job:
     source = find_source(spec.source, root)
     examples = read_examples(spec, root)
     versions = package_versions(spec.engine, candidates(spec, examples))
-    return Job(spec, source, fingerprint(source), examples, versions)
+    options = compiler_options(spec, source)
+    return Job(spec, source, fingerprint(source), examples, versions, options, _runs_here(spec))
+
+
+def _runs_here(spec: Spec) -> bool:
+    """Whether this machine has what the engine's graphs run on."""
+    if spec.engine not in NEURON_ENGINES:
+        return True
+    try:
+        neuron_cores()
+    except PlacementError:
+        return False
+    return True

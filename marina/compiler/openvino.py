@@ -16,12 +16,14 @@ from handlers.worker.artifact import sha256_of
 from handlers.worker.engines.openvino import import_openvino
 from handlers.worker.plan import Shape
 from handlers.worker.tokenizing import Row
-from marina.compiler.engines import GraphPaths, example_inputs
+from marina.compiler.engines import GraphPaths, Recipe, example_inputs
 from marina.compiler.export import ExportedModel
 
 
 class OpenvinoCompiler:
     """The model in OpenVINO's form, with free dimensions until a graph is made of it."""
+
+    at_once = 1
 
     def __init__(self, model: ExportedModel, calibration: Sequence[Row]) -> None:
         import torch
@@ -37,8 +39,8 @@ class OpenvinoCompiler:
         self._inputs = model.inputs
         self._calibration = calibration
 
-    def compile(self, shape: Shape, precision: str, folder: Path) -> GraphPaths:
-        model = self._in(precision).clone()
+    def compile(self, shape: Shape, recipe: Recipe, folder: Path) -> GraphPaths:
+        model = self._in(recipe.precision).clone()
         model.reshape({port: list(shape) for port in model.inputs})
         _name_in_order(model)
         graph = folder / "graphs" / f"{shape}.xml"
@@ -48,6 +50,9 @@ class OpenvinoCompiler:
         weights = folder / f"weights-{sha256_of(own_weights)[:12]}.bin"
         own_weights.replace(weights)
         return GraphPaths(graph, weights)
+
+    def stop(self) -> None:
+        """Nothing is compiled by other threads."""
 
     def _in(self, precision: str) -> Any:
         """The model with the weights of a precision; bf16 is f32 until it is loaded."""

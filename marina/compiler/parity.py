@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.engines import Graph
-from handlers.worker.errors import GoldenError
+from handlers.worker.errors import GoldenError, NotFiniteError
 from handlers.worker.golden import GoldenRow, check_graph
 from handlers.worker.plan import Shape
 from marina.errors import CompileError
+
+if TYPE_CHECKING:
+    from marina.compiler.export import ExportedModel
 
 
 def measure_parity(graph: Graph, shape: Shape, rows: list[GoldenRow], artifact: Artifact) -> float:
@@ -18,10 +23,13 @@ def measure_parity(graph: Graph, shape: Shape, rows: list[GoldenRow], artifact: 
     The digits after the first differ from one processor to another.
 
     Raises:
-        CompileError: it exceeds the tolerance, or an output is not finite.
+        NotFiniteError: an output is not finite.
+        CompileError: the difference exceeds the tolerance.
     """
     try:
         return round_up(check_graph(graph, shape, rows, artifact))
+    except NotFiniteError:
+        raise
     except GoldenError as error:
         raise CompileError(
             f"{artifact.name}: {error}; no artifact was written. Raise parity.tolerance in the spec only if "
@@ -35,3 +43,27 @@ def round_up(value: float) -> float:
         return 0.0
     exponent = math.floor(math.log10(value))
     return float(f"{math.ceil(value / 10.0**exponent)}e{exponent}")
+
+
+def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: bool) -> float:
+    """What 16-bit numbers do to the outputs, where the graphs themselves cannot be run: the same rounding on this CPU.
+
+    Args:
+        model: in float32.
+        rows: with reference outputs.
+        casts_all: whether everything is rounded to bf16, or products alone.
+    """
+    import torch
+
+    from marina.compiler.reference import tensors
+
+    worst = 0.0
+    module = model.module.bfloat16() if casts_all else model.module
+    try:
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=not casts_all):
+            for row in rows:
+                for found, expected in zip(module(*tensors(model, row.row)), row.outputs):
+                    worst = max(worst, float(abs(found[0].double().numpy() - expected).max()))
+    finally:
+        module.float()
+    return round_up(worst)

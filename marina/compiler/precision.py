@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from handlers.worker.placement import NEURON_ENGINES
 from marina.compiler.agreement import Agreement
 from marina.compiler.examples import Examples
+from marina.compiler.mitigations import MORE_EXACT
 from marina.errors import CompileError
 from marina.spec import Spec
 
@@ -39,11 +41,22 @@ class Trial(NamedTuple):
 
 def candidates(spec: Spec, examples: Examples) -> tuple[str, ...]:
     """The precisions that a spec lets be tried."""
+    if spec.engine in NEURON_ENGINES:
+        return (precision_of(spec, ()),)
     if spec.precision != "auto":
         return (spec.precision,)
     if spec.engine != "openvino":
         return ("f32",)
     return ("int8", "bf16", "f32") if examples.calibration else ("bf16", "f32")
+
+
+def precision_of(spec: Spec, mitigations: Sequence[str]) -> str:
+    """The precision that a spec names, f32 for auto; on Neuron engines that of its options, with the remedies taken."""
+    if spec.engine == "neuron":
+        return spec.neuron.precision
+    if spec.engine == "neuronx":
+        return "f32" if MORE_EXACT in mitigations else spec.neuronx.precision
+    return "f32" if spec.precision == "auto" else spec.precision
 
 
 def choose(spec: Spec, examples: Examples, attempt: Callable[[str], Trial]) -> tuple[str, list[Trial]]:
@@ -63,16 +76,22 @@ def choose(spec: Spec, examples: Examples, attempt: Callable[[str], Trial]) -> t
     trials = [attempt(name) for name in names]
     passing = [trial for trial in trials if trial.passes(spec)]
     if not passing:
-        (trial,) = trials
-        found = trial.agreement
-        assert found is not None  # f32 always passes
-        field = "cosine" if "cosine" in found.measure else "agreement"
-        raise CompileError(
-            f"{spec.name}: {trial.precision} changes answers: {found.measure} {found.value:.4f} on {found.texts} "
-            f"held-out texts, at least {_least(found, spec)} is asked for; use precision: auto, give more examples, "
-            f"or lower parity.{field} if that is acceptable"
-        )
+        raise changes_answers(trials[0], spec)
     return min(passing, key=lambda trial: trial.milliseconds).precision, trials
+
+
+def changes_answers(trial: Trial, spec: Spec) -> CompileError:
+    """What is said of a precision that does not pass."""
+    found = trial.agreement
+    assert found is not None  # f32 always passes
+    field = "cosine" if "cosine" in found.measure else "agreement"
+    exact = {"neuron": "neuron.fast_math: none", "neuronx": "neuronx.auto_cast: none"}
+    return CompileError(
+        f"{spec.name}: {trial.precision} changes answers: {found.measure} {found.value:.4f} on {found.texts} "
+        f"held-out texts, at least {_least(found, spec)} is asked for; use "
+        f"{exact.get(spec.engine, 'precision: auto')}, give more examples, or lower parity.{field} if that is "
+        "acceptable"
+    )
 
 
 def _least(agreement: Agreement, spec: Spec) -> float:

@@ -27,7 +27,7 @@ def reference_rows(model: ExportedModel, instances: list[Instance], max_length: 
             for instance in instances:
                 row = tokens(model, instance)
                 if 0 < len(row.ids) <= max_length:
-                    outputs = [output[0].numpy().round(DIGITS) for output in module(*_tensors(model, row))]
+                    outputs = [output[0].numpy().round(DIGITS) for output in module(*tensors(model, row))]
                     # -0.0 and 0.0 are equal but are not written alike
                     rows.append(GoldenRow(instance, row, [np.asarray(output) + 0.0 for output in outputs]))
     finally:
@@ -49,6 +49,7 @@ def tokens(model: ExportedModel, instance: Instance) -> Row:
     return Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids))
 
 
-def _tensors(model: ExportedModel, row: Row) -> list[torch.Tensor]:
+def tensors(model: ExportedModel, row: Row) -> list[torch.Tensor]:
+    """The inputs of one row, each of (1, tokens)."""
     named = {"input_ids": row.ids, "attention_mask": [1] * len(row.ids), "token_type_ids": row.type_ids}
     return [torch.tensor([named[name]]) for name in model.inputs]

@@ -13,7 +13,7 @@ from typing import Any
 from handlers.worker.engines.torchscript import ALIASES
 from handlers.worker.plan import Shape
 from handlers.worker.tokenizing import Row
-from marina.compiler.engines import GraphPaths, example_inputs
+from marina.compiler.engines import GraphPaths, Recipe, example_inputs
 from marina.compiler.export import ExportedModel
 
 WEIGHTS_FILE = "weights.safetensors"
@@ -23,10 +23,12 @@ _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
 class TorchscriptCompiler:
     """The model, traced anew for each shape."""
 
+    at_once = 1
+
     def __init__(self, model: ExportedModel) -> None:
         self._model = model
 
-    def compile(self, shape: Shape, precision: str, folder: Path) -> GraphPaths:
+    def compile(self, shape: Shape, recipe: Recipe, folder: Path) -> GraphPaths:
         import torch
 
         inputs = example_inputs(self._model, shape)
@@ -41,6 +43,9 @@ class TorchscriptCompiler:
                 _save_weights({name: slot.data for name, slot in slots.items()}, weights)
             _save_code(traced, slots, graph)
         return GraphPaths(graph, weights)
+
+    def stop(self) -> None:
+        """Nothing is compiled by other threads."""
 
 
 def _forget_traces() -> None:

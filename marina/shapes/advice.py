@@ -8,23 +8,25 @@ from typing import NamedTuple
 
 from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
 from handlers.worker.calls import load_graphs
-from handlers.worker.cores import worker_cores
-from handlers.worker.engines import open_engine
+from handlers.worker.engines import Setup, open_engine
 from handlers.worker.instances import Instance
+from handlers.worker.placement import NEURON_ENGINES, group_cores
 from handlers.worker.plan import Shape, longest
 from handlers.worker.timing import time_graphs
 from handlers.worker.tokenizing import RowTokenizer
 from marina.compiler import compile_model
 from marina.compiler.build import Progress
 from marina.compiler.source import count_weights, find_source
-from marina.compiler.timing import COMPILING, read_measured
+from marina.compiler.timing import COMPILING, read_measured, read_times
+from marina.errors import CompileError
 from marina.project import Project
 from marina.shapes.choice import choose_shapes, worth
 from marina.shapes.costs import CostModel
 from marina.shapes.ladder import ladder
 from marina.shapes.lengths import read_lengths
 from marina.shapes.report import Effect, effect
-from marina.spec import Shapes, Spec
+from marina.spec import Spec
+from marina.spec.sections import Shapes
 from marina.tasks import TASKS
 
 MOST_GRAPHS = 24
@@ -73,7 +75,7 @@ def advise(
     present = spec.shapes.listed()
     limit = longest(present)
     probe = compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder
-    times = _time(probe, worker_cores(spec.core_groups))
+    times = _time(probe, spec)
     model = CostModel(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
@@ -103,11 +105,24 @@ def probe_shapes(limit: int) -> Shapes:
     return Shapes(exact=tuple(str(shape) for shape in sorted(shapes | {Shape(1, limit), Shape(4, limit)})))
 
 
-def _time(folder: Path, cores: int) -> dict[Shape, float]:
-    """Milliseconds of the graphs of an artifact, here and on so many cores."""
+def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
+    """Milliseconds of the graphs of an artifact, here and on a core group of the spec.
+
+    Raises:
+        CompileError: they cannot be run here.
+    """
     artifact = read_artifact(folder)
-    graphs = load_graphs(open_engine(artifact.engine, cores, artifact.precision), artifact)
-    return time_graphs(graphs, artifact, TIMING_BUDGET_S)
+    if artifact.engine in NEURON_ENGINES:
+        times = read_times(folder)
+        if not times:
+            raise CompileError(
+                f"{spec.name}: shapes are chosen by the times of graphs, and those of the engine {spec.engine} cannot "
+                "run here; choose them on an instance with free NeuronCores"
+            )
+        return times
+    cores = group_cores(spec.core_groups)
+    setup = Setup(cores, cores, artifact.precision)
+    return time_graphs(load_graphs(open_engine(artifact.engine, setup), artifact), artifact, TIMING_BUDGET_S)
 
 
 def _count(artifact: Path, instances: list[Instance]) -> list[int]:

@@ -6,7 +6,8 @@ import yaml
 
 from handlers.worker.plan import Shape
 from marina.errors import SpecError
-from marina.spec import HeadSpec, Parity, Serving, Shapes, Source, Spec, read_spec
+from marina.spec import Spec, read_spec
+from marina.spec.sections import HeadSpec, Parity, Serving, Shapes, Source
 from tests.conftest import ROOT
 
 LEAST = {"name": "m", "task": "text-classification", "source": {"path": "weights"}}

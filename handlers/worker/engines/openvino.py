@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.engines import Engine, Graph, Inputs
+from handlers.worker.engines import Engine, Graph, Inputs, Setup
 from handlers.worker.errors import ArtifactError
 
 # what activations are computed in; int8 graphs say themselves which of their parts are int8.
@@ -56,25 +57,28 @@ class _OpenvinoGraph:
             self._request.set_input_tensor(index, import_openvino().Tensor(array, shared_memory=True))
         self._outputs = [self._request.get_output_tensor(index) for index in range(len(compiled.outputs))]
 
-    def run(self) -> list[npt.NDArray[np.float32]]:
+    def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
         self._request.infer()
-        return [tensor.data.copy() for tensor in self._outputs]
+        return [tensor.data[:rows].copy() for tensor in self._outputs]
 
 
 class _OpenvinoEngine:
-    def __init__(self, cores: int, precision: str) -> None:
+    replicas = 1
+    calls_at_once = 1
+
+    def __init__(self, setup: Setup) -> None:
         self._core = import_openvino().Core()
         self._settings = {
-            "INFERENCE_PRECISION_HINT": HINTS[precision],
+            "INFERENCE_PRECISION_HINT": HINTS[setup.precision],
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_NUM_THREADS": cores,
+            "INFERENCE_NUM_THREADS": setup.threads,
             "NUM_STREAMS": 1,
             # it would pin the threads of every worker to the same first cores
             "ENABLE_CPU_PINNING": False,
         }
         self._weights: dict[Path, _Weights] = {}
 
-    def load(self, graph: Path, weights: Path | None, inputs: Inputs) -> Graph:
+    def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
         try:
             if weights is None:
                 raise ValueError("no file of weights is named")
@@ -84,12 +88,12 @@ class _OpenvinoEngine:
             model = self._core.read_model(graph.read_text(encoding="utf-8"), mapped.tensor)
             compiled = self._core.compile_model(model, "CPU", self._settings)
             mapped.forget()
-            return _OpenvinoGraph(compiled, mapped, inputs)
+            return [_OpenvinoGraph(compiled, mapped, own) for own in inputs]
         except (RuntimeError, OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise ArtifactError(f"OpenVINO cannot load {graph}: {reason}") from None
 
 
-def open_engine(cores: int, precision: str) -> Engine:
+def open_engine(setup: Setup) -> Engine:
     """Open OpenVINO's CPU device; ImportError where the package `openvino` is missing."""
-    return _OpenvinoEngine(cores, precision)
+    return _OpenvinoEngine(setup)

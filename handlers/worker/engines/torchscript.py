@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.engines import Engine, Graph, Inputs
+from handlers.worker.engines import Engine, Graph, Inputs, Setup
 from handlers.worker.errors import ArtifactError
 
 # In the weights file's metadata: a JSON object from the name of a tensor that is not stored to the
@@ -30,7 +31,7 @@ class _TorchscriptGraph:
         self._module = module
         self._tensors = [torch.from_numpy(array) for array in inputs]
 
-    def run(self) -> list[npt.NDArray[np.float32]]:
+    def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
         import torch
 
         with torch.inference_mode():
@@ -39,13 +40,16 @@ class _TorchscriptGraph:
 
 
 class _TorchscriptEngine:
-    def __init__(self, cores: int) -> None:
+    replicas = 1
+    calls_at_once = 1
+
+    def __init__(self, setup: Setup) -> None:
         import torch
 
-        torch.set_num_threads(cores)
+        torch.set_num_threads(setup.threads)
         self._weights: dict[Path, dict[str, Any]] = {}
 
-    def load(self, graph: Path, weights: Path | None, inputs: Inputs) -> Graph:
+    def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
         import torch
         from safetensors import SafetensorError
 
@@ -56,7 +60,8 @@ class _TorchscriptEngine:
                 module = torch.jit.load(str(graph), map_location="cpu").eval()
                 if weights is not None:
                     self._bind(module, weights)
-                return _TorchscriptGraph(torch.jit.freeze(module), inputs)
+                frozen = torch.jit.freeze(module)
+                return [_TorchscriptGraph(frozen, own) for own in inputs]
         except (RuntimeError, ValueError, KeyError, SafetensorError) as error:
             reason = str(error).strip().splitlines()[0]
             raise ArtifactError(f"TorchScript cannot load {graph}: {reason}") from None
@@ -78,12 +83,12 @@ def _read_weights(path: Path) -> dict[str, Any]:
     return {**tensors, **{name: tensors[stored] for name, stored in aliases.items()}}
 
 
-def open_engine(cores: int, precision: str) -> Engine:
+def open_engine(setup: Setup) -> Engine:
     """Open TorchScript on the CPU; ImportError where the package `torch` is missing.
 
     Raises:
         ArtifactError: the precision is another than f32.
     """
-    if precision != "f32":
-        raise ArtifactError(f"the engine torchscript computes in f32, not in {precision}")
-    return _TorchscriptEngine(cores)
+    if setup.precision != "f32":
+        raise ArtifactError(f"the engine torchscript computes in f32, not in {setup.precision}")
+    return _TorchscriptEngine(setup)

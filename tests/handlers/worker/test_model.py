@@ -22,7 +22,7 @@ from tests.conftest import WORDS, scores
 from tests.handlers.worker.conftest import ENGINES, TASKS, Tiny
 from tests.handlers.worker.test_protocols import bodies
 
-SETTINGS = Settings("truncate", None, Limits(instances=64, characters=5000, body_bytes=100_000), {})
+SETTINGS = Settings("truncate", None, "data-parallel", Limits(instances=64, characters=5000, body_bytes=100_000), {})
 HANDLERS = {"sentence-embedding": SentenceEmbedding, "text-classification": TextClassification}
 JSON = {"content-type": "application/json"}
 
@@ -149,10 +149,10 @@ def test_other_weights_do_not_pass_the_golden_rows(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 0}, "is not of artifact format 2"),
+        ({"format": 0}, "is not of artifact format 3"),
         ({"graphs": [{}]}, r"is not complete \(KeyError\('shape'\)\)"),
         ({"task": "sentence-embedding"}, "is for the task sentence-embedding, the handler for text-classification"),
-        ({"engine": "abacus"}, "unknown engine 'abacus'; this release knows openvino, torchscript"),
+        ({"engine": "abacus"}, "unknown engine 'abacus'; this release knows openvino, torchscript, neuron"),
     ],
 )
 def test_an_artifact_for_something_else_is_refused(

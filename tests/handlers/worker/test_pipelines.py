@@ -37,7 +37,7 @@ def open_model(project: Project, folder: Path, task: str, long_text: str = "trun
     shapes = {"exact": ["1x16", "2x32", "1x64"]}
     path = write_spec(project, folder.name, task=task, source={"path": str(folder)}, shapes=shapes, **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
-    settings = Settings(long_text, None, Limits(64, 10_000, 1_000_000), {})
+    settings = Settings(long_text, None, "data-parallel", Limits(64, 10_000, 1_000_000), {})
     return Model(artifact, settings, TASKS[task]())
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from handlers.worker.artifact import read_artifact
 from handlers.worker.calls import load_graphs, new_inputs, run_rows
-from handlers.worker.engines import open_engine
+from handlers.worker.engines import Setup, open_engine
 from handlers.worker.errors import ArtifactError
 from handlers.worker.plan import Shape
 from handlers.worker.tokenizing import Row
@@ -19,7 +19,7 @@ ROWS = [Row([2, 9, 8, 7, 3], [0] * 5), Row([2, 3], [0, 0]), Row([2, 5, 5, 3], [0
 @pytest.mark.parametrize("engine", ENGINES)
 def test_outputs_are_the_callers_to_keep(compiled: dict[tuple[str, str], Tiny], engine: str) -> None:
     artifact = read_artifact(compiled["text-classification", engine].artifact)
-    graph = load_graphs(open_engine(engine, 1, "f32"), artifact)[Shape(4, 16)]
+    graph = load_graphs(open_engine(engine, Setup(1, 1)), artifact)[0][Shape(4, 16)]
     first = run_rows(graph, ROWS, artifact)
     kept = [output.copy() for output in first]
     run_rows(graph, ROWS[:1], artifact)
@@ -31,7 +31,7 @@ def test_a_row_is_computed_alike_whatever_was_in_its_place_before(
     compiled: dict[tuple[str, str], Tiny], engine: str
 ) -> None:
     artifact = read_artifact(compiled["text-classification", engine].artifact)
-    graph = load_graphs(open_engine(engine, 1, "f32"), artifact)[Shape(4, 16)]
+    graph = load_graphs(open_engine(engine, Setup(1, 1)), artifact)[0][Shape(4, 16)]
     alone = run_rows(graph, [ROWS[1]], artifact)[0][0]
     run_rows(graph, [Row([2, *[9] * 14, 3], [1] * 16)] * 4, artifact)
     assert np.abs(run_rows(graph, [ROWS[1]], artifact)[0][0] - alone).max() < 1e-6
@@ -46,12 +46,12 @@ def test_a_damaged_graph_is_told_by_its_file(
     broken.write_bytes(b"nothing")
     weights = artifact.folder / str(artifact.graphs[0].weights)
     with pytest.raises(ArtifactError, match=r"cannot load .*broken"):
-        open_engine(engine, 1, "f32").load(broken, weights, new_inputs(Shape(1, 16), artifact))
+        open_engine(engine, Setup(1, 1)).load(broken, weights, [new_inputs(Shape(1, 16), artifact)])
 
 
 def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> None:
     artifact = read_artifact(compiled["sentence-embedding", "openvino"].artifact)
-    graphs = load_graphs(open_engine("openvino", 1, "f32"), artifact)
+    graphs = load_graphs(open_engine("openvino", Setup(1, 1)), artifact)[0]
     expected = run_rows(graphs[Shape(4, 64)], ROWS, artifact)[0]
     for _ in range(3):
         np.empty(10_000_000, dtype=np.uint8).fill(255)  # would lie where freed weights were
@@ -60,4 +60,4 @@ def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> N
 
 def test_torchscript_has_no_other_precision() -> None:
     with pytest.raises(ArtifactError, match="computes in f32, not in bf16"):
-        open_engine("torchscript", 1, "bf16")
+        open_engine("torchscript", Setup(1, 1, "bf16"))

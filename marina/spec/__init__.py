@@ -7,145 +7,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from handlers.worker.cores import parse_core_groups
 from handlers.worker.errors import RequestError
 from handlers.worker.parameters import read_parameters
-from handlers.worker.plan import Shape
+from handlers.worker.placement import NEURON_ENGINES
+from handlers.worker.placement.groups import parse_core_groups
 from marina.errors import SpecError
+from marina.spec.neuron import NeuronOptions, NeuronxOptions
+from marina.spec.sections import HeadSpec, Parity, Section, Serving, Shapes, Source
 from marina.tasks import TASKS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
-
-
-class Source(_Section):
-    """Where the weights come from: exactly one of `hub`, `path` and `package`."""
-
-    hub: str | None = None
-    """A model id on the Hugging Face hub, for example `org/name`; needs `revision`."""
-
-    revision: str | None = None
-    """The commit, tag or branch of `hub`. A full commit never needs the network twice."""
-
-    path: str | None = None
-    """A folder as `save_pretrained` writes it, relative to the project."""
-
-    package: str | None = None
-    """An installed Python package that carries the model; needs `folder`."""
-
-    folder: str | None = None
-    """The model's folder inside `package`."""
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Source:
-        places = [name for name in ("hub", "path", "package") if getattr(self, name)]
-        if len(places) != 1:
-            raise ValueError("give exactly one of hub, path and package")
-        if bool(self.hub) != bool(self.revision):
-            raise ValueError("hub and revision go together")
-        if bool(self.package) != bool(self.folder):
-            raise ValueError("package and folder go together")
-        return self
-
-    def __str__(self) -> str:
-        return self.path or (f"{self.hub}@{self.revision}" if self.hub else f"{self.package}/{self.folder}")
-
-
-class Shapes(_Section):
-    """The shapes to compile: every batch size with every sequence length, or `exact`."""
-
-    sequence_lengths: tuple[int, ...] = (32, 128)
-    """Tokens in a row, special tokens included. The largest bounds what the model can read."""
-
-    batch_sizes: tuple[int, ...] = (1, 8)
-    """Rows in one call."""
-
-    exact: tuple[str, ...] | None = None
-    """Exactly these shapes instead, for example [1x32, 8x128]; `--shapes` overrides it."""
-
-    @field_validator("sequence_lengths", "batch_sizes")
-    @classmethod
-    def _positive_and_distinct(cls, values: tuple[int, ...]) -> tuple[int, ...]:
-        if not values or min(values) < 1 or len(set(values)) != len(values):
-            raise ValueError("list distinct whole numbers of at least 1")
-        return tuple(sorted(values))
-
-    @field_validator("exact")
-    @classmethod
-    def _readable(cls, exact: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if exact is None:
-            return None
-        if not exact:
-            raise ValueError("list at least one shape, for example 1x128")
-        return tuple(str(shape) for shape in sorted({Shape.parse(text) for text in exact}))
-
-    def listed(self) -> tuple[Shape, ...]:
-        """Every shape to compile, in ascending order."""
-        if self.exact is not None:
-            return tuple(Shape.parse(text) for text in self.exact)
-        return tuple(Shape(size, length) for size in self.batch_sizes for length in self.sequence_lengths)
-
-
-class Parity(_Section):
-    """How faithful a graph must be."""
-
-    tolerance: float = Field(default=1e-4, gt=0)
-    """f32: the largest absolute difference of any output to the reference model's."""
-
-    agreement: float = Field(default=0.98, gt=0, le=1)
-    """bf16 and int8: the least share of held-out texts that must be answered as the reference model
-    does: with the same labels, the same answer, or, of entities, their F1."""
-
-    cosine: float = Field(default=0.99, gt=0, le=1)
-    """bf16 and int8: the least mean cosine of embeddings of held-out texts to the reference model's."""
-
-
-class Serving(_Section):
-    """How TorchServe and its workers serve the model. Changing these packs again, without compiling."""
-
-    batch_size: int = Field(default=32, ge=1)
-    """Requests that TorchServe hands to a worker at once, at most."""
-
-    batch_delay_ms: int = Field(default=1, ge=1)
-    """Milliseconds that TorchServe waits to fill a batch. 1 batches under load and costs little when
-    idle; TorchServe would read 0 as 100."""
-
-    response_timeout_s: int = Field(default=120, ge=1)
-    """Seconds after which TorchServe kills a worker that has not answered a batch."""
-
-    startup_timeout_s: int = Field(default=120, ge=1)
-    """Seconds that a worker may take to load its graphs and prove them."""
-
-    queue_size: int = Field(default=1000, ge=1)
-    """Requests that may wait; more are answered 503 at once."""
-
-    max_instances: int = Field(default=256, ge=1)
-    """Instances in one request, and windows that their texts make, at most."""
-
-    max_characters: int = Field(default=100_000, ge=1)
-    """Characters in one text, at most; bounds the work before a text is cut."""
-
-    max_body_bytes: int = Field(default=2_000_000, ge=1)
-    """Bytes in the body of one request, at most. TorchServe's own bound is max_request_size in
-    config.properties."""
-
-
-class HeadSpec(_Section):
-    """One head on an encoder."""
-
-    labels: tuple[str, ...] = Field(min_length=1)
-    """Names of its outputs, in order."""
-
-    activation: Literal["softmax", "sigmoid", "none"] = "softmax"
-    """How its logits become scores."""
-
-
-class Spec(_Section):
+class Spec(Section):
     """One model: where it comes from, what it does, how it is compiled and served."""
 
     name: str
@@ -160,13 +36,21 @@ class Spec(_Section):
     source: Source
     """Where the weights come from."""
 
-    engine: Literal["openvino", "torchscript"] = "openvino"
-    """What compiles and runs the graphs; `--engine` overrides it."""
+    engine: Literal["openvino", "torchscript", "neuron", "neuronx"] = "openvino"
+    """What compiles and runs the graphs: on the CPU openvino or torchscript, on Inf1 neuron, on Inf2
+    and Trn1 neuronx; `--engine` overrides it."""
 
     precision: Literal["f32", "bf16", "int8", "auto"] = "f32"
     """Number format of the computation. The engine openvino also has bf16, and int8, which needs
     `examples` to be calibrated on; answers then differ a little from the original model's, within
-    what `parity` allows. auto measures all that are possible, and keeps the fastest that passes."""
+    what `parity` allows. auto measures all that are possible, and keeps the fastest that passes.
+    Neuron engines are told theirs in `neuron` or `neuronx`."""
+
+    neuron: NeuronOptions = NeuronOptions()
+    """How the engine neuron compiles."""
+
+    neuronx: NeuronxOptions = NeuronxOptions()
+    """How the engine neuronx compiles."""
 
     shapes: Shapes = Shapes()
     """The shapes to compile."""
@@ -176,13 +60,21 @@ class Spec(_Section):
     token-classification and question-answering, read it in windows that overlap. Left out:
     question-answering reads windows, other tasks cut."""
 
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default_factory=dict)
     """What requests may set under "parameters", where the model's own default differs from the
     task's, for example `aggregation_strategy: simple`."""
 
     core_groups: str | None = None
-    """Cores of each worker, written as NEURONCORE_GROUP_SIZES is: "1,1" is two workers with a core
-    each. Left out: one worker that uses every core."""
+    """Cores of each worker, written as NEURONCORE_GROUP_SIZES is, which overrides it where the server
+    runs: "1,1" is two workers with a core each. Left out: on CPU engines one worker that uses every
+    core, on Neuron engines one worker with one core."""
+
+    mode: Literal["data-parallel", "pipeline", "replicas"] = "data-parallel"
+    """What a worker of a Neuron engine does with its core group. data-parallel: it has one core with
+    every graph. pipeline (Inf1): each graph spreads over the group, and several calls follow each
+    other through it. replicas: every core has every graph, and the rows of a call are divided
+    among them, which answers a batch soonest. On CPU engines a graph uses its group's cores as
+    threads."""
 
     pooling: Literal["mean", "cls", "max", "last"] | None = None
     """sentence-embedding and heads: how token vectors become one. Left out: as the model's own
@@ -218,9 +110,9 @@ class Spec(_Section):
 
     @field_validator("core_groups")
     @classmethod
-    def _equal_groups(cls, core_groups: str | None) -> str | None:
-        if core_groups is not None and len(set(parse_core_groups(core_groups))) > 1:
-            raise ValueError("core groups must be of one size, for example 2,2")
+    def _readable_groups(cls, core_groups: str | None) -> str | None:
+        if core_groups is not None:
+            parse_core_groups(core_groups)
         return core_groups
 
     @field_validator("heads")
@@ -252,11 +144,38 @@ class Spec(_Section):
             raise ValueError(f"precision: {self.precision} belongs to the engine openvino")
         if self.precision == "int8" and self.examples is None:
             raise ValueError("precision: int8 needs examples, a file of texts to calibrate on")
+        if self.engine in NEURON_ENGINES:
+            self._check_neuron()
+        elif self.mode != "data-parallel":
+            raise ValueError(f"mode: {self.mode} belongs to the engines neuron and neuronx")
         try:
             read_parameters(self.parameters, TASKS[self.task].parameters, {})
         except RequestError as error:
             raise ValueError(f"parameters: {error}") from None
         return self
+
+    def _check_neuron(self) -> None:
+        """What goes together on NeuronCores."""
+        if self.mode == "pipeline" and self.engine != "neuron":
+            raise ValueError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
+        if self.mode != "data-parallel" and not self.core_groups:
+            raise ValueError(f"mode: {self.mode} needs core_groups, for example 4")
+        if self.mode == "data-parallel" and self.core_groups and parse_core_groups(self.core_groups)[0] > 1:
+            raise ValueError(
+                "mode: data-parallel gives each worker one core; write core_groups as 1,1,1,1, or choose another mode"
+            )
+        if self.mode == "replicas" and self.engine == "neuronx" and not self.neuronx.inline_weights:
+            raise ValueError("mode: replicas needs neuronx.inline_weights: true")
+        if self.precision == "f32" and "precision" in self.model_fields_set:
+            if self.engine == "neuron":
+                raise ValueError("precision: f32 is not to be had on Inf1, whose products are in 16 bits; leave it out")
+            if self.neuronx.auto_cast != "none":
+                raise ValueError("precision: f32 needs neuronx.auto_cast: none")
+
+    @property
+    def casts_all(self) -> bool:
+        """Whether a Neuron engine casts more than products."""
+        return (self.neuron if self.engine == "neuron" else self.neuronx).casts_all
 
     @property
     def workers(self) -> int:

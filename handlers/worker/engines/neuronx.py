@@ -1,0 +1,34 @@
+"""The torch-neuronx engine: graphs on the NeuronCores of Inf2 and Trn1.
+
+Source: the AWS Neuron SDK's reference of `torch_neuronx.trace`, `torch_neuronx.DataParallel` and
+`torch_neuronx.move_trace_to_device`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handlers.worker.engines import Engine, Setup
+from handlers.worker.engines.neuroncores import NeuronEngine
+from handlers.worker.engines.packages import check_versions
+from handlers.worker.errors import ArtifactError
+
+
+def open_engine(setup: Setup) -> Engine:
+    """Open torch-neuronx on the cores that this process may see.
+
+    Raises:
+        ArtifactError: the package is missing, is a placeholder or of another version than the
+            graphs, or the core group does not fit the mode.
+    """
+    if setup.mode == "pipeline":
+        raise ArtifactError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
+    check_versions("neuronx", setup.versions)
+    import torch_neuronx
+
+    def move_weights(module: Any) -> None:
+        # cores are numbered from 0 within a process; without this the weights travel with every call
+        torch_neuronx.move_trace_to_device(module, 0)
+
+    separate = not setup.compiler.get("inline_weights", True)
+    return NeuronEngine(setup, "torch-neuronx", torch_neuronx.DataParallel, move_weights if separate else None)

@@ -1,0 +1,86 @@
+"""The packages of the Neuron SDK: what is installed, and whether it can run what was compiled elsewhere.
+
+PyPI has packages of these names that are placeholders: importing them raises. The real ones lie in
+AWS's own package index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from handlers.worker.errors import ArtifactError
+
+RUNTIMES = {"neuron": "torch-neuron", "neuronx": "torch-neuronx"}
+COMPILERS = {"neuron": "neuron-cc", "neuronx": "neuronx-cc"}
+PLACEHOLDERS = {"torch-neuron": "1.0", "torch-neuronx": "1.0", "libneuronxla": "1.0", "neuron-cc": "1.0.post1"}
+INDEX = "--extra-index-url https://pip.repos.neuron.amazonaws.com"
+INSTALL = {
+    "neuron": f"pip install {INDEX} 'torch-neuron==1.13.1.*' 'neuron-cc[tensorflow]==1.24.*' protobuf",
+    "neuronx": f"pip install {INDEX} 'torch-neuronx==2.9.*' neuronx-cc",
+}
+
+
+def installed(package: str) -> str | None:
+    """The version of an installed package, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def is_placeholder(package: str) -> bool:
+    """Whether what is installed is PyPI's placeholder and not the SDK's package."""
+    return package in PLACEHOLDERS and installed(package) == PLACEHOLDERS[package]
+
+
+def check_installed(engine: str) -> None:
+    """See that an engine's runtime package is there.
+
+    Raises:
+        ArtifactError: it is missing or is PyPI's placeholder; says how to install the real one.
+    """
+    package = RUNTIMES[engine]
+    if installed(package) is None:
+        raise ArtifactError(f"the engine {engine!r} needs {package}, which is not installed: {INSTALL[engine]}")
+    if is_placeholder(package):
+        raise ArtifactError(
+            f"{package} {installed(package)} is a placeholder from PyPI that cannot be imported; remove it and install "
+            f"the SDK's: {INSTALL[engine]}"
+        )
+
+
+def check_versions(engine: str, compiled: Mapping[str, str]) -> None:
+    """See that what is installed can run graphs that were compiled with certain versions.
+
+    A graph is bound to the SDK that made it: the runtime package must be the same, PyTorch the same
+    but for its patch level, and the compiler that came with the installed SDK, where there is one,
+    not older.
+
+    Args:
+        engine: "neuron" or "neuronx".
+        compiled: the artifact's versions.
+
+    Raises:
+        ArtifactError: they do not fit; says what to install.
+    """
+    check_installed(engine)
+    runtime, compiler = RUNTIMES[engine], COMPILERS[engine]
+    found = {name: installed(name) for name in ("torch", runtime, compiler)}
+    fits = {
+        "torch": _numbers(found["torch"])[:2] == _numbers(compiled.get("torch"))[:2],
+        runtime: found[runtime] == compiled.get(runtime),
+        compiler: found[compiler] is None or _numbers(found[compiler]) >= _numbers(compiled.get(compiler)),
+    }
+    for name, fit in fits.items():
+        if not fit:
+            raise ArtifactError(
+                f"the graphs were compiled with {name} {compiled.get(name)}, and {found[name]} is installed; install "
+                f"{name}=={compiled.get(name)}, or compile the model again here and pack a new archive"
+            )
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    """The numbers of a version before any local part: "2.9.0.2.15.32035+abc" is (2, 9, 0, 2, 15, 32035)."""
+    parts = (text or "").partition("+")[0].split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())

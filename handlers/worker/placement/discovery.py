@@ -1,0 +1,89 @@
+"""Which cores there are on this host."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.errors import PlacementError
+from handlers.worker.placement.groups import Group, parse_cores
+
+VISIBLE_CORES = "NEURON_RT_VISIBLE_CORES"
+NEURON_LS = "/opt/aws/neuron/bin/neuron-ls"
+NEURON_LS_TIMEOUT_S = 30
+SYSFS = Path("/sys/devices/virtual/neuron_device")
+
+
+def cpu_cores() -> Group:
+    """The CPU cores that this process may run on."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def neuron_cores() -> Group:
+    """The NeuronCores that this process may use, in the numbering of the whole instance.
+
+    A scheduler such as Kubernetes says which they are in NEURON_RT_VISIBLE_CORES; else they are all
+    that `neuron-ls` lists, or, where that is missing or prints no JSON (before Neuron 2.24), all
+    that the driver's sysfs counts.
+
+    Raises:
+        PlacementError: there are none, or the variable cannot be read.
+    """
+    visible = os.environ.get(VISIBLE_CORES, "").strip()
+    if visible:
+        try:
+            return parse_cores(visible)
+        except ValueError as error:
+            raise PlacementError(f"{VISIBLE_CORES}: {error}") from None
+    cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS)
+    if not cores:
+        raise PlacementError(
+            "no NeuronCore found: neuron-ls lists no device and the driver shows none; this must be an Inferentia or "
+            "Trainium instance with the driver (aws-neuronx-dkms), and a container needs its devices: "
+            "--device=/dev/neuron0"
+        )
+    return cores
+
+
+def list_devices() -> Any:
+    """What `neuron-ls --json-output` prints; an empty list where it does not run or prints no JSON."""
+    program = shutil.which("neuron-ls") or NEURON_LS
+    try:
+        printed = subprocess.run(
+            [program, "--json-output"], capture_output=True, timeout=NEURON_LS_TIMEOUT_S, check=False
+        ).stdout
+        return json.loads(printed)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return []
+
+
+def cores_of_devices(devices: Any) -> Group:
+    """The cores in what `neuron-ls` printed: their numbers, or counted where it gives none (before Neuron 2.25)."""
+    cores: set[int] = set()
+    for device in devices if isinstance(devices, list) else []:
+        if not isinstance(device, dict):
+            continue
+        numbers, count, index = (device.get(name) for name in ("neuroncore_ids", "nc_count", "neuron_device"))
+        if isinstance(numbers, list) and numbers and all(isinstance(number, int) for number in numbers):
+            cores |= set(numbers)
+        elif isinstance(count, int) and isinstance(index, int):
+            cores |= set(range(index * count, (index + 1) * count))
+    return tuple(sorted(cores))
+
+
+def cores_of_sysfs(folder: Path) -> Group:
+    """The cores that the Neuron driver counts: `neuron<N>/core_count`."""
+    cores: set[int] = set()
+    for path in folder.glob("neuron*/core_count"):
+        index = path.parent.name.removeprefix("neuron")
+        try:
+            count = int(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if index.isdecimal():
+            cores |= set(range(int(index) * count, (int(index) + 1) * count))
+    return tuple(sorted(cores))

@@ -1,0 +1,128 @@
+"""Runs graphs on NeuronCores while a model is compiled, in a process of its own.
+
+The Neuron runtime holds its cores until its process ends; so it ends when the graphs are checked,
+and a server finds the cores free.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.engines import Graph, Inputs, Setup, open_engine
+from handlers.worker.errors import ArtifactError, WorkerError
+from handlers.worker.placement import place
+
+
+class DeviceGraph:
+    """A graph in the other process; its inputs are sent with every call."""
+
+    def __init__(self, device: Device, number: int, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self._device = device
+        self._number = number
+
+    def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
+        found: list[npt.NDArray[np.float32]] = self._device.ask("run", self._number, list(self.inputs), rows)
+        return found
+
+
+class Device:
+    """An engine in another process, on a core group of its own; a context manager.
+
+    Args:
+        engine: its name.
+        core_groups: as the spec has them.
+        setup: for the engine; the number of cores is what the group has.
+        model: who asks.
+
+    Attributes:
+        refusal: why nothing can be run here, if so: no NeuronCore, or none that is free.
+    """
+
+    calls_at_once = 1
+
+    def __init__(self, engine: str, core_groups: str | None, setup: Setup, model: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, engine, core_groups, setup, model), daemon=True)
+        self._process.start()
+        theirs.close()
+        opened = self._receive()
+        self.refusal: str | None = opened if isinstance(opened, str) else None
+        self.replicas: int = 1 if self.refusal else opened
+
+    def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
+        return [DeviceGraph(self, self.ask("load", graph, weights, own), own) for own in inputs]
+
+    def ask(self, *question: Any) -> Any:
+        """Have the other process do something; raises the `WorkerError` that it met."""
+        self._connection.send(question)
+        answer = self._receive()
+        if isinstance(answer, WorkerError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the other process, which gives its cores back."""
+        self._connection.close()
+        self._process.join()
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _receive(self) -> Any:
+        try:
+            return self._connection.recv()
+        except EOFError:
+            self._process.join()
+            raise ArtifactError(
+                f"the process that runs graphs on the NeuronCores ended (exit {self._process.exitcode}); "
+                "what it printed stands above"
+            ) from None
+
+
+def _work(connection: Connection, name: str, core_groups: str | None, setup: Setup, model: str) -> None:
+    """Do as told until the other end closes."""
+    try:
+        placement = place(name, core_groups, model, wait_s=0)
+        engine = open_engine(name, setup._replace(cores=len(placement.cores), threads=placement.threads))
+    except WorkerError as error:
+        connection.send(str(error))
+        return
+    connection.send(engine.replicas)
+    graphs: list[Graph] = []
+    while True:
+        try:
+            kind, *question = connection.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            connection.send(_answer(kind, question, engine, graphs))
+        except WorkerError as error:
+            connection.send(error)
+        except Exception as error:  # whatever the runtime raises belongs to the one who asked
+            connection.send(ArtifactError(f"{name}: {' '.join(str(error).split())[:300]}"))
+
+
+def _answer(kind: str, question: Sequence[Any], engine: Any, graphs: list[Graph]) -> Any:
+    if kind == "load":
+        graph, weights, inputs = question
+        graphs += engine.load(graph, weights, [inputs])
+        return len(graphs) - 1
+    number, inputs, rows = question
+    for own, given in zip(graphs[number].inputs, inputs):
+        own[:] = given
+    return graphs[number].run(rows)
