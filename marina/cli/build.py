@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from handlers.worker.artifact import Artifact
 from handlers.worker.errors import WorkerError
+from handlers.worker.plan import Shape
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_error, print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError
@@ -103,14 +105,37 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         say(f"{spec.name}: {done}, {len(graphs)} {artifact.engine} {artifact.precision} graphs in {relative(folder)}")
         if not reused:
             _print_tried(tried, read_measured(folder)["precisions"])
-            rows = []
-            for graph in artifact.graphs:
-                milliseconds = times[graph.shape]
-                rate = graph.shape.batch_size / milliseconds * 1000
-                rows.append([str(graph.shape), f"{milliseconds:.2f}", f"{rate:.0f}", f"{graph.parity:.0e}"])
-            print_table(["graph", "ms a call", "rows/s", "parity"], rows, numbers=3)
+            _print_graphs(artifact, times)
+        _print_notes(artifact)
     document = {"name": spec.name, "artifact": str(folder), "reused": reused, "precision": artifact.precision}
     return {**document, "tried": tried, "graphs": graphs}
+
+
+def _print_graphs(artifact: Artifact, times: Mapping[Shape, float]) -> None:
+    """What was measured of each graph, where they could be run."""
+    rows = []
+    for graph in artifact.graphs:
+        milliseconds = times.get(graph.shape)
+        measured = (
+            [f"{milliseconds:.2f}", f"{graph.shape.batch_size / milliseconds * 1000:.0f}"] if milliseconds else [""] * 2
+        )
+        rows.append([str(graph.shape), *measured, "" if graph.parity is None else f"{graph.parity:.0e}"])
+    print_table(["graph", "ms a call", "rows/s", "parity"], rows, numbers=3)
+
+
+def _print_notes(artifact: Artifact) -> None:
+    """What a person should know of graphs for Neuron."""
+    compiler = artifact.compiler
+    if not compiler:
+        return
+    say(f"compiler arguments: {' '.join(compiler['arguments'])}")
+    if not compiler["checked"]:
+        say(
+            "not run yet: no free NeuronCore here. Every worker checks the graphs on its own cores before it serves; "
+            f"outputs may differ from the reference by {artifact.tolerance:.0e}"
+        )
+    elif compiler["mitigations"]:
+        say(f"outputs were not finite, and are with: {', '.join(compiler['mitigations'])}")
 
 
 def _print_tried(tried: list[dict[str, Any]], milliseconds: dict[str, float]) -> None:

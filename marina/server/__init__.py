@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from handlers.worker.placement import core_groups
 from marina.archive import is_intact
 from marina.errors import ServerError
 from marina.project import Project
@@ -136,10 +137,14 @@ def _register(project: Project, state: RunState, archives: list[Path], deadline:
     management = _management(project, state)
     log = logs_folder(project) / "model_log.log"
     start = log_size(log)
+    # where the environment says how cores are grouped, there is a worker for each of those groups
+    groups = core_groups(None)
     names = []
     for archive in archives:
         report(f"registering {archive.stem}")
         names.append(management.register(archive.name))
+        if groups:
+            management.scale(archive.stem, len(groups))
     report(f"waiting until {', '.join(names)} {'is' if len(names) == 1 else 'are'} READY")
     wait_until_ready(management, names, log, start, deadline, alive=lambda: state.process() is not None)
 

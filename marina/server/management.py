@@ -45,6 +45,10 @@ class Management:
         self._call("POST", "/models", url=archive, synchronous="false")
         return archive.removesuffix(".mar")
 
+    def scale(self, name: str, workers: int) -> None:
+        """Set how many workers a model has, without waiting for them; ServerError if it is not registered."""
+        self._call("PUT", f"/models/{name}", min_worker=str(workers), max_worker=str(workers), synchronous="false")
+
     def unregister(self, name: str) -> None:
         """Stop a model's workers and forget it; ServerError if it is not registered."""
         self._call("DELETE", f"/models/{name}")

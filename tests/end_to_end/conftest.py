@@ -36,9 +36,10 @@ class Server:
 
     project: Project
     ports: list[int]
+    environment: dict[str, str]
 
     def marina(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return run_marina(self.project, *arguments)
+        return run_marina(self.project, *arguments, **self.environment)
 
     def token(self, kind: str = "inference") -> str:
         return str(json.loads((self.project.run / "key_file.json").read_text())[kind]["key"])
@@ -70,13 +71,13 @@ def run_marina(project: Project, *arguments: str, **environment: str) -> subproc
 
 
 @contextmanager
-def serving(project: Project, *names: str) -> Iterator[Server]:
+def serving(project: Project, *names: str, **environment: str) -> Iterator[Server]:
     """Serve a project's archives; stops whatever happens."""
     ports = free_ports(5)
     try:
-        result = run_marina(project, "serve", *names, *port_options(ports))
+        result = run_marina(project, "serve", *names, *port_options(ports), **environment)
         assert result.returncode == 0, result.stderr
-        yield Server(project, ports)
+        yield Server(project, ports, environment)
     finally:
         run_marina(project, "stop")
 

@@ -196,7 +196,9 @@ def compile_graph(model: Any, inputs: Any, header: dict[str, Any], on_cpu: bool)
             "shapes": [list(tensor.shape) for tensor in inputs],
             "types": [str(tensor.dtype) for tensor in inputs],
             "rounds": header["casts"] != "none",
-            "overflows": not helps[wanted] if wanted else header["casts"] == "all" and masked and not header["saturates"],
+            "overflows": not helps[wanted]
+            if wanted
+            else header["casts"] == "all" and masked and not header["saturates"],
         }
         text = json.dumps(full).encode()
         content = len(text).to_bytes(8, "big") + text + memory.getvalue()
@@ -290,7 +292,9 @@ def _parse(text: str) -> list[int]:
 
 def _not_initialized() -> RuntimeError:
     _print("NRT:nrt_init nrt_init failed. Status = 1")
-    return RuntimeError("The PyTorch Neuron Runtime could not be initialized. Neuron Driver issues are logged to syslog")
+    return RuntimeError(
+        "The PyTorch Neuron Runtime could not be initialized. Neuron Driver issues are logged to syslog"
+    )
 
 
 def _print(text: str) -> None:

@@ -40,6 +40,7 @@ def trace(
         warnings.warn("torch_neuronx.trace takes keyword arguments only", stacklevel=2)
     for name, value, kinds in (
         ("input_output_aliases", input_output_aliases, dict),
+        ("partitioner_config", partitioner_config, type(None)),
         ("compiler_workdir", compiler_workdir, (str, type(None))),
         ("compiler_args", compiler_args, (str, list, type(None))),
         ("inline_weights_to_neff", inline_weights_to_neff, bool),
