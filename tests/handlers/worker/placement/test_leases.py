@@ -1,0 +1,147 @@
+"""Leases of cores, held by real processes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from handlers.worker.errors import PlacementError
+from handlers.worker.placement.groups import possible_groups
+from handlers.worker.placement.leases import FOLDER_VARIABLE, Holder, leases_folder, read_holders, take_lease
+from tests.conftest import ROOT
+
+SINGLE = possible_groups(range(4), 1)
+HOLD = """
+import sys, time
+from pathlib import Path
+from handlers.worker.placement.groups import possible_groups
+from handlers.worker.placement.leases import take_lease
+lease = take_lease(Path(sys.argv[1]), possible_groups(range(int(sys.argv[2])), int(sys.argv[3])), "m", False, 60)
+print(*lease.cores, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "leases" / "neuron"
+
+
+def hold(folder: Path, cores: int, size: int) -> subprocess.Popen[str]:
+    """A process that takes a lease and keeps it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder), str(cores), str(size)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+
+
+def cores_of(process: subprocess.Popen[str]) -> tuple[int, ...]:
+    assert process.stdout is not None
+    return tuple(int(core) for core in process.stdout.readline().split())
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def test_each_holder_has_cores_of_its_own(folder: Path) -> None:
+    leases = [take_lease(folder, SINGLE, f"m{number}", shared=False, wait_s=0) for number in range(4)]
+    assert [lease.cores for lease in leases] == [(0,), (1,), (2,), (3,)]
+    assert set(read_holders(folder)) == {Holder((number,), f"m{number}", os.getpid()) for number in range(4)}
+    leases[2].release()
+    assert take_lease(folder, SINGLE, "again", shared=False, wait_s=0).cores == (2,)
+
+
+def test_a_wait_in_vain_ends_with_who_holds_what(folder: Path) -> None:
+    held = [take_lease(folder, SINGLE, "search", shared=False, wait_s=0) for _ in range(4)]
+    message = rf"no group of 2 contiguous cores became free .* held are .*0 by search \(pid {os.getpid()}\)"
+    with pytest.raises(PlacementError, match=message):
+        take_lease(folder, possible_groups(range(4), 2), "intent", shared=False, wait_s=0.2)
+    assert len(held) == 4
+
+
+def test_groups_of_different_sizes_never_overlap(folder: Path) -> None:
+    first = take_lease(folder, SINGLE, "m", shared=False, wait_s=0)
+    pair = take_lease(folder, possible_groups(range(4), 2), "m", shared=False, wait_s=0)
+    last = take_lease(folder, SINGLE, "m", shared=False, wait_s=0)
+    assert (first.cores, pair.cores, last.cores) == ((0,), (2, 3), (1,))
+
+
+def test_a_killed_holders_cores_are_free_at_once(folder: Path) -> None:
+    process = hold(folder, 1, 1)
+    assert cores_of(process) == (0,)
+    end(process)
+    assert take_lease(folder, [(0,)], "next", shared=False, wait_s=0).cores == (0,)
+    assert len(list(folder.glob("*.lease"))) == 1
+
+
+def test_whoever_comes_waits_for_a_holder_that_ends(folder: Path) -> None:
+    process = hold(folder, 1, 1)
+    assert cores_of(process) == (0,)
+    waiting = hold(folder, 1, 1)
+    time.sleep(0.5)
+    end(process)
+    assert cores_of(waiting) == (0,)
+    end(waiting)
+
+
+def test_no_core_is_ever_held_twice(folder: Path) -> None:
+    """Twelve processes for four cores, killed at random."""
+    chosen = random.Random(0)
+    processes = [hold(folder, 4, chosen.choice((1, 2))) for _ in range(12)]
+    try:
+        for _ in range(12):
+            deadline = time.monotonic() + 60
+            while not read_holders(folder):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            holders = read_holders(folder)
+            held = [core for holder in holders for core in holder.cores]
+            assert len(held) == len(set(held)) <= 4
+            victim = chosen.choice(holders).pid
+            os.kill(victim, signal.SIGKILL)
+            next(process for process in processes if process.pid == victim).wait()
+    finally:
+        for process in processes:
+            end(process)
+
+
+def test_shared_groups_are_given_to_the_least_used_and_apart_within_a_model(folder: Path) -> None:
+    groups = possible_groups(range(4), 2)[:2]
+
+    def share(model: str) -> tuple[int, ...]:
+        kept.append(take_lease(folder, groups, model, shared=True, wait_s=0))
+        return kept[-1].cores
+
+    kept: list = []  # type: ignore[type-arg]
+    assert [share("a"), share("b"), share("c")] == [(0, 1), (2, 3), (0, 1)]
+    # b's second goes away from its first although all are used alike
+    assert share("c") == (2, 3)
+    assert share("b") == (0, 1)
+    kept[0].release()
+    assert share("a") in {(0, 1), (2, 3)}
+
+
+def test_the_folder_is_one_for_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    assert leases_folder("cpu") == Path("/dev/shm/marina-leases/cpu")
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    assert leases_folder("cpu") == tmp_path / "cpu"
+
+
+def test_other_users_may_write_to_it(folder: Path) -> None:
+    take_lease(folder, SINGLE, "m", shared=False, wait_s=0).release()
+    assert [path.stat().st_mode & 0o7777 for path in (folder, folder.parent)] == [0o1777, 0o1777]
+
+
+def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "leases").write_text("")
+    with pytest.raises(PlacementError, match="is not a folder; remove it"):
+        take_lease(tmp_path / "leases" / "neuron", SINGLE, "m", shared=False, wait_s=0)
