@@ -38,7 +38,7 @@ def print_table(columns: list[str], rows: list[list[str]], numbers: int = 0) -> 
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position >= len(columns) - numbers else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(escape(cell) for cell in row))
     out.print(table)
 
 
@@ -59,7 +59,7 @@ def print_answer(answer: Any) -> None:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else escape(str(value))
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def print_error(message: str) -> None:

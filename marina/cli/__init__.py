@@ -9,6 +9,7 @@ import typer
 
 from handlers.worker.errors import WorkerError
 from marina.cli.build import archive, compile_models
+from marina.cli.doctor import doctor
 from marina.cli.predict import predict
 from marina.cli.server import java, register, serve, status, stop, token, unregister
 from marina.cli.shapes import shapes
@@ -24,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("compile")(compile_models)
-for command in (archive, shapes, serve, stop, status, register, unregister, predict, token, java):
+for command in (archive, shapes, doctor, serve, stop, status, register, unregister, predict, token, java):
     app.command()(command)
 
 

@@ -1,0 +1,46 @@
+"""`marina doctor`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from marina.cli.options import JsonOption, Names
+from marina.console import print_json, print_table, say
+from marina.project import find_project
+
+Engines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--engine", help="Check this engine too: openvino, torchscript, neuron or neuronx. Repeat for several."
+    ),
+]
+
+
+def doctor(names: Names = None, engine: Engines = None, as_json: JsonOption = False) -> None:
+    """Say whether this machine can serve the archives of model_store, and what to do if not.
+
+    Checks Python, packages, Java, ports, disk, memory, the Neuron driver and its cores, and every
+    archive against them. Exits with 1 if serving cannot work.
+    """
+    from handlers.worker.engines import ENGINES
+    from marina.doctor import examine
+    from marina.errors import MarinaError
+    from marina.server.state import Ports
+
+    for name in engine or []:
+        if name not in ENGINES:
+            raise MarinaError(f"unknown engine {name!r}; there are {', '.join(ENGINES)}")
+    findings = examine(find_project(), names or [], engine or [], Ports())
+    failed = [finding for finding in findings if finding.state == "fails"]
+    if as_json:
+        print_json({"can_serve": not failed, "findings": [finding._asdict() for finding in findings]})
+    else:
+        print_table(["check", "", "found"], [[finding.check, finding.state, finding.found] for finding in findings])
+        for finding in findings:
+            if finding.fix:
+                say(f"{finding.check}: {finding.fix}")
+        say(f"serving cannot work: {', '.join(finding.check for finding in failed)}" if failed else "serving can work")
+    if failed:
+        raise typer.Exit(1)

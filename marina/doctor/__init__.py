@@ -1,0 +1,25 @@
+"""Says whether this machine can serve, before anything is started: `examine` runs every check."""
+
+from __future__ import annotations
+
+from marina.doctor.archives import check_archives, open_archives
+from marina.doctor.engines import check_engines
+from marina.doctor.findings import Finding
+from marina.doctor.host import check_host
+from marina.project import Project
+from marina.server.state import Ports
+
+
+def examine(project: Project, names: list[str], engines: list[str], ports: Ports) -> list[Finding]:
+    """Check the machine, the engines, and archives.
+
+    Args:
+        project: whose model store is looked at.
+        names: archives to check; all of the store's if empty.
+        engines: to check beside those of the archives; openvino if there is none at all.
+        ports: that are to be free.
+    """
+    archives, findings = open_archives(project, names)
+    needed = sorted({archive.artifact.engine for archive in archives} | set(engines)) or ["openvino"]
+    found = check_host(project, ports)
+    return [*found, *check_engines(needed), *findings, *check_archives(archives)]

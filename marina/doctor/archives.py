@@ -1,0 +1,129 @@
+"""Checks of archives: can each be served here, with the packages, cores and memory of this machine."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import yaml
+
+from handlers.worker.adapter import ARTIFACT_FOLDER
+from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, Artifact, artifact_from
+from handlers.worker.engines.packages import check_versions, installed
+from handlers.worker.errors import ArtifactError, PlacementError
+from handlers.worker.placement import NEURON_ENGINES, core_groups
+from handlers.worker.placement.discovery import cpu_cores, neuron_cores
+from handlers.worker.placement.groups import possible_groups
+from marina.archive import CONFIG_FILE, is_intact
+from marina.doctor.findings import Finding, fails, note, ok
+from marina.project import Project
+
+# of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java
+WORKER_BYTES = 250_000_000
+JAVA_BYTES = 300_000_000
+
+
+class Archive(NamedTuple):
+    """What an archive says of itself."""
+
+    name: str
+    artifact: Artifact
+    serving: dict[str, Any]  # the `handler:` section
+    workers: int
+    size: int  # bytes
+
+
+def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], list[Finding]]:
+    """Read archives of the model store; those that cannot be read are findings."""
+    paths = [project.model_store / f"{name}.mar" for name in names] or sorted(project.model_store.glob("*.mar"))
+    archives, findings = [], []
+    if not paths:
+        findings.append(note("archives", f"none in {project.model_store}", "make some with marina archive"))
+    for path in paths:
+        check = f"{path.stem}: archive"
+        if path.stem.lower().startswith("token"):
+            fix = "TorchServe takes /models/token... for its token API; give the model another name"
+            findings.append(fails(check, "its name starts with token", fix))
+        elif not path.is_file():
+            findings.append(fails(check, f"{path} does not exist", f"marina archive {path.stem}"))
+        elif not is_intact(path):
+            findings.append(fails(check, "damaged", f"marina archive {path.stem}"))
+        else:
+            try:
+                archives.append(_read(path))
+                findings.append(ok(check, f"intact, {path.stat().st_size / 1e6:.1f} MB"))
+            except (KeyError, ValueError, ArtifactError) as error:
+                findings.append(fails(check, f"not of this release: {error}", f"marina archive {path.stem}"))
+    return archives, findings
+
+
+def check_archives(archives: list[Archive]) -> list[Finding]:
+    """Whether each can be served here, and whether they fit into memory together."""
+    findings = [finding for archive in archives for finding in (_versions(archive), _cores(archive))]
+    return [*findings, *([_memory(archives)] if archives else [])]
+
+
+def _read(path: Path) -> Archive:
+    with zipfile.ZipFile(path) as file:
+        document = json.loads(file.read(f"{ARTIFACT_FOLDER}/{ARTIFACT_FILE}"))
+        config = yaml.safe_load(file.read(CONFIG_FILE))
+    if document.get("format") != FORMAT:
+        raise ArtifactError(f"artifact format {document.get('format')}, this release reads {FORMAT}")
+    artifact = artifact_from(document, Path(ARTIFACT_FOLDER))
+    return Archive(path.stem, artifact, config["handler"], config["minWorkers"], path.stat().st_size)
+
+
+def _versions(archive: Archive) -> Finding:
+    check, artifact = f"{archive.name}: versions", archive.artifact
+    if artifact.engine in NEURON_ENGINES:
+        try:
+            check_versions(artifact.engine, artifact.versions)
+        except ArtifactError as error:
+            found, _, fix = str(error).partition("; ")
+            return fails(check, found.partition(":")[0], fix or "see the packages above")
+    others = {
+        name: (wanted, installed(name))
+        for name, wanted in artifact.versions.items()
+        if installed(name) not in (None, wanted)
+    }
+    if others:
+        found = ", ".join(
+            f"{name} {here} here, {wanted} where it was compiled" for name, (wanted, here) in others.items()
+        )
+        return note(check, found, "workers check their answers on the golden rows before they serve")
+    return ok(check, "as where it was compiled")
+
+
+def _cores(archive: Archive) -> Finding:
+    check = f"{archive.name}: cores"
+    on_neuron = archive.artifact.engine in NEURON_ENGINES
+    try:
+        sizes = core_groups(archive.serving["core_groups"])
+        cores = neuron_cores() if on_neuron else cpu_cores()
+    except PlacementError as error:
+        return fails(check, str(error).partition(":")[0], str(error))
+    workers, size = (len(sizes), sizes[0]) if sizes else (archive.workers, 1 if on_neuron else len(cores))
+    spanned = int(archive.artifact.compiler.get("pipeline_cores", 1))
+    found = f"{workers} workers with {size} of {len(cores)} cores each"
+    room = sum(len(run) for run in possible_groups(cores, 1)) // size if possible_groups(cores, size) else 0
+    if spanned > size:
+        return fails(check, f"{found}; its graphs span {spanned}", f"give groups of {spanned}")
+    if room == 0 or (on_neuron and room < workers):
+        return fails(check, found, f"ask for at most {len(cores)} cores in core_groups, or in NEURONCORE_GROUP_SIZES")
+    if room < workers:
+        return note(check, found, "some workers share their cores")
+    return ok(check, found)
+
+
+def _memory(archives: list[Archive]) -> Finding:
+    """What all workers hold at least: every one has its own graphs."""
+    need = JAVA_BYTES + sum(archive.workers * (WORKER_BYTES + archive.size) for archive in archives)
+    free = psutil.virtual_memory().available
+    workers = sum(archive.workers for archive in archives)
+    found = f"{workers} workers need at least {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
+    if need > free:
+        return fails("memory", found, "serve fewer models, or give them fewer workers with core_groups")
+    return ok("memory", found)
