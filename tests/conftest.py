@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import importlib.util
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # nothing here may reach a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# cores are leased among these tests alone
+os.environ["MARINA_LEASES"] = tempfile.mkdtemp(prefix="marina-leases-")
+atexit.register(shutil.rmtree, os.environ["MARINA_LEASES"], ignore_errors=True)
+
 from marina.project import Project  # noqa: E402
+
+# the CPU engines that are installed; the stack of Inf1 has no OpenVINO
+ENGINES = ("openvino", "torchscript") if importlib.util.find_spec("openvino") else ("torchscript",)
+ENGINE = ENGINES[0]
+needs_openvino = pytest.mark.skipif("openvino" not in ENGINES, reason="OpenVINO is not installed")
 
 ROOT = Path(__file__).parent.parent
 WORDS = """
@@ -87,7 +99,7 @@ def make_project(folder: Path) -> Project:
 def write_spec(project: Project, name: str, **fields: Any) -> Path:
     """Write a spec; returns its file."""
     path = project.models / f"{name}.yaml"
-    path.write_text(yaml.safe_dump({"name": name, **fields}))
+    path.write_text(yaml.safe_dump({"name": name, "engine": ENGINE, **fields}))
     return path
 
 

@@ -66,8 +66,8 @@ def _install(engine: str) -> str:
     oldest, newest = PYTHONS[engine]
     if oldest <= sys.version_info[:2] <= newest:
         return INSTALL[engine]
-    here, (_, minor) = sys.version_info, newest
-    return f"they are not built for Python {here.major}.{here.minor}: make setup PYTHON=python3.{minor} STACK={STACKS[engine]}"
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"there is none for Python {here}: make setup PYTHON=python3.{newest[1]} STACK={STACKS[engine]}"
 
 
 def _driver() -> Finding:

@@ -82,17 +82,17 @@ def wait_until(condition, seconds: float = READY_S) -> None:  # type: ignore[no-
 
 
 @contextmanager
-def load(server: Server, model: str) -> Iterator[dict[int, int]]:
-    """Requests without end from four clients; gives how often each status was answered."""
-    counts: dict[int, int] = {}
+def load(server: Server, model: str) -> Iterator[dict[int | str, int]]:
+    """Requests without end from four clients; gives how often each status, or error, was met."""
+    counts: dict[int | str, int] = {}
     done = threading.Event()
 
     def ask() -> None:
         while not done.is_set():
             try:
-                status = server.post(model, {"inputs": random.choice(TEXTS)}).status_code
-            except requests.RequestException:
-                status = 0
+                status: int | str = server.post(model, {"inputs": random.choice(TEXTS)}).status_code
+            except requests.RequestException as error:
+                status = type(error).__name__
             counts[status] = counts.get(status, 0) + 1
             time.sleep(0 if status == 200 else 0.2)
 

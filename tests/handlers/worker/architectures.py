@@ -59,6 +59,10 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any], str, bool]] = {
         False,
     ),
 }
+# those that the installed transformers knows
+ARCHITECTURES = {
+    name: described for name, described in ARCHITECTURES.items() if hasattr(transformers, f"{described[0]}Model")
+}
 SUFFIXES = {
     "sentence-embedding": "Model",
     "text-classification": "ForSequenceClassification",

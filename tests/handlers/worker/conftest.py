@@ -9,9 +9,8 @@ import pytest
 
 from marina.compiler import compile_model
 from marina.spec import read_spec
-from tests.conftest import make_project, no_progress, write_spec
+from tests.conftest import ENGINES, make_project, no_progress, write_spec
 
-ENGINES = ("openvino", "torchscript")
 TASKS = ("sentence-embedding", "text-classification")
 
 

@@ -10,7 +10,7 @@ from ts.context import Context, RequestProcessor
 from handlers.text_classification import TextClassification
 from handlers.worker.adapter import ARTIFACT_FOLDER, FAILURE_MARK
 from handlers.worker.errors import ArtifactError
-from tests.conftest import scores
+from tests.conftest import ENGINE, scores
 from tests.handlers.worker.conftest import Tiny
 
 CONFIG = {
@@ -30,7 +30,7 @@ def served(
     compiled: dict[tuple[str, str], Tiny], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[TextClassification, Context]:
     folder = tmp_path_factory.mktemp("model")
-    (folder / ARTIFACT_FOLDER).symlink_to(compiled["text-classification", "openvino"].artifact)
+    (folder / ARTIFACT_FOLDER).symlink_to(compiled["text-classification", ENGINE].artifact)
     handler, ctx = TextClassification(), context(folder)
     handler.initialize(ctx)
     return handler, ctx

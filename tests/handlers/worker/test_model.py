@@ -18,8 +18,8 @@ from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.instances import Limits
 from handlers.worker.model import Model
 from handlers.worker.settings import Settings
-from tests.conftest import WORDS, scores
-from tests.handlers.worker.conftest import ENGINES, TASKS, Tiny
+from tests.conftest import ENGINE, ENGINES, WORDS, scores
+from tests.handlers.worker.conftest import TASKS, Tiny
 from tests.handlers.worker.test_protocols import bodies
 
 SETTINGS = Settings("truncate", None, "data-parallel", Limits(instances=64, characters=5000, body_bytes=100_000), {})
@@ -73,7 +73,7 @@ texts_in_requests = st.lists(st.lists(st.sampled_from([*WORDS, "", "👍"]).map(
 def test_a_text_is_answered_alike_alone_and_in_any_batch(
     models: dict[tuple[str, str], Model], requests: list[list[str]]
 ) -> None:
-    model = models["text-classification", "openvino"]
+    model = models["text-classification", ENGINE]
     replies = ask(model, *({"inputs": texts} for texts in requests))
     for texts, (status, answers) in zip(requests, replies):
         if not texts:
@@ -86,7 +86,7 @@ def test_a_text_is_answered_alike_alone_and_in_any_batch(
 
 
 def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None:
-    model = models["text-classification", "openvino"]
+    model = models["text-classification", ENGINE]
     replies = ask(model, {"inputs": "ok"}, {"inputs": 5}, {"instances": ["ok", {"text": "a", "text_pair": "b"}]}, {})
     assert [status for status, _ in replies] == [200, 400, 200, 400]
     assert replies[1][1] == {
@@ -101,7 +101,7 @@ def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None
 
 def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str], Tiny]) -> None:
     settings = SETTINGS._replace(long_text="reject")
-    model = Model(compiled["text-classification", "openvino"].artifact, settings, TextClassification())
+    model = Model(compiled["text-classification", ENGINE].artifact, settings, TextClassification())
     long = "ok " * 70
     replies = ask(model, {"inputs": ["ok", long]}, {"inputs": long}, {"inputs": "ok"})
     assert [status for status, _ in replies] == [400, 400, 200]
@@ -109,7 +109,7 @@ def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str],
     assert replies[1][1]["error"] == "the text has 72 tokens; at most 64 are allowed"
 
 
-def copy(compiled: dict[tuple[str, str], Tiny], tmp_path: Path, engine: str = "openvino") -> Path:
+def copy(compiled: dict[tuple[str, str], Tiny], tmp_path: Path, engine: str = ENGINE) -> Path:
     return Path(shutil.copytree(compiled["text-classification", engine].artifact, tmp_path / "artifact"))
 
 
@@ -180,7 +180,7 @@ def test_a_graph_that_is_none_is_refused_by_its_engine(
 
 
 def test_sixty_four_requests_with_eight_bad_ones_of_eight_kinds(models: dict[tuple[str, str], Model]) -> None:
-    model = models["text-classification", "openvino"]
+    model = models["text-classification", ENGINE]
     bad: list[tuple[bytes | None, dict[str, str]]] = [
         (b"{", JSON),
         (b"\xff", {"content-type": "text/plain"}),
@@ -235,7 +235,7 @@ V2 = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
 def test_odd_requests_fail_alone_and_soon(
     models: dict[tuple[str, str], Model], body: bytes, headers: dict[str, str], kind: str | None
 ) -> None:
-    odd, good = models["text-classification", "openvino"].reply([(body, headers), (b"ok", {})])
+    odd, good = models["text-classification", ENGINE].reply([(body, headers), (b"ok", {})])
     assert good.status == 200
     assert json.loads(odd.body)["type"] == kind if kind else odd.status == 200
 
@@ -251,7 +251,7 @@ def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(
         return answer(self, example, *others)
 
     monkeypatch.setattr(TextClassification, "answer", fail)
-    bad, good = models["text-classification", "openvino"].reply([(b"secret", {}), (b"ok", {})])
+    bad, good = models["text-classification", ENGINE].reply([(b"secret", {}), (b"ok", {})])
     assert (bad.status, good.status) == (500, 200)
     assert json.loads(bad.body)["type"] == "Unexpected"
     assert "ZeroDivisionError" in caplog.text

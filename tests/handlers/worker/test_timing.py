@@ -6,6 +6,7 @@ import numpy as np
 from handlers.worker.artifact import artifact_from, read_json
 from handlers.worker.plan import Shape
 from handlers.worker.timing import ROUNDS, time_graphs
+from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
 
 
@@ -22,7 +23,7 @@ class Counted:
 
 
 def test_graphs_run_in_turn_and_at_least_a_few_times(compiled: dict[tuple[str, str], Tiny]) -> None:
-    folder = compiled["text-classification", "openvino"].artifact
+    folder = compiled["text-classification", ENGINE].artifact
     artifact = artifact_from(read_json(folder / "artifact.json"), Path(folder))
     shapes = [Shape(1, 16), Shape(4, 16), Shape(4, 64)]
     for budget_s, rounds in ((0.0, ROUNDS[0]), (60.0, ROUNDS[1])):

@@ -23,9 +23,8 @@ from marina.compiler.timing import read_measured, read_times
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import read_spec
-from tests.conftest import WORDS, no_progress
+from tests.conftest import ENGINES, WORDS, needs_openvino, no_progress
 
-ENGINES = ("openvino", "torchscript")
 AddTiny = Callable[..., Path]
 
 
@@ -69,6 +68,7 @@ def write_examples(project: Project, count: int) -> None:
     (project.root / "texts.csv").write_text("text\n" + "\n".join(lines) + "\n")
 
 
+@needs_openvino
 def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_tiny: AddTiny) -> None:
     write_examples(project, 101)
     spec = read_spec(add_tiny("m", precision="int8", examples="texts.csv", parity={"agreement": 0.5}))
@@ -91,6 +91,7 @@ def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_
     assert contents(folder) == first
 
 
+@needs_openvino
 def test_a_precision_that_changes_answers_leaves_nothing(project: Project, add_tiny: AddTiny) -> None:
     write_examples(project, 20)
     path = add_tiny("m", task="sentence-embedding", precision="int8", examples="texts.csv", parity={"cosine": 1})
@@ -99,6 +100,7 @@ def test_a_precision_that_changes_answers_leaves_nothing(project: Project, add_t
     assert not list((project.artifacts / "m").glob("*/"))
 
 
+@needs_openvino
 def test_int8_needs_texts_to_be_judged_on(project: Project, add_tiny: AddTiny) -> None:
     (project.root / "texts.csv").write_text("text\nok\n")
     path = add_tiny("m", precision="int8", examples="texts.csv")
@@ -106,6 +108,7 @@ def test_int8_needs_texts_to_be_judged_on(project: Project, add_tiny: AddTiny) -
         compile_model(read_spec(path), project, no_progress)
 
 
+@needs_openvino
 def test_auto_keeps_one_that_passes_and_says_what_it_tried(project: Project, add_tiny: AddTiny) -> None:
     write_examples(project, 20)
     path = add_tiny("m", precision="auto", examples="texts.csv", parity={"agreement": 1})

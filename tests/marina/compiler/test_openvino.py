@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+from tests.conftest import needs_openvino
+
 CODE = """
 import socket, sys
 from handlers.worker.engines.openvino import import_openvino
@@ -16,6 +18,7 @@ assert used.tm.__name__ == "openvino.tools.ovc.telemetry_stub", used.tm
 """
 
 
+@needs_openvino
 def test_converting_tells_nobody() -> None:
     result = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -11,7 +11,8 @@ from handlers.worker.engines import Setup, open_engine
 from handlers.worker.errors import ArtifactError
 from handlers.worker.plan import Shape
 from handlers.worker.tokenizing import Row
-from tests.handlers.worker.conftest import ENGINES, Tiny
+from tests.conftest import ENGINES, needs_openvino
+from tests.handlers.worker.conftest import Tiny
 
 ROWS = [Row([2, 9, 8, 7, 3], [0] * 5), Row([2, 3], [0, 0]), Row([2, 5, 5, 3], [0] * 4)]
 
@@ -49,6 +50,7 @@ def test_a_damaged_graph_is_told_by_its_file(
         open_engine(engine, Setup(1, 1)).load(broken, weights, [new_inputs(Shape(1, 16), artifact)])
 
 
+@needs_openvino
 def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> None:
     artifact = read_artifact(compiled["sentence-embedding", "openvino"].artifact)
     graphs = load_graphs(open_engine("openvino", Setup(1, 1)), artifact)[0]

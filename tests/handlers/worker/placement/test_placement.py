@@ -14,7 +14,7 @@ import pytest
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import core_groups, group_cores
 from handlers.worker.placement.discovery import cpu_cores
-from tests.conftest import ROOT
+from tests.conftest import ENGINE, ROOT
 
 PLACE = """
 import json, os, sys, threading, time
@@ -67,12 +67,12 @@ def test_without_groups_a_neuron_worker_has_one_core(tmp_path: Path) -> None:
 def test_a_group_larger_than_the_machine_is_refused(tmp_path: Path) -> None:
     message = placed(tmp_path, "neuron", "8", NEURON_RT_VISIBLE_CORES="0-3")
     assert message.startswith("a core group of 8 is asked for, but only 4 cores can be used here")
-    assert "a core group of 99" in placed(tmp_path, "openvino", "99")
+    assert "a core group of 99" in placed(tmp_path, ENGINE, "99")
 
 
 def test_every_thread_of_a_cpu_worker_keeps_to_its_group(tmp_path: Path) -> None:
     one = cpu_cores()[0]
-    cores, threads, affinities, _ = placed(tmp_path, "openvino", "1")
+    cores, threads, affinities, _ = placed(tmp_path, ENGINE, "1")
     assert (cores, threads, affinities) == ([one], 1, [[one]])
 
 
