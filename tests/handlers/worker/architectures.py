@@ -86,7 +86,7 @@ def save_model(folder: Path, architecture: str, task: str, seed: int = 0, **opti
         save_tokenizer(folder)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     else:
-        tokenizer = _trained(kind)
+        tokenizer = _trained(kind, types)
     names = ["input_ids", "token_type_ids", "attention_mask"] if types else ["input_ids", "attention_mask"]
     tokenizer.model_input_names = names
     tokenizer.model_max_length = 64
@@ -94,7 +94,7 @@ def save_model(folder: Path, architecture: str, task: str, seed: int = 0, **opti
     return folder
 
 
-def _trained(kind: str) -> PreTrainedTokenizerFast:
+def _trained(kind: str, types: bool) -> PreTrainedTokenizerFast:
     """A byte-level BPE as RoBERTa's, or a unigram model as XLM-R's, with <s> and <pad> at 0 and 1."""
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     text = [" ".join(WORDS), " ".join(reversed(WORDS)), "Grüße aus Köln, über die Straße! 100% 3.14 (ok)"] * 4
@@ -117,8 +117,9 @@ def _trained(kind: str) -> PreTrainedTokenizerFast:
             vocab_size=200, special_tokens=special, unk_token="<unk>", show_progress=False
         )
         tokenizer.train_from_iterator(text, trainer)
+        pair = "<s> $A </s> $B:1 </s>:1" if types else "<s> $A </s> $B </s>"
         tokenizer.post_processor = processors.TemplateProcessing(
-            single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 2)]
+            single="<s> $A </s>", pair=pair, special_tokens=[("<s>", 0), ("</s>", 2)]
         )
     names = {"bos_token": "<s>", "cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>"}
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
