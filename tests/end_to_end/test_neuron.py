@@ -124,7 +124,10 @@ def test_four_workers_have_a_core_each_and_take_it_back_when_killed(
                 assert sorted(held) == [0, 1, 2, 3]
                 assert {holder.pid for holder in holders(state)} == set(server.worker_pids("four"))
         assert counts[200] > 0
-        assert set(counts) <= {200, 500, 503, 507}  # those of a worker that was killed
+        # those of a worker that was killed; TorchServe forgets what it hands to a worker as that dies
+        assert set(counts) <= {200, 500, 503, 507, "ReadTimeout"}
+        assert counts.get("ReadTimeout", 0) <= KILLS
+        print(counts)
         check_answers(server, "four", store)
         check_scaling(server, state)
     assert holders(state) == []
