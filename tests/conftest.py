@@ -14,9 +14,13 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import settings
 
 # a shell starts background jobs, and so perhaps these tests and their children, deaf to Ctrl-C
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# machines are shared, and a test may take its time
+settings.register_profile("marina", deadline=None)
+settings.load_profile("marina")
 # nothing here may reach a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
 

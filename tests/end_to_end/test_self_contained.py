@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 import requests
 
+from handlers.worker.placement import NEURON_ENGINES
 from marina.project import Project
 from marina.server.config import write_config
 from marina.server.java import find_java_home
 from marina.server.state import Ports
-from tests.conftest import ROOT
+from tests.conftest import ENGINES, ROOT
 from tests.end_to_end.conftest import free_ports, run_marina
+from tests.standin import standin_environment
 
 AddTiny = Callable[..., Path]
 
@@ -38,13 +40,14 @@ def plain_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-@pytest.fixture(params=["openvino", "torchscript"])
+@pytest.fixture(params=[*ENGINES, "neuron", "neuronx"])
 def plain_server(
     request: pytest.FixtureRequest, tmp_path: Path, project: Project, add_tiny: AddTiny, plain_python: Path
 ) -> Iterator[tuple[Path, list[int]]]:
     """TorchServe started in an empty folder with an archive; gives the folder and the ports."""
-    add_tiny("m", engine=request.param)
-    packed = run_marina(project, "archive")
+    add_tiny("m", engine=request.param, shapes={"exact": ["1x32"]})
+    host = standin_environment(tmp_path / "host", 1) if request.param in NEURON_ENGINES else {}
+    packed = run_marina(project, "archive", **host)
     assert packed.returncode == 0, packed.stderr
     folder = tmp_path / "empty"
     temp = folder / "t"
@@ -57,6 +60,7 @@ def plain_server(
         "TMPDIR": str(temp),
         "TEMP": str(temp),
         "LOG_LOCATION": str(folder / "logs"),
+        **host,
     }
     torchserve = [str(plain_python), "-m", "ts.model_server"]
     start = [*torchserve, "--start", "--ncs", "--model-store", str(project.model_store)]
@@ -89,7 +93,7 @@ def test_register_and_ask_over_the_management_and_inference_apis(plain_server: t
     # scaling down to none and up again, as an operator does for a worker that is stuck
     for workers in (0, 1):
         scaled = requests.put(
-            f"{models}/m?min_worker={workers}&max_worker=1&synchronous=true", headers=operator, timeout=120
+            f"{models}/m?min_worker={workers}&max_worker={workers}&synchronous=true", headers=operator, timeout=120
         )
         assert scaled.status_code == 200, scaled.text
     assert requests.post(url, json={"inputs": "ok"}, headers=client, timeout=60).status_code == 200

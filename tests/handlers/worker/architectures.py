@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,11 @@ def save_model(folder: Path, architecture: str, task: str, seed: int = 0, **opti
     else:
         tokenizer = _trained(kind, types)
     names = ["input_ids", "token_type_ids", "attention_mask"] if types else ["input_ids", "attention_mask"]
-    tokenizer.model_input_names = names
     tokenizer.model_max_length = 64
     tokenizer.save_pretrained(folder)
+    # transformers 4 does not write what is set afterwards
+    config = folder / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "model_input_names": names}))
     return folder
 
 

@@ -210,11 +210,11 @@ def test_work_that_was_cut_off_goes_on_where_it_stopped(
         process.send_signal(ending)
         process.wait(timeout=30)
     (partial,) = (project.artifacts / "m").glob("*.partial")
-    first = partial / "graphs" / "1x16.xml"
+    (first,) = (path for path in (partial / "graphs").glob("1x16.*") if path.suffix != ".bin")
     written = first.stat().st_mtime_ns
     compiled = compile_model(spec, project, no_progress)
     assert not compiled.reused
-    assert (compiled.folder / "graphs" / "1x16.xml").stat().st_mtime_ns == written
+    assert (compiled.folder / "graphs" / first.name).stat().st_mtime_ns == written
     check_files(read_artifact(compiled.folder))
     assert not partial.exists()
 

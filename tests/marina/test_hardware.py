@@ -1,0 +1,65 @@
+"""The hardware check, against the stand-in: that it works, and that it tells when something does not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from marina import hardware
+from marina.hardware import trials
+from marina.project import Project
+from marina.spec import Spec
+from tests.standin import PACKAGES, standin_environment
+
+
+@pytest.fixture
+def check(
+    project: Project, tiny_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, dict[str, dict[str, object]], str]]:
+    """Runs `python -m marina.hardware` with arguments; gives the exit status, the trials by name, and the page."""
+
+    def run(*arguments: str, **knobs: str) -> tuple[int, dict[str, dict[str, object]], str]:
+        for name, value in standin_environment(tmp_path / "host", 2, **knobs).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.syspath_prepend(str(PACKAGES))
+        monkeypatch.chdir(project.root)
+        monkeypatch.setattr(hardware, "MODEL", {"path": str(tiny_models["sentence-embedding"])})
+        monkeypatch.setattr(hardware, "SHAPES", ["1x16", "4x64"])
+        monkeypatch.setattr(sys, "argv", ["hardware", "--seconds", "0.5", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            hardware.main()
+        folder = project.root / "build" / "hardware"
+        document = json.loads((folder / "report.json").read_text())
+        found = {trial["name"]: trial for trial in document["trials"]}
+        return int(ended.value.code or 0), found, (folder / "report.md").read_text()
+
+    return run
+
+
+def test_every_trial_is_a_spec() -> None:
+    for engine in ("neuron", "neuronx"):
+        for cores in (1, 2, 4, 16):
+            for trial in trials(engine, cores):
+                least = {"name": trial.name, "task": "sentence-embedding", "source": {"path": "x"}, "engine": engine}
+                Spec.model_validate({**least, **trial.fields})
+
+
+def test_what_works_is_measured(check: Callable[..., tuple[int, dict[str, dict[str, object]], str]]) -> None:
+    status, found, page = check("--only", "pipeline")
+    assert (status, list(found)) == (0, ["pipeline"])
+    assert found["pipeline"]["passed"]
+    assert found["pipeline"]["texts_per_second"] > 0  # type: ignore[operator]
+    assert found["pipeline"]["served"]["ready"] == 1  # type: ignore[index]
+    assert "| pipeline | yes |" in page
+    assert "| NeuronCores | ok | 2: 0,1 |" in page
+
+
+def test_what_does_not_work_is_told(check: Callable[..., tuple[int, dict[str, dict[str, object]], str]]) -> None:
+    status, found, page = check("--only", "exact", NEURON_STANDIN_LACKS="aten::tanh")
+    assert status == 1
+    assert not found["exact"]["passed"]
+    assert "does not support aten::tanh" in page
