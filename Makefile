@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 # the packages to install, a file in requirements/: cpu, inf1 or inf2
 STACK  ?= cpu
+# the engine to compile for; left empty, each spec's own
+ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
 # the models to serve; MODELS=all for every one
 MODELS ?= resume-search ava-intent
 ALL    := $(basename $(notdir $(wildcard models/*.yaml)))
@@ -27,10 +29,10 @@ setup: $(VENV)/installed  ## make the virtual environment with all that serving 
 train: $(patsubst %,build/training/%,$(EXAMPLES))  ## train every demonstration model (a few minutes)
 
 compile: setup $(TRAINED)  ## compile the models into build/artifacts
-	$(BIN)/python compile_models.py $(NAMES)
+	$(BIN)/python compile_models.py $(NAMES) $(if $(ENGINE),--engine $(ENGINE))
 
 archive: setup $(TRAINED)  ## compile the models and pack them into model_store
-	$(BIN)/marina archive $(NAMES)
+	$(BIN)/marina archive $(NAMES) $(if $(ENGINE),--engine $(ENGINE))
 
 serve: archive  ## all of the above, start TorchServe, and show an answer
 	$(BIN)/marina serve $(NAMES) $(SERVE_FLAGS)

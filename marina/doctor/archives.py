@@ -63,7 +63,7 @@ def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], li
 def check_archives(archives: list[Archive]) -> list[Finding]:
     """Whether each can be served here, and whether they fit into memory together."""
     findings = [finding for archive in archives for finding in (_versions(archive), _cores(archive))]
-    return [*findings, *([_memory(archives)] if archives else [])]
+    return [*findings, *_together(archives), *([_memory(archives)] if archives else [])]
 
 
 def _read(path: Path) -> Archive:
@@ -101,11 +101,10 @@ def _cores(archive: Archive) -> Finding:
     check = f"{archive.name}: cores"
     on_neuron = archive.artifact.engine in NEURON_ENGINES
     try:
-        sizes = core_groups(archive.serving["core_groups"])
         cores = neuron_cores() if on_neuron else cpu_cores()
+        workers, size = _groups(archive, 1 if on_neuron else len(cores))
     except PlacementError as error:
         return fails(check, str(error).partition(":")[0], str(error))
-    workers, size = (len(sizes), sizes[0]) if sizes else (archive.workers, 1 if on_neuron else len(cores))
     spanned = int(archive.artifact.compiler.get("pipeline_cores", 1))
     found = f"{workers} workers with {size} of {len(cores)} cores each"
     room = sum(len(run) for run in possible_groups(cores, 1)) // size if possible_groups(cores, size) else 0
@@ -116,6 +115,29 @@ def _cores(archive: Archive) -> Finding:
     if room < workers:
         return note(check, found, "some workers share their cores")
     return ok(check, found)
+
+
+def _groups(archive: Archive, otherwise: int) -> tuple[int, int]:
+    """How many workers an archive has and how many cores each; `otherwise` where it leaves the cores open."""
+    sizes = core_groups(archive.serving["core_groups"])
+    return (len(sizes), sizes[0]) if sizes else (archive.workers, otherwise)
+
+
+def _together(archives: list[Archive]) -> list[Finding]:
+    """NeuronCores are not shared, so all models together need as many as there are."""
+    on_neuron = [archive for archive in archives if archive.artifact.engine in NEURON_ENGINES]
+    try:
+        cores = len(neuron_cores()) if len(on_neuron) > 1 else 0
+        need = sum(workers * size for workers, size in (_groups(archive, 1) for archive in on_neuron))
+    except PlacementError:
+        return []
+    if not cores or need <= cores:
+        return []
+    return [
+        note(
+            "all models together", f"need {need} of {cores} NeuronCores", "serve some of them, or give them fewer cores"
+        )
+    ]
 
 
 def _memory(archives: list[Archive]) -> Finding:

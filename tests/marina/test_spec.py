@@ -7,6 +7,7 @@ import yaml
 from handlers.worker.plan import Shape
 from marina.errors import SpecError
 from marina.spec import Spec, read_spec
+from marina.spec.neuron import NeuronOptions, NeuronxOptions
 from marina.spec.sections import HeadSpec, Parity, Serving, Shapes, Source
 from tests.conftest import ROOT
 
@@ -60,6 +61,27 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
         ({"shapes": {"batch_sizes": [1, 1]}}, "m.yaml: shapes.batch_sizes: list distinct whole numbers"),
         ({"core_groups": "2,x"}, "m.yaml: core_groups: '2,x' is not a list of core group sizes"),
         ({"core_groups": "2,1"}, "m.yaml: core_groups: core groups must be of one size"),
+        ({"mode": "replicas"}, "m.yaml: spec: mode: replicas belongs to the engines neuron and neuronx"),
+        (
+            {"engine": "neuronx", "mode": "pipeline", "core_groups": "4"},
+            "m.yaml: spec: mode: pipeline belongs to the engine neuron",
+        ),
+        ({"engine": "neuron", "mode": "pipeline"}, "m.yaml: spec: mode: pipeline needs core_groups"),
+        (
+            {"engine": "neuron", "core_groups": "4"},
+            "m.yaml: spec: mode: data-parallel gives each worker one core; write",
+        ),
+        ({"engine": "neuron", "precision": "f32"}, "m.yaml: spec: precision: f32 is not to be had on Inf1"),
+        ({"engine": "neuronx", "precision": "f32"}, "m.yaml: spec: precision: f32 needs neuronx.auto_cast: none"),
+        ({"engine": "neuronx", "precision": "int8"}, "m.yaml: spec: precision: int8 belongs to the engine openvino"),
+        ({"neuron": {"fast_math": "fast"}}, "m.yaml: neuron.fast_math: use one of: all, none, fp32-cast-all"),
+        ({"neuron": {"fp32_cast": "all"}}, "m.yaml: neuron: give fast_math or fp32_cast"),
+        ({"neuron": {"pipeline_cores": 0}}, "m.yaml: neuron.pipeline_cores.*: use auto, or a number of at least 1"),
+        ({"neuronx": {"dynamic_batch": True, "inline_weights": False}}, "m.yaml: neuronx: dynamic_batch needs inline"),
+        (
+            {"engine": "neuronx", "mode": "replicas", "core_groups": "2", "neuronx": {"inline_weights": False}},
+            "m.yaml: spec: mode: replicas needs neuronx.inline_weights: true",
+        ),
         ({"name": "token_model"}, "m.yaml: name: TorchServe takes /models/token... for its token API"),
         ({"name": "a b"}, "m.yaml: name: use letters"),
         ({"name": "other"}, "m.yaml: name: 'other' must be the file's name, 'm'"),
@@ -102,6 +124,6 @@ def test_a_file_that_is_no_spec_is_refused(tmp_path: Path, text: str, message: s
 
 
 def test_every_field_is_documented() -> None:
-    for section in (Spec, Source, Shapes, HeadSpec, Parity, Serving):
+    for section in (Spec, Source, Shapes, HeadSpec, Parity, Serving, NeuronOptions, NeuronxOptions):
         for name, field in section.model_fields.items():
             assert field.description, f"{section.__name__}.{name}"
