@@ -71,7 +71,8 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     with Workshop(job, model, artifact) as workshop:
         progress("choosing the precision" if job.spec.precision == "auto" else "checking the precision", 2, steps)
         settled = once(folder / DONE / "precision.json", workshop.settle_precision)
-        artifact = replace(artifact, precision=settled["precision"], tolerance=gate(job, settled["precision"]))
+        gated = settled["precision"]
+        artifact = replace(artifact, precision=gated, tolerance=gate(job, gated))
         records, recipe = make_graphs(workshop, rows, artifact, lambda what, done: progress(what, 3 + done, steps))
         if job.options:
             artifact = replace(artifact, precision=precision_of(job.spec, recipe.mitigations))
@@ -87,7 +88,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     discard(folder / DONE)
     for left_behind in (folder / "graphs").glob("*.partial"):
         left_behind.unlink()
-    allowed = tolerance(job, model, rows, records, artifact.precision)
+    allowed = tolerance(job, model, rows, records, gated)
     fields = {**fields, "tolerance": allowed, "graphs": records, "files": _files(folder)}
     write_json(folder / ARTIFACT_FILE, fields)
 

@@ -20,6 +20,8 @@ from handlers.worker.engines import Graph, Inputs, Setup, open_engine
 from handlers.worker.errors import ArtifactError, WorkerError
 from handlers.worker.placement import place
 
+CLOSE_S = 30  # for the runtime to let go of its cores
+
 
 class DeviceGraph:
     """A graph in the other process; its inputs are sent with every call."""
@@ -73,7 +75,8 @@ class Device:
     def close(self) -> None:
         """End the other process, which gives its cores back."""
         self._connection.close()
-        self._process.join()
+        self._process.join(CLOSE_S)
+        self._process.kill()
 
     def __enter__(self) -> Device:
         return self

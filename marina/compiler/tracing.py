@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel
     from marina.compiler.job import Job
 
-# of memory for one compilation: what a compiler takes by itself, and for each byte of weights.
+# of memory for one compilation: what a compiler takes by itself, and for each weight of the model.
 # A rule of thumb that leaves room; AWS gives none.
 COMPILER_BYTES = 3 << 30
 BYTES_A_WEIGHT = 40
