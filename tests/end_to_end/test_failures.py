@@ -202,7 +202,10 @@ def test_broken_specs_do_not_keep_others_from_being_packed(project: Project, add
     assert result.returncode == 1
     lines = result.stderr.splitlines()
     assert len(lines) == 2
-    assert "broken.yaml: engine: Input should be 'openvino', 'torchscript', 'neuron' or 'neuronx' (given: 'abacus')" in lines[0]
+    assert (
+        "broken.yaml: engine: Input should be 'openvino', 'torchscript', 'neuron' or 'neuronx' (given: 'abacus')"
+        in lines[0]
+    )
     assert "notyaml.yaml is not YAML" in lines[1]
     assert [path.name for path in project.model_store.iterdir()] == ["fine.mar"]
     unknown = run_marina(project, "archive", "nothing")
