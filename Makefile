@@ -1,8 +1,8 @@
 # Bare `make` lists the targets.
 PYTHON ?= python3
-VENV   ?= .venv
 # the packages to install, a file in requirements/: cpu, inf1 or inf2
 STACK  ?= cpu
+VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 # the engine to compile for; left empty, each spec's own
 ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
 # the models to serve; MODELS=all for every one
@@ -15,7 +15,7 @@ TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES)))
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # what Inf1 needs but for the Neuron packages, in a virtual environment of its own
-INF1   := .venv-inf1-stack
+INF1   := .venv-inf1-tests
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
 .DEFAULT_GOAL := help

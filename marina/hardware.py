@@ -129,21 +129,27 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
 def _measure(trial: Trial, client: Client, seconds: float) -> None:
     """A closed loop of a few clients, after a warm-up."""
     times: list[float] = []
+    failures: list[ClientError] = []
     begin = time.monotonic() + min(2.0, seconds / 4)
     end = begin + seconds
 
     def ask() -> None:
-        while time.monotonic() < end:
-            start = time.monotonic()
-            client.embed(trial.name, TEXTS[:1])
-            if start > begin:
-                times.append(time.monotonic() - start)
+        try:
+            while time.monotonic() < end:
+                start = time.monotonic()
+                client.embed(trial.name, TEXTS[:1])
+                if start > begin:
+                    times.append(time.monotonic() - start)
+        except ClientError as error:
+            failures.append(error)
 
     clients = [threading.Thread(target=ask) for _ in range(CLIENTS)]
     for thread in clients:
         thread.start()
     for thread in clients:
         thread.join()
+    if failures:
+        raise failures[0]
     if not times:
         raise MarinaError("no request was answered while it was measured")
     times.sort()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,10 @@ class Runner:
         if self._threads is None or len(calls) == 1:
             work(self._lanes[0])
         else:
-            list(self._threads.map(work, self._lanes))
+            under_way = [self._threads.submit(work, lane) for lane in self._lanes]
+            wait(under_way)  # all of them, for the next batch writes into the same inputs
+            for lane in under_way:
+                lane.result()
         return outputs
 
 

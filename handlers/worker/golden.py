@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -68,8 +69,11 @@ def check_graph(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifac
     _check_finite(graph, shape, golden, artifact)
     fitting = [entry for entry in golden if len(entry.row.ids) <= shape.sequence_length]
     worst = 0.0
-    for start in range(0, len(fitting), shape.batch_size):
-        entries = fitting[start : start + shape.batch_size]
+    batches = [fitting[start : start + shape.batch_size] for start in range(0, len(fitting), shape.batch_size)]
+    if 0 < len(fitting) < shape.batch_size:
+        # every place is filled once: where replicas share a call, each has a core of its own
+        batches.append(list(itertools.islice(itertools.cycle(fitting), shape.batch_size)))
+    for entries in batches:
         results = run_rows(graph, [entry.row for entry in entries], artifact)
         for index, (name, values) in enumerate(zip(artifact.outputs, results)):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of golden rows")

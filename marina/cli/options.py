@@ -9,7 +9,8 @@ import typer
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Models; all of them if none is named.")]
 SomeNames = Annotated[list[str], typer.Argument(metavar="NAME...", help="Models.")]
 EngineOption = Annotated[
-    str | None, typer.Option("--engine", metavar="ENGINE", help="Instead of the spec's: openvino or torchscript.")
+    str | None,
+    typer.Option("--engine", metavar="ENGINE", help="Instead of the spec's: openvino, torchscript, neuron or neuronx."),
 ]
 ShapesOption = Annotated[
     str | None,

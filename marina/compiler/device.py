@@ -26,13 +26,13 @@ CLOSE_S = 30  # for the runtime to let go of its cores
 class DeviceGraph:
     """A graph in the other process; its inputs are sent with every call."""
 
-    def __init__(self, device: Device, number: int, inputs: Inputs) -> None:
+    def __init__(self, device: Device, path: Path, inputs: Inputs) -> None:
         self.inputs = inputs
         self._device = device
-        self._number = number
+        self._path = path
 
     def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
-        found: list[npt.NDArray[np.float32]] = self._device.ask("run", self._number, list(self.inputs), rows)
+        found: list[npt.NDArray[np.float32]] = self._device.ask("run", self._path, list(self.inputs), rows)
         return found
 
 
@@ -62,7 +62,9 @@ class Device:
         self.replicas: int = 1 if self.refusal else opened
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
-        return [DeviceGraph(self, self.ask("load", graph, weights, own), own) for own in inputs]
+        for own in inputs:
+            self.ask("load", graph, weights, own)
+        return [DeviceGraph(self, graph, own) for own in inputs]
 
     def ask(self, *question: Any) -> Any:
         """Have the other process do something; raises the `WorkerError` that it met."""
@@ -106,7 +108,7 @@ def _work(connection: Connection, name: str, core_groups: str | None, setup: Set
         connection.send(str(error))
         return
     connection.send(engine.replicas)
-    graphs: list[Graph] = []
+    graphs: dict[Path, tuple[int, Graph]] = {}
     while True:
         try:
             kind, *question = connection.recv()
@@ -120,12 +122,17 @@ def _work(connection: Connection, name: str, core_groups: str | None, setup: Set
             connection.send(ArtifactError(f"{name}: {' '.join(str(error).split())[:300]}"))
 
 
-def _answer(kind: str, question: Sequence[Any], engine: Any, graphs: list[Graph]) -> Any:
+def _answer(kind: str, question: Sequence[Any], engine: Any, graphs: dict[Path, tuple[int, Graph]]) -> Any:
     if kind == "load":
-        graph, weights, inputs = question
-        graphs += engine.load(graph, weights, [inputs])
-        return len(graphs) - 1
-    number, inputs, rows = question
-    for own, given in zip(graphs[number].inputs, inputs):
+        path, weights, inputs = question
+        written = path.stat().st_mtime_ns
+        # memory of cores is small: a graph is loaded once, and one that was compiled anew takes its place
+        if path not in graphs or graphs[path][0] != written:
+            graphs.pop(path, None)
+            (graphs[path],) = ((written, graph) for graph in engine.load(path, weights, [inputs]))
+        return None
+    path, inputs, rows = question
+    _, graph = graphs[path]
+    for own, given in zip(graph.inputs, inputs):
         own[:] = given
-    return graphs[number].run(rows)
+    return graph.run(rows)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.errors import PlacementError
-from handlers.worker.placement import NEURON_ENGINES
+from handlers.worker.placement import NEURON_ENGINES, core_groups
 from handlers.worker.placement.discovery import neuron_cores
+from handlers.worker.placement.groups import possible_groups
+from handlers.worker.placement.leases import leases_folder, read_holders
 from marina.compiler.engines import package_versions
 from marina.compiler.examples import Examples, read_examples
 from marina.compiler.options import compiler_options
@@ -44,11 +46,12 @@ def prepare_job(spec: Spec, root: Path) -> Job:
 
 
 def _runs_here(spec: Spec) -> bool:
-    """Whether this machine has what the engine's graphs run on."""
+    """Whether this machine has what the engine's graphs run on, and nobody holds it."""
     if spec.engine not in NEURON_ENGINES:
         return True
     try:
-        neuron_cores()
+        groups = possible_groups(neuron_cores(), (core_groups(spec.core_groups) or (1,))[0])
     except PlacementError:
         return False
-    return True
+    held = {core for holder in read_holders(leases_folder("neuron")) for core in holder.cores}
+    return any(not held & set(group) for group in groups)

@@ -53,7 +53,7 @@ def candidates(spec: Spec, examples: Examples) -> tuple[str, ...]:
 def precision_of(spec: Spec, mitigations: Sequence[str]) -> str:
     """The precision that a spec names, f32 for auto; on Neuron engines that of its options, with the remedies taken."""
     if spec.engine == "neuron":
-        return spec.neuron.precision
+        return "bf16" if MORE_EXACT in mitigations else spec.neuron.precision
     if spec.engine == "neuronx":
         return "f32" if MORE_EXACT in mitigations else spec.neuronx.precision
     return "f32" if spec.precision == "auto" else spec.precision

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from handlers.worker.golden import GoldenRow
 from marina.compiler.job import Job
 from marina.compiler.parity import estimate_parity, round_up
+from marina.errors import CompileError
 
 if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel
@@ -31,6 +32,11 @@ def tolerance(
     found = [record["parity"] for record in records if record["parity"] is not None]
     if found:
         return round_up(MARGIN * max(found))
+    if precision.startswith("fp8"):
+        raise CompileError(
+            f"{job.spec.name}: what {precision} does to outputs cannot be told without a free NeuronCore; "
+            "compile on an instance"
+        )
     estimate = estimate_parity(model, rows, job.spec.casts_all)
     return max(_own_tolerance(job), round_up(UNSEEN_MARGIN * estimate))
 

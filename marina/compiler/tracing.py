@@ -11,22 +11,24 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from handlers.worker.plan import Shape
 from marina.compiler.engines import GraphPaths, Recipe
+from marina.compiler.limits import free_memory, processors
 from marina.errors import CompileError
 
 if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel
     from marina.compiler.job import Job
 
+WATCH_S = 0.5  # between looks whether the process that wants the graph is alive
 # of memory for one compilation: what a compiler takes by itself, and for each weight of the model.
 # A rule of thumb that leaves room; AWS gives none.
 COMPILER_BYTES = 3 << 30
@@ -46,10 +48,8 @@ class TracingCompiler:
         self._workdir = workdir
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
-        need = (
-            COMPILER_BYTES + BYTES_A_WEIGHT * sum(path.stat().st_size for path in job.source.glob("*.safetensors")) // 4
-        )
-        self.at_once = max(1, min(len(os.sched_getaffinity(0)), psutil.virtual_memory().available // need))
+        weights = sum(path.stat().st_size for path in job.source.glob("*.safetensors")) // 4
+        self.at_once = max(1, min(processors(), free_memory() // (COMPILER_BYTES + BYTES_A_WEIGHT * weights)))
 
     def compile(self, shape: Shape, recipe: Recipe, folder: Path) -> GraphPaths:
         graph = folder / "graphs" / f"{shape}.pt"
@@ -88,6 +88,8 @@ class TracingCompiler:
         with log.open("w") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         self._running.add(process)
+        if self._stopped:  # meanwhile
+            self.stop()
         try:
             code = process.wait()
             return int(code)
@@ -124,8 +126,21 @@ def _count(node: Any) -> int:
     return int(inner) + int(node.kind().startswith("aten::"))
 
 
+def _end_with_parent() -> None:
+    """End this process, and the compilers that it started, when nobody waits for them any more."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH_S)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main(arguments: Sequence[str]) -> None:
     """Compile the graph that a request file tells of."""
+    _end_with_parent()
     from marina.compiler.export import export_model
     from marina.compiler.mitigations import FINITE_MASK, finite_mask
     from marina.spec import Spec

@@ -60,9 +60,8 @@ class Workshop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for engine in self._engines.values():
-            if isinstance(engine, Device):
-                engine.close()
+        if "_device" in vars(self):
+            self._device.close()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -124,6 +123,8 @@ class Workshop:
         before = psutil.Process().memory_full_info().uss
         graph, shape = self._load(record, artifact)
         parity = measure_parity(graph, shape, rows, artifact)
+        if self._job.spec.engine in NEURON_ENGINES:  # loaded by another process
+            return {"parity": parity, "megabytes": 0.0}
         return {"parity": parity, "megabytes": (psutil.Process().memory_full_info().uss - before) / 1e6}
 
     def judge(self, records: list[dict[str, Any]], artifact: Artifact) -> dict[str, Any]:
@@ -213,18 +214,26 @@ class Workshop:
         return graph, shape
 
     def _engine(self, precision: str) -> Engine:
+        spec = self._job.spec
+        if spec.engine in NEURON_ENGINES:
+            return self._device
         if precision not in self._engines:
-            spec = self._job.spec
             cores = group_cores(spec.core_groups)
-            setup = Setup(cores, cores, precision, spec.mode, self._job.options, self._job.versions)
-            if spec.engine in NEURON_ENGINES:
-                device = Device(spec.engine, spec.core_groups, setup, spec.name)
-                if device.refusal:
-                    raise CompileError(f"{spec.name}: its graphs cannot be checked: {device.refusal}")
-                self._engines[precision] = device
-            else:
-                self._engines[precision] = open_engine(spec.engine, setup)
+            setup = Setup(cores, cores, precision)
+            self._engines[precision] = open_engine(spec.engine, setup)
         return self._engines[precision]
+
+    @cached_property
+    def _device(self) -> Device:
+        spec = self._job.spec
+        setup = Setup(1, 1, self._artifact.precision, spec.mode, self._job.options, self._job.versions)
+        device = Device(spec.engine, spec.core_groups, setup, spec.name)
+        if device.refusal:
+            raise CompileError(
+                f"{spec.name}: its graphs cannot be checked: {device.refusal}. They are kept; compile again when cores "
+                "are free"
+            )
+        return device
 
 
 def compiler_folder(folder: Path) -> Path:

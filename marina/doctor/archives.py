@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +108,9 @@ def _cores(archive: Archive) -> Finding:
         return fails(check, str(error).partition(":")[0], str(error))
     spanned = int(archive.artifact.compiler.get("pipeline_cores", 1))
     found = f"{workers} workers with {size} of {len(cores)} cores each"
-    room = sum(len(run) for run in possible_groups(cores, 1)) // size if possible_groups(cores, size) else 0
+    room = _room(cores, size)
+    if on_neuron and size > 1 and archive.serving["mode"] == "data-parallel":
+        return fails(check, f"{found}, of which mode: data-parallel uses one", "write core_groups as 1,1,1,1")
     if spanned > size:
         return fails(check, f"{found}; its graphs span {spanned}", f"give groups of {spanned}")
     if room == 0 or (on_neuron and room < workers):
@@ -115,6 +118,17 @@ def _cores(archive: Archive) -> Finding:
     if room < workers:
         return note(check, found, "some workers share their cores")
     return ok(check, found)
+
+
+def _room(cores: Sequence[int], size: int) -> int:
+    """How many groups fit side by side."""
+    taken: set[int] = set()
+    count = 0
+    for group in possible_groups(cores, size):
+        if not taken & set(group):
+            taken |= set(group)
+            count += 1
+    return count
 
 
 def _groups(archive: Archive, otherwise: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from marina.doctor.findings import Finding, fails, note, ok
 
 PACKAGES = {"openvino": ("openvino", "tokenizers", "orjson"), "torchscript": ("safetensors", "tokenizers", "orjson")}
 # that the last releases of the SDK's packages are built for
-PYTHONS = {"neuron": ((3, 8), (3, 10)), "neuronx": ((3, 10), (3, 13))}
+PYTHONS = {"neuron": ((3, 8), (3, 10)), "neuronx": ((3, 11), (3, 13))}
 STACKS = {"neuron": "inf1", "neuronx": "inf2"}  # files in requirements/
 DRIVER_VERSION = Path("/sys/module/neuron/version")
 DEVICES = Path("/dev")
@@ -48,6 +48,8 @@ def _cpu_cores() -> Finding:
 
 def _neuron_packages(engine: str) -> list[Finding]:
     findings = []
+    if engine == "neuronx" and is_placeholder("libneuronxla"):
+        findings.append(fails("libneuronxla", "a placeholder from PyPI, whose import raises", _install(engine)))
     for name in (RUNTIMES[engine], COMPILERS[engine]):
         found = installed(name)
         if found and not is_placeholder(name):

@@ -5,6 +5,7 @@ Which cores are in sight was settled by `handlers.worker.placement` before the r
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ import numpy.typing as npt
 from handlers.worker.engines import Graph, Inputs, Setup
 from handlers.worker.errors import ArtifactError, PlacementError
 
+WAIT_S = 30.0  # for cores that the runtime does not give yet
+PAUSE_S = 1.0
 # how the runtime words that it cannot have its cores
 _NO_CORES = ("could not be initialized", "cannot be initialized", "not available")
 
@@ -83,24 +86,38 @@ class NeuronEngine:
         torch.set_num_threads(setup.threads)
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                return self._load(graph, inputs)
+            except (RuntimeError, ValueError) as error:
+                reason = " ".join(str(error).split())[:300]
+                if not any(words in reason for words in _NO_CORES):
+                    raise ArtifactError(f"{self._package} cannot load {graph}: {reason}") from None
+                # the driver may free cores a moment after their last process dropped its lease
+                if time.monotonic() > deadline:
+                    raise PlacementError(
+                        f"{self._package} cannot use its NeuronCores: {reason}; neuron-ls shows the process that holds "
+                        "them"
+                    ) from None
+            time.sleep(PAUSE_S)
+
+    def _load(self, path: Path, inputs: Sequence[Inputs]) -> list[Graph]:
         import torch
 
         chunk = len(inputs[0][0]) // self.replicas
-        try:
-            with warnings.catch_warnings():
-                # deprecated in PyTorch, and the form in which the Neuron SDK ships graphs
-                warnings.simplefilter("ignore", DeprecationWarning)
-                module = torch.jit.load(str(graph))
-            if self._move_weights:
-                self._move_weights(module)
-            if self.replicas > 1:
-                module = self._data_parallel(module)
-                module.split_size = chunk
-        except (RuntimeError, ValueError) as error:
-            reason = " ".join(str(error).split())[:300]
-            if any(words in reason for words in _NO_CORES):
-                raise PlacementError(
-                    f"{self._package} cannot use its NeuronCores: {reason}; neuron-ls shows the process that holds them"
-                ) from None
-            raise ArtifactError(f"{self._package} cannot load {graph}: {reason}") from None
-        return [_NeuronGraph(module, own, chunk) for own in inputs]
+        with warnings.catch_warnings():
+            # deprecated in PyTorch, and the form in which the Neuron SDK ships graphs
+            warnings.simplefilter("ignore", DeprecationWarning)
+            module = torch.jit.load(str(path))
+        if self._move_weights:
+            self._move_weights(module)
+        if self.replicas > 1:
+            module = self._data_parallel(module)
+            module.split_size = chunk
+            # its own choice is made for one core in some releases
+            module.num_workers = 2 * self.replicas
+        graphs: list[Graph] = [_NeuronGraph(module, own, chunk) for own in inputs]
+        # what loads at the first call, as on Inf1 and with async_load, fails here and not at a request
+        graphs[0].run(len(inputs[0][0]))
+        return graphs

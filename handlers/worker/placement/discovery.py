@@ -16,6 +16,7 @@ VISIBLE_CORES = "NEURON_RT_VISIBLE_CORES"
 NEURON_LS = "/opt/aws/neuron/bin/neuron-ls"
 NEURON_LS_TIMEOUT_S = 30
 SYSFS = Path("/sys/devices/virtual/neuron_device")
+DEVICES = Path("/dev")
 
 
 def cpu_cores() -> Group:
@@ -39,7 +40,7 @@ def neuron_cores() -> Group:
             return parse_cores(visible)
         except ValueError as error:
             raise PlacementError(f"{VISIBLE_CORES}: {error}") from None
-    cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS)
+    cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS, DEVICES)
     if not cores:
         raise PlacementError(
             "no NeuronCore found: neuron-ls lists no device and the driver shows none; this must be an Inferentia or "
@@ -75,8 +76,8 @@ def cores_of_devices(devices: Any) -> Group:
     return tuple(sorted(cores))
 
 
-def cores_of_sysfs(folder: Path) -> Group:
-    """The cores that the Neuron driver counts: `neuron<N>/core_count`."""
+def cores_of_sysfs(folder: Path, devices: Path) -> Group:
+    """The cores that the Neuron driver counts, `neuron<N>/core_count`, of the devices that are there."""
     cores: set[int] = set()
     for path in folder.glob("neuron*/core_count"):
         index = path.parent.name.removeprefix("neuron")
@@ -84,6 +85,7 @@ def cores_of_sysfs(folder: Path) -> Group:
             count = int(path.read_text())
         except (OSError, ValueError):
             continue
-        if index.isdecimal():
+        # a container sees the counts of all devices, and only its own devices
+        if index.isdecimal() and (devices / path.parent.name).exists():
             cores |= set(range(int(index) * count, (int(index) + 1) * count))
     return tuple(sorted(cores))

@@ -23,8 +23,10 @@ from typing import NamedTuple
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.groups import Group, format_cores
 
-# memory that all processes of a host or container share, and that no cleaner of old files visits
-FOLDER = "/dev/shm/marina-leases"
+# Shared by all processes of a host or container. Not in /dev/shm, from where systemd-logind removes
+# what belongs to a user who logs out. From here systemd-tmpfiles removes what is old, but not out of a
+# folder that somebody has locked (tmpfiles.d), as every holder has.
+FOLDER = "/var/tmp/marina-leases"
 FOLDER_VARIABLE = "MARINA_LEASES"
 MUTEX = "mutex"
 WAITS_S = (0.05, 1.0)  # between two tries: the first, and the longest
@@ -41,15 +43,16 @@ class Holder(NamedTuple):
 class Lease:
     """A hold on a group of cores. It ends with the process, or when it is released."""
 
-    def __init__(self, cores: Group, path: Path, descriptor: int) -> None:
+    def __init__(self, cores: Group, path: Path, descriptors: Sequence[int]) -> None:
         self.cores = cores
         self._path = path
-        self._descriptor = descriptor
+        self._descriptors = descriptors
 
     def release(self) -> None:
         """Give the cores back."""
         self._path.unlink(missing_ok=True)
-        os.close(self._descriptor)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
 
 
 def leases_folder(kind: str) -> Path:
@@ -108,7 +111,11 @@ def _holders(folder: Path) -> list[Holder]:
     for path in sorted(folder.glob("*.lease")):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
+        except PermissionError:
+            raise PlacementError(
+                f"{path} cannot be read, so it is not known who holds which cores; chmod a+r it"
+            ) from None
+        except OSError:  # a link, or a file that went meanwhile
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -126,9 +133,12 @@ def _holders(folder: Path) -> list[Holder]:
 def _write(folder: Path, holder: Holder) -> Lease:
     path = folder / f"{uuid.uuid4().hex}.lease"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    os.fchmod(descriptor, 0o644)  # whatever the umask is
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, json.dumps(holder._asdict()).encode())
-    return Lease(holder.cores, path, descriptor)
+    locked = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(locked, fcntl.LOCK_SH)
+    return Lease(holder.cores, path, (descriptor, locked))
 
 
 @contextmanager
@@ -138,7 +148,9 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
     _make_shared(folder)
     path = folder / MUTEX
     with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644))
+        made = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        os.fchmod(made, 0o644)
+        os.close(made)
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -155,7 +155,7 @@ def test_neuron_cores_are_counted_against_groups(
 
     def cores(groups: str, workers: int, **compiler: Any) -> Finding:
         changed = type(artifact)(**{**vars(artifact), "compiler": compiler})
-        checked = check_archives([Archive("m", changed, {"core_groups": groups}, workers, 1000)])
+        checked = check_archives([Archive("m", changed, {"core_groups": groups, "mode": "pipeline"}, workers, 1000)])
         return next(finding for finding in checked if finding.check == "m: cores")
 
     assert cores("1,1,1,1", 4).state == "ok"

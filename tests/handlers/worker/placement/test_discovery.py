@@ -51,15 +51,21 @@ def test_a_table_is_not_read_and_the_driver_is_asked(tmp_path: Path, monkeypatch
         device = tmp_path / "sysfs" / f"neuron{number}"
         device.mkdir(parents=True)
         (device / "core_count").write_text("2\n")
+    for name in ("neuron1", "neuron0"):
+        (tmp_path / "dev").mkdir(exist_ok=True)
+        (tmp_path / "dev" / name).touch()
+    monkeypatch.setattr(discovery, "DEVICES", tmp_path / "dev")
     monkeypatch.setattr(discovery, "SYSFS", tmp_path / "sysfs")
     assert neuron_cores() == (0, 1, 2, 3)
+    (tmp_path / "dev" / "neuron0").unlink()  # not passed to this container
+    assert neuron_cores() == (2, 3)
 
 
 def test_unreadable_counts_are_left_out(tmp_path: Path) -> None:
     for name, text in (("neuron0", "2"), ("neuron1", "many"), ("neuronx", "2")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "core_count").write_text(text)
-    assert cores_of_sysfs(tmp_path) == (0, 1)
+    assert cores_of_sysfs(tmp_path, tmp_path) == (0, 1)
 
 
 def test_what_a_scheduler_allots_is_not_questioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,13 +131,19 @@ def test_shared_groups_are_given_to_the_least_used_and_apart_within_a_model(fold
 
 def test_the_folder_is_one_for_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
-    assert leases_folder("cpu") == Path("/dev/shm/marina-leases/cpu")
+    assert leases_folder("cpu") == Path("/var/tmp/marina-leases/cpu")
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     assert leases_folder("cpu") == tmp_path / "cpu"
 
 
 def test_other_users_may_write_to_it(folder: Path) -> None:
-    take_lease(folder, SINGLE, "m", shared=False, wait_s=0).release()
+    before = os.umask(0o077)
+    try:
+        lease = take_lease(folder, SINGLE, "m", shared=False, wait_s=0)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o644}
+    lease.release()
     assert [path.stat().st_mode & 0o7777 for path in (folder, folder.parent)] == [0o1777, 0o1777]
 
 
