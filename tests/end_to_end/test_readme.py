@@ -22,8 +22,10 @@ DEFAULT_PORTS = ("8080", "8081", "8082", "7070", "7071")
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone of the working tree, with the virtual environment and the trained model that are there."""
+    # else make would install the copy's own code into the environment
+    assert subprocess.run(["make", "-q", "setup"], cwd=ROOT, check=False).returncode == 0, "run make setup first"
     folder = tmp_path_factory.mktemp("clone")
-    ignored = shutil.ignore_patterns(".git", ".venv", "build", "*.mar", "__pycache__", ".*_cache", ".hypothesis")
+    ignored = shutil.ignore_patterns(".git", ".venv*", "build", "*.mar", "__pycache__", ".*_cache", ".hypothesis")
     shutil.copytree(ROOT, folder, ignore=ignored, dirs_exist_ok=True)
     shutil.copytree(ROOT / "build" / "training", folder / "build" / "training")
     (folder / ".venv").symlink_to(ROOT / ".venv")
