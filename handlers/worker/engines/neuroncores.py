@@ -20,7 +20,7 @@ from handlers.worker.errors import ArtifactError, PlacementError
 WAIT_S = 30.0  # for cores that the runtime does not give yet
 PAUSE_S = 1.0
 # how the runtime words that it cannot have its cores
-_NO_CORES = ("could not be initialized", "cannot be initialized", "not available")
+_NO_CORES = ("could not be initialized", "cannot be initialized", "NeuronCore(s) not available")
 
 
 class _NeuronGraph:
