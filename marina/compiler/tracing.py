@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ class TracingCompiler:
 
     def compile(self, shape: Shape, recipe: Recipe, folder: Path) -> GraphPaths:
         graph = folder / "graphs" / f"{shape}.pt"
-        workdir = self._workdir / "-".join([str(shape), *recipe.mitigations])
+        workdir = self._workdir / recipe.file_name(str(shape))
         workdir.mkdir(parents=True, exist_ok=True)
         request = {
             "spec": self._job.spec.model_dump(mode="json", exclude_unset=True),
@@ -150,12 +150,9 @@ def main(arguments: Sequence[str]) -> None:
     workdir, graph = Path(request["workdir"]), Path(request["graph"])
     compiler = import_module(f"marina.compiler.{spec.engine}")
     model: ExportedModel = export_model(spec, Path(request["source"]))
-    given = (model, Shape.parse(request["shape"]), request["options"], request["mitigations"], workdir)
-    if FINITE_MASK in request["mitigations"]:
-        with finite_mask():
-            traced, notes = compiler.trace(*given)
-    else:
-        traced, notes = compiler.trace(*given)
+    shape, mitigations = Shape.parse(request["shape"]), request["mitigations"]
+    with finite_mask() if FINITE_MASK in mitigations else nullcontext():
+        traced, notes = compiler.trace(model, shape, request["options"], mitigations, workdir)
 
     import torch
 

@@ -74,7 +74,7 @@ class Workshop:
         from marina.compiler.reference import tokens
 
         rows = [tokens(self._model, instance) for instance in self._job.examples.calibration]
-        fitting = [row for row in rows if 0 < len(row.ids) <= longest(self._job.spec.shapes.listed())]
+        fitting = [row for row in rows if 0 < len(row.ids) <= longest(self.shapes)]
         if rows and not fitting:
             raise self._too_few("calibrate")
         return open_compiler(self._job, self._model, fitting, compiler_folder(self._artifact.folder))
@@ -155,11 +155,11 @@ class Workshop:
     def _held_out(self) -> list[GoldenRow]:
         from marina.compiler.reference import reference_rows
 
-        return reference_rows(self._model, self._job.examples.held_out, longest(self._job.spec.shapes.listed()))
+        return reference_rows(self._model, self._job.examples.held_out, longest(self.shapes))
 
     def _attempt(self, precision: str) -> Trial:
         """One graph, the largest, in a precision: how fast it is, and how alike its answers are."""
-        shape = max(self._job.spec.shapes.listed(), key=_size)
+        shape = max(self.shapes, key=_size)
         folder = self._artifact.folder / "probe"
         (folder / "graphs").mkdir(parents=True, exist_ok=True)
         try:

@@ -9,8 +9,7 @@ from pathlib import Path
 from handlers.worker.engines.packages import COMPILERS, INSTALL, RUNTIMES, installed, is_placeholder
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import NEURON_ENGINES
-from handlers.worker.placement.discovery import cpu_cores, neuron_cores
-from handlers.worker.placement.groups import format_cores
+from handlers.worker.placement.discovery import DEVICES, cpu_cores, neuron_cores
 from handlers.worker.placement.leases import leases_folder, read_holders
 from marina.doctor.findings import Finding, fails, note, ok
 
@@ -19,7 +18,6 @@ PACKAGES = {"openvino": ("openvino", "tokenizers", "orjson"), "torchscript": ("s
 PYTHONS = {"neuron": ((3, 8), (3, 10)), "neuronx": ((3, 11), (3, 13))}
 STACKS = {"neuron": "inf1", "neuronx": "inf2"}  # files in requirements/
 DRIVER_VERSION = Path("/sys/module/neuron/version")
-DEVICES = Path("/dev")
 
 
 def check_engines(engines: Sequence[str]) -> list[Finding]:
@@ -94,5 +92,4 @@ def _neuron_cores() -> Finding:
 
 def _holders() -> list[Finding]:
     held = read_holders(leases_folder("neuron"))
-    who = ", ".join(f"{format_cores(holder.cores)} by {holder.model} (pid {holder.pid})" for holder in held)
-    return [note("NeuronCores in use", who, "a model needs cores that are free")] if held else []
+    return [note("NeuronCores in use", ", ".join(map(str, held)), "a model needs cores that are free")] if held else []

@@ -39,6 +39,9 @@ class Holder(NamedTuple):
     model: str
     pid: int
 
+    def __str__(self) -> str:
+        return f"{format_cores(self.cores)} by {self.model} (pid {self.pid})"
+
 
 class Lease:
     """A hold on a group of cores. It ends with the process, or when it is released."""
@@ -176,8 +179,7 @@ def _make_shared(folder: Path) -> None:
 
 def _explain(groups: Sequence[Group], holders: Sequence[Holder], waited_s: float) -> str:
     wanted = {core for group in groups for core in group}
-    held = [holder for holder in holders if wanted & set(holder.cores)]
-    who = ", ".join(f"{format_cores(holder.cores)} by {holder.model} (pid {holder.pid})" for holder in held)
+    who = ", ".join(str(holder) for holder in holders if wanted & set(holder.cores))
     size = f"{len(groups[0])} contiguous cores" if len(groups[0]) > 1 else "one core"
     return (
         f"no group of {size} became free within {waited_s:.0f} s; held are {who}; unregister one of these models, "

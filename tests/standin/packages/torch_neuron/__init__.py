@@ -9,6 +9,7 @@ from typing import Any
 
 import neuron_standin
 import torch
+from neuron_standin import data_parallel
 
 CASTS = ("all", "all-fp16", "matmult", "matmult-bf16", "matmult-fp16")
 WORDS = ("all", "none", "fast-relayout", "no-fast-relayout", *(f"fp32-cast-{cast}" for cast in CASTS))
@@ -75,7 +76,7 @@ def _read(arguments: list[str]) -> dict[str, Any]:
     }
 
 
-class DataParallel(neuron_standin.DataParallel):
+class DataParallel(data_parallel.DataParallel):
     def __init__(self, model: Any, device_ids: Any = None, dim: int = 0) -> None:
         super().__init__(model, device_ids, dim, dynamic=True)
 

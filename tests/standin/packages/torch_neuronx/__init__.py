@@ -9,6 +9,7 @@ from typing import Any
 
 import neuron_standin
 import torch
+from neuron_standin import data_parallel
 
 VALUES = {
     "--target": ("inf2", "trn1", "trn1n", "trn2"),
@@ -83,7 +84,7 @@ def _read(arguments: list[str]) -> dict[str, Any]:
     }
 
 
-class DataParallel(neuron_standin.DataParallel):
+class DataParallel(data_parallel.DataParallel):
     def __init__(self, model: Any, device_ids: Any = None, dim: int = 0, set_dynamic_batching: bool = True) -> None:
         super().__init__(model, device_ids, dim, set_dynamic_batching)
 
