@@ -8,6 +8,7 @@ import sys
 import typer
 
 from handlers.worker.errors import WorkerError
+from marina.cli.bench import bench
 from marina.cli.build import archive, compile_models
 from marina.cli.doctor import doctor
 from marina.cli.predict import predict
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("compile")(compile_models)
-for command in (archive, shapes, doctor, serve, stop, status, register, unregister, predict, token, java):
+for command in (archive, shapes, bench, doctor, serve, stop, status, register, unregister, predict, token, java):
     app.command()(command)
 
 

@@ -82,9 +82,7 @@ class GrpcTransport:
         import grpc
 
         body = json.dumps(document, allow_nan=False).encode()
-        # TorchServe looks for the token only in calls that say that they are gRPC
-        metadata = [("protocol", "gRPC"), ("channel", "client")]
-        metadata += [(name.lower(), value) for name, value in _authorization(self._token).items()]
+        metadata = call_metadata(self._token)
         request = self._request(model_name=model, input={"body": body})
         try:
             response = self._call(request, metadata=metadata, timeout=self._timeout_s)
@@ -130,6 +128,12 @@ def _grpc_error(error: Any, address: str) -> ClientError:
     if "ServiceUnavailableException" in exception:
         return Overloaded(message)
     return Failed(message)
+
+
+def call_metadata(token: Token) -> list[tuple[str, str]]:
+    """What goes with each gRPC call: TorchServe looks for the token only in calls that say that they are gRPC."""
+    given = [(name.lower(), value) for name, value in _authorization(token).items()]
+    return [("protocol", "gRPC"), ("channel", "client"), *given]
 
 
 def _authorization(token: Token) -> dict[str, str]:

@@ -71,6 +71,14 @@ class Management:
             pids=ready,
         )
 
+    def describe(self, name: str) -> dict[str, Any]:
+        """TorchServe's settings of a model, and under "customizedMetadata" what its worker says of itself.
+
+        ServerError if it is not registered.
+        """
+        fields: dict[str, Any] = self._call("GET", f"/models/{name}", customized="true")[0]
+        return fields
+
     def _call(self, method: str, path: str, **parameters: str) -> Any:
         headers = {"Authorization": f"Bearer {token(self._folder, 'management', self._port)}"}
         url = f"http://127.0.0.1:{self._port}{path}"

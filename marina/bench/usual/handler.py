@@ -1,7 +1,7 @@
 """A TorchServe handler as it is usually written for a TorchScript model of one shape.
 
 After the pattern of TorchServe's Hugging Face example and the Neuron TorchServe tutorial: every text
-is padded to max_length and every batch to batch_size.
+is padded to max_length and every batch to batch_size, which setup_config.json says.
 """
 
 import json
@@ -11,9 +11,6 @@ import torch
 from transformers import AutoTokenizer
 from ts.torch_handler.base_handler import BaseHandler
 
-MAX_LENGTH = 128
-BATCH_SIZE = 6
-
 
 class UsualHandler(BaseHandler):
     def initialize(self, context):
@@ -22,7 +19,8 @@ class UsualHandler(BaseHandler):
         self.model = torch.jit.load(folder / self.manifest["model"]["serializedFile"])
         self.model.eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.labels = json.loads((folder / "labels.json").read_text())
+        setup = json.loads((folder / "setup_config.json").read_text())
+        self.labels, self.max_length, self.batch_size = setup["labels"], setup["max_length"], setup["batch_size"]
         self.initialized = True
 
     def preprocess(self, requests):
@@ -30,12 +28,14 @@ class UsualHandler(BaseHandler):
         for request in requests:
             text = json.loads(request.get("data") or request.get("body"))["inputs"]
             inputs.append(
-                self.tokenizer(text, max_length=MAX_LENGTH, padding="max_length", truncation=True, return_tensors="pt")
+                self.tokenizer(
+                    text, max_length=self.max_length, padding="max_length", truncation=True, return_tensors="pt"
+                )
             )
         names = ("input_ids", "attention_mask", "token_type_ids")
         batch = [torch.cat([one[name] for one in inputs]) for name in names]
-        if len(requests) < BATCH_SIZE:
-            empty = torch.zeros(BATCH_SIZE - len(requests), MAX_LENGTH, dtype=torch.long)
+        if len(requests) < self.batch_size:
+            empty = torch.zeros(self.batch_size - len(requests), self.max_length, dtype=torch.long)
             batch = [torch.cat([tensor, empty]) for tensor in batch]
         return batch, len(requests)
 

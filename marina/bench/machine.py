@@ -1,0 +1,68 @@
+"""What was measured on: figures mean nothing without it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PACKAGES = (
+    *("marina", "torchserve", "torch", "openvino", "torch-neuron", "torch-neuronx", "neuronx-cc"),
+    *("transformers", "tokenizers", "numpy"),
+)
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, memory, versions of the packages that matter, and the revision of the code, as JSON types."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "revision": _revision(),
+    }
+
+
+def command() -> str:
+    """The command that is running, as it was typed."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in named.items()}
+    name = fields.get("model name", platform.processor() or platform.machine())
+    family = [
+        f"{part} {fields[f'{key}']}" for part, key in (("family", "cpu family"), ("model", "model")) if key in fields
+    ]
+    return f"{name} ({', '.join(family)})" if family else name
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _revision() -> str | None:
+    """Of the checkout that this file lies in, with + where it has been changed; None outside of one."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changed.stdout.strip() else "")

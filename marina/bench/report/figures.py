@@ -1,0 +1,126 @@
+"""What every report derives from a result: medians over rounds, intervals, ratios, costs and places."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from marina.bench.costs import cost_per_1m
+from marina.bench.measured import Measured
+from marina.bench.result import Entry, Result
+from marina.bench.statistics import Interval, bootstrap, places
+
+# what says how it was asked, and not what was asked
+LOAD = ("protocol", "connections", "rate", "arrivals", "instances", "texts")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one entry.
+
+    Attributes:
+        throughput: instances a second.
+        latency_ms: by name as in `Measured`, the median over rounds; empty if nothing was answered.
+        p99_ms: with its interval; None if nothing was answered in some round.
+        errors: requests by kind, in all rounds.
+        requests: answered, in all rounds.
+        stable: whether all rounds settled; None if none says.
+        cost: USD for a million inferences, or None without a price.
+        faster, cheaper: throughput over the baseline's, and cost over the baseline's, both within rounds;
+            None without a baseline.
+        place: among the entries under the same load; "" where there is one round, or one entry.
+    """
+
+    entry: Entry
+    throughput: Interval
+    latency_ms: dict[str, float]
+    p99_ms: Interval | None
+    errors: dict[str, int]
+    requests: int
+    stable: bool | None
+    cost: float | None
+    faster: Interval | None
+    place: str
+
+    @property
+    def cheaper(self) -> float | None:
+        """The baseline's cost over this one's; on the same instance it is the ratio of throughput."""
+        return self.faster.median if self.faster and self.cost is not None else None
+
+
+def figures_of(result: Result) -> list[Figures]:
+    """The figures of each entry, in order."""
+    found = [_figures(entry, result) for entry in result.entries]
+    told = _places(found)
+    return [Figures(**{**vars(one), "place": place}) for one, place in zip(found, told)]
+
+
+def under_load(entry: Entry) -> tuple[Any, ...]:
+    """How it was asked: what entries must share to be compared."""
+    return tuple(entry.configuration.get(name) for name in LOAD)
+
+
+def median(entry: Entry, value: Callable[[Measured], float | None]) -> float | None:
+    """The median over rounds of something measured; None if no round has it."""
+    values = [found for one in entry.rounds if (found := value(one)) is not None]
+    return statistics.median(values) if values else None
+
+
+def _figures(entry: Entry, result: Result) -> Figures:
+    rounds = entry.rounds
+    names = rounds[0].latency_ms if all(one.latency_ms for one in rounds) else {}
+    throughput = bootstrap([one.throughput for one in rounds])
+    errors: Counter[str] = Counter()
+    for one in rounds:
+        errors.update(one.errors)
+    told = [one.stable for one in rounds if one.stable is not None]
+    base = _baseline(entry, result)
+    return Figures(
+        entry=entry,
+        throughput=throughput,
+        latency_ms={name: statistics.median(one.latency_ms[name] for one in rounds) for name in names},
+        p99_ms=bootstrap([one.latency_ms["p99"] for one in rounds]) if names else None,
+        errors=dict(errors),
+        requests=sum(one.requests for one in rounds),
+        stable=all(told) if told else None,
+        cost=cost_per_1m(result.price.per_hour, throughput.median) if result.price else None,
+        faster=_ratio(rounds, base.rounds) if base else None,
+        place="",
+    )
+
+
+def _baseline(entry: Entry, result: Result) -> Entry | None:
+    """The entry that this one's ratios are taken against: of the baseline's fields, and else of the same load."""
+    if result.baseline is None:
+        return None
+    wanted = result.baseline.items()
+    matching = [one for one in result.entries if all(one.configuration.get(name) == value for name, value in wanted)]
+    same = [one for one in matching if under_load(one) == under_load(entry)]
+    return next(iter(same or matching), None)
+
+
+def _ratio(rounds: list[Measured], base: list[Measured]) -> Interval | None:
+    """Within rounds, since what else the machine does changes from one to the next."""
+    ratios = [one.throughput / other.throughput for one, other in zip(rounds, base) if other.throughput]
+    return bootstrap(ratios) if ratios else None
+
+
+def _places(found: list[Figures]) -> list[str]:
+    """By throughput in a closed loop, by p99 in an open one, where the rate is given."""
+    told = [""] * len(found)
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for number, one in enumerate(found):
+        if len(one.entry.rounds) > 1 and one.p99_ms:
+            groups.setdefault(under_load(one.entry), []).append(number)
+    for numbers in groups.values():
+        if len(numbers) < 2:
+            continue
+        open_loop = found[numbers[0]].entry.configuration.get("rate") is not None
+        intervals = [found[number].p99_ms if open_loop else found[number].throughput for number in numbers]
+        ranked = places([one for one in intervals if one], "low" if open_loop else "high")
+        for number, place in zip(numbers, ranked):
+            told[number] = place
+    return told

@@ -1,0 +1,78 @@
+"""report.html: one file with the table, the pictures, and what it was measured on. Nothing is fetched."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import Any
+
+from marina.bench.report.pictures import pictures_of
+from marina.bench.report.table import Table, inside_of, notes_of, table_of
+from marina.bench.result import Result
+
+INSIDE = "In the server: mean time of a request, shares of the worker's time, what was computed"
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th { border-bottom: 2px solid #888; }
+.number { text-align: right; }
+.scroll { overflow-x: auto; }
+img { max-width: 100%; }
+ul { color: #444; } dt { font-weight: 600; } dd { margin: 0 0 .3rem 1rem; }
+"""
+
+
+def page_of(result: Result, tables: list[tuple[str, Table]], notes: list[str]) -> str:
+    """The whole page.
+
+    Args:
+        result: what was measured.
+        tables: with their headings.
+        notes: what a reader must know, a line each.
+    """
+    images = "".join(
+        f'<img alt="{escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">\n'
+        for name, picture in pictures_of(result).items()
+    )
+    shown = "".join(
+        f"<h2>{escape(heading)}</h2>\n{_table(table)}" if heading else _table(table) for heading, table in tables
+    )
+    said = "".join(f"<li>{escape(note)}</li>\n" for note in notes)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(result.title)}</title>'
+        f"<style>{STYLE}</style></head><body>\n<h1>{escape(result.title)}</h1>\n{shown}<ul>\n{said}</ul>\n{images}"
+        f"<h2>Measured</h2>\n<dl>{_facts(result)}</dl>\n</body></html>\n"
+    )
+
+
+def standard_page(result: Result) -> str:
+    """The page of a result without a table of its own."""
+    inside = inside_of(result)
+    tables = [("", table_of(result)), *([(INSIDE, inside)] if inside else [])]
+    return page_of(result, tables, notes_of(result))
+
+
+def _table(table: Table) -> str:
+    first = len(table.columns) - table.numbers
+
+    def row(tag: str, cells: list[str]) -> str:
+        marks = ["" if place < first else ' class="number"' for place in range(len(cells))]
+        return "<tr>" + "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for mark, cell in zip(marks, cells)) + "</tr>\n"
+
+    rows = "".join(row("td", cells) for cells in table.rows)
+    return f'<div class="scroll"><table>\n{row("th", table.columns)}{rows}</table></div>\n'
+
+
+def _facts(result: Result) -> str:
+    machine = result.machine
+    facts: dict[str, Any] = {
+        "with": result.command,
+        "on": f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}",
+        "at": result.made,
+        "versions": ", ".join(
+            f"{name} {found}" for name, found in {"python": machine["python"], **machine["packages"]}.items()
+        ),
+        "revision": machine["revision"] or "not known",
+    }
+    return "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())

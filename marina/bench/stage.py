@@ -1,0 +1,85 @@
+"""A TorchServe of the benchmark's own, which serves one model at a time, so that nothing else runs beside it.
+
+It lies in a folder under build/bench with ports of its own; artifacts are shared with the project.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from marina.archive import pack
+from marina.bench.served import Protocol, Served, served_here
+from marina.compiler import compile_model
+from marina.compiler.build import Progress
+from marina.project import Project
+from marina.server import register, serve, stop, unregister
+from marina.server.config import free_ports
+from marina.server.state import Ports
+from marina.spec import Spec
+
+READY_TIMEOUT_S = 300
+
+
+class Stage:
+    """What is served now, and how to change it."""
+
+    def __init__(self, own: Project, project: Project, progress: Progress) -> None:
+        self.project = project
+        self._own = own
+        self._progress = progress
+        self._running = False
+        self._name: str | None = None
+
+    def archive(self, spec: Spec) -> Path:
+        """Compile a model in the user's own project, or find it there, and pack it here.
+
+        Raises:
+            SourceError, CompileError, SpecError: it cannot be compiled.
+        """
+        artifact = compile_model(spec, self._own, self._progress).folder
+        return pack(spec, artifact, self.project.model_store).path
+
+    def serve(self, name: str, protocol: Protocol = "rest") -> Served:
+        """Serve this archive of the stage's model store and nothing else; ServerError if it does not start."""
+        quiet: Callable[[str], None] = lambda _: None  # noqa: E731
+        if not self._running:
+            serve(self.project, [name], Ports(*free_ports(5)), READY_TIMEOUT_S, quiet)
+            self._running = True
+        else:
+            if self._name is not None:
+                unregister(self.project, [self._name])
+                self._name = None
+            register(self.project, [name], READY_TIMEOUT_S, quiet)
+        self._name = name
+        return served_here(self.project, name, protocol)
+
+
+@contextmanager
+def stage(own: Project, name: str, progress: Progress) -> Iterator[Stage]:
+    """A stage in build/bench/NAME; its server is stopped at the end, however that comes.
+
+    Args:
+        own: the user's project.
+        name: of the folder.
+        progress: told of what takes long.
+    """
+    project = make_project(own, own.root / "build" / "bench" / name)
+    stop(project)  # of a run that was killed
+    try:
+        yield Stage(own, project, progress)
+    finally:
+        stop(project)
+
+
+def make_project(own: Project, root: Path) -> Project:
+    """A folder to serve from, configured as the user's project is."""
+    project = Project(root)
+    for folder in (project.models, project.model_store, root / "deploy"):
+        folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(own.root / "config.properties", root)
+    for name in ("log4j2.xml", "metrics.yaml"):
+        shutil.copy(own.root / "deploy" / name, root / "deploy")
+    return project

@@ -1,0 +1,80 @@
+"""What is sent: JSON bodies with the texts of a file, of a histogram of lengths, or of the built-in mix."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handlers.worker.instances import Instance
+from handlers.worker.task import Fields
+from marina.bench.mix import mixed, text
+from marina.errors import SpecError
+from marina.shapes.lengths import read_lengths
+from marina.texts import read_texts
+
+MIX = "mix"
+# for models that answer questions, where texts are made up
+QUESTION = "what did they say about the first day"
+BODIES = 4096  # at most; a server that remembered them would still be asked for each
+
+
+class Asked(NamedTuple):
+    """JSON bodies, how many instances each carries on average, and what they were made from."""
+
+    bodies: list[bytes]
+    instances: float
+    source: str
+
+
+def read_asked(source: str, fields: Fields, instances: int) -> Asked:
+    """The bodies for a model.
+
+    Args:
+        source: "mix", a .csv or .jsonl of texts with the task's fields, or a .json histogram (tokens to count).
+        fields: of the model's task.
+        instances: in each request.
+
+    Raises:
+        SpecError: the file cannot be read.
+    """
+    documents = [_document(one, fields) for one in read_instances(source, fields)]
+    return Asked(bodies_of(documents, instances), instances, "built-in mix" if source == MIX else Path(source).name)
+
+
+def read_instances(source: str, fields: Fields) -> list[Instance]:
+    """The instances of a source, as `read_asked` takes it."""
+    path = Path(source)
+    if source == MIX:
+        return [_made_up(one, fields) for one in mixed()]
+    if path.suffix == ".json":
+        chosen = random.Random(0)
+        lengths = read_lengths(path, fields, lambda _: [])
+        chosen.shuffle(lengths)
+        return [_made_up(text(max(3, tokens), chosen), fields) for tokens in lengths[:BODIES]]
+    if path.suffix in (".csv", ".jsonl"):
+        return read_texts(path, fields, source)
+    raise SpecError(f"{source}: texts are read from .csv and .jsonl, lengths from .json; or say {MIX}")
+
+
+def bodies_of(documents: list[Any], instances: int) -> list[bytes]:
+    """Requests of so many instances each, in order; the last ones are filled up from the start."""
+    if instances == 1:
+        return [json.dumps({"inputs": document}).encode() for document in documents[:BODIES]]
+    whole = documents[: BODIES * instances]
+    whole += [documents[number % len(documents)] for number in range(-len(whole) % instances)]
+    return [
+        json.dumps({"inputs": whole[start : start + instances]}).encode() for start in range(0, len(whole), instances)
+    ]
+
+
+def _made_up(words: str, fields: Fields) -> Instance:
+    return Instance(QUESTION, words) if fields.second_required else Instance(words)
+
+
+def _document(instance: Instance, fields: Fields) -> Any:
+    """An instance as requests carry it."""
+    if instance.text_pair is None:
+        return instance.text
+    return {fields.first: instance.text, str(fields.second): instance.text_pair}
