@@ -19,7 +19,7 @@ INF1   := .venv-inf1-tests
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-inf1-stack check bench verify-hardware docs format clean
+.PHONY: help setup train compile archive serve stop test test-inf1-stack check bench bench-peers verify-hardware docs format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 17
@@ -59,6 +59,9 @@ check: $(VENV)/dev  ## check format, style and types
 
 bench: setup build/training/ava-intent  ## measure against the usual handler and the bare graphs (some minutes)
 	$(BIN)/python -W ignore -m benchmarks.run
+
+bench-peers: setup build/training/ava-intent  ## measure against other ways to serve, each installed by itself (half an hour)
+	$(BIN)/python -W ignore -m benchmarks.peers.run
 
 verify-hardware: setup  ## on an Inferentia or Trainium instance: prove all that Marina does there, and write a report
 	$(BIN)/python -m marina.hardware $(VERIFY_FLAGS)

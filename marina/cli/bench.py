@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from marina.cli.options import JsonOption
+from marina.cli.options import EngineOption, JsonOption
 from marina.console import print_error, print_json, progress_bar
 from marina.errors import MarinaError
 from marina.project import Project, find_project
 from marina.spec import read_spec
 
 if TYPE_CHECKING:
+    from marina.bench.costs import Price
     from marina.bench.load import Load
     from marina.bench.measured import Window
     from marina.bench.result import Entry, Result
@@ -71,8 +72,13 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="Make the reports of a stored result.json again.")
     ] = None,
     table: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="A table of the field: nlp-12x, ava, search or darwinbox.")
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Measure a table of the field: nlp-12x, ava, search or darwinbox; with NAME for a model of yours.",
+        ),
     ] = None,
+    engine: EngineOption = None,
     instance: Annotated[
         str | None, typer.Option(metavar="TYPE", help="For costs: the instance that this is, as inf2.xlarge.")
     ] = None,
@@ -93,7 +99,7 @@ def bench(
     from marina.bench.result import Result, read_result
 
     project = find_project()
-    if sum(one is not None for one in (name, sweep, table, report)) != 1:
+    if sum(one is not None for one in (name if table is None else None, sweep, table, report)) != 1:
         raise MarinaError("name a model, or give --sweep FILE, --table TABLE or --report FILE; one of these")
     if report is not None:
         _finish(read_result(report), out or report.parent, as_json)
@@ -103,7 +109,9 @@ def bench(
         _finish(_sweep(project, sweep, instance, price), out or _sweep_folder(project, sweep), as_json)
         return
     if table is not None:
-        raise MarinaError("not yet")
+        result = _table(project, table, name, engine, known_price)
+        _finish(result, out or project.root / "build" / "bench" / result.kind, as_json)
+        return
     assert name is not None
     load = _load(connections, rate, arrivals, warm_up, window, within / 100, seconds, requests, timeout, generators)
     if bare:
@@ -238,6 +246,15 @@ def _sweep(project: Project, path: Path, instance: str | None, price: float | No
         asked.baseline,
         {"failures": failures} if failures else {},
     )
+
+
+def _table(project: Project, table: str, name: str | None, engine: str | None, price: Price | None) -> Result:
+    from marina.bench.stage import stage
+    from marina.bench.tables import table_kind
+
+    kind = table_kind(table)
+    with progress_bar(table) as progress, stage(project, "stage", progress) as own:
+        return kind.measure(own, project, name, engine, price, progress)
 
 
 def _sweep_folder(project: Project, path: Path) -> Path:

@@ -6,11 +6,11 @@ import base64
 from html import escape
 from typing import Any
 
+from marina.bench.report.layout import layout_of
 from marina.bench.report.pictures import pictures_of
-from marina.bench.report.table import Table, inside_of, notes_of, table_of
+from marina.bench.report.table import Table
 from marina.bench.result import Result
 
-INSIDE = "In the server: mean time of a request, shares of the worker's time, what was computed"
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
@@ -23,34 +23,22 @@ ul { color: #444; } dt { font-weight: 600; } dd { margin: 0 0 .3rem 1rem; }
 """
 
 
-def page_of(result: Result, tables: list[tuple[str, Table]], notes: list[str]) -> str:
-    """The whole page.
-
-    Args:
-        result: what was measured.
-        tables: with their headings.
-        notes: what a reader must know, a line each.
-    """
+def page_of(result: Result) -> str:
+    """The whole page."""
+    layout = layout_of(result)
     images = "".join(
         f'<img alt="{escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">\n'
         for name, picture in pictures_of(result).items()
     )
-    shown = "".join(
-        f"<h2>{escape(heading)}</h2>\n{_table(table)}" if heading else _table(table) for heading, table in tables
+    tables = "".join(
+        (f"<h2>{escape(heading)}</h2>\n" if heading else "") + _table(table) for heading, table in layout.tables
     )
-    said = "".join(f"<li>{escape(note)}</li>\n" for note in notes)
+    notes = "".join(f"<li>{escape(note)}</li>\n" for note in layout.notes)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(result.title)}</title>'
-        f"<style>{STYLE}</style></head><body>\n<h1>{escape(result.title)}</h1>\n{shown}<ul>\n{said}</ul>\n{images}"
+        f"<style>{STYLE}</style></head><body>\n<h1>{escape(result.title)}</h1>\n{tables}<ul>\n{notes}</ul>\n{images}"
         f"<h2>Measured</h2>\n<dl>{_facts(result)}</dl>\n</body></html>\n"
     )
-
-
-def standard_page(result: Result) -> str:
-    """The page of a result without a table of its own."""
-    inside = inside_of(result)
-    tables = [("", table_of(result)), *([(INSIDE, inside)] if inside else [])]
-    return page_of(result, tables, notes_of(result))
 
 
 def _table(table: Table) -> str:

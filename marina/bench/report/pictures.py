@@ -13,6 +13,10 @@ from marina.bench.result import Result
 
 COLOURS = ("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8")
 MOST_LINES = 8
+# fields that tell the rows of a table
+ROWS = ("model", "way", "batch", "mode")
+# fields whose values say by themselves what they are
+SPEAKING = ("way", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
 
 
 def pictures_of(result: Result) -> dict[str, bytes]:
@@ -61,16 +65,21 @@ def _latency_throughput(axis: Any, found: list[Figures]) -> bool:
     for (label, ones), colour in zip(_by_configuration(answered), COLOURS):
         ones.sort(key=lambda one: one.throughput.median)
         rates = [one.throughput.median for one in ones]
-        axis.plot(rates, [one.latency_ms["p50"] for one in ones], "o-", color=colour, label=f"{label} p50")
+        axis.plot(rates, [one.latency_ms["p50"] for one in ones], "o-", color=colour, label=label)
         tails = [one.p99_ms for one in ones if one.p99_ms]
         medians = [tail.median for tail in tails]
         spread = [[tail.median - tail.low for tail in tails], [tail.high - tail.median for tail in tails]]
-        axis.errorbar(rates, medians, spread, fmt="o--", color=colour, mfc="white", capsize=2, label=f"{label} p99")
+        axis.errorbar(rates, medians, spread, fmt="o--", color=colour, mfc="white", capsize=2)
         for one, rate in zip(ones, rates):
             axis.annotate(
                 _load(one), (rate, one.latency_ms["p50"]), fontsize=7, xytext=(3, -9), textcoords="offset points"
             )
-    axis.set(xlabel="instances per second", ylabel="milliseconds", title="latency against throughput")
+    axis.set(
+        xlabel="instances per second",
+        ylabel="milliseconds",
+        title="latency against throughput: the median, and hollow p99",
+    )
+    axis.margins(x=0.1)
     _spread_out(axis, [one.latency_ms["p99"] for one in answered])
     axis.legend(fontsize=8)
     return True
@@ -89,6 +98,8 @@ def _cost_p99(axis: Any, found: list[Figures]) -> bool:
     axis.set(xlabel="p99, milliseconds", ylabel="USD for a million inferences", title="cost against p99")
     if max(one.latency_ms["p99"] for one in priced) > 10 * min(one.latency_ms["p99"] for one in priced):
         axis.set_xscale("log")
+        _plain(axis.xaxis)
+    axis.margins(x=0.12)
     axis.legend(fontsize=8)
     return True
 
@@ -152,13 +163,24 @@ def _spread_out(axis: Any, values: list[float]) -> None:
     """Latencies from nothing up, or on a logarithmic scale where they differ too much to be seen together."""
     if max(values) > 20 * min(values):
         axis.set_yscale("log")
+        _plain(axis.yaxis)
     else:
         axis.set_ylim(bottom=0)
+
+
+def _plain(axis: Any) -> None:
+    """Numbers as they are on a logarithmic scale, and not powers of ten."""
+    from matplotlib.ticker import LogFormatter
+
+    axis.set_major_formatter(LogFormatter(labelOnlyBase=False))
+    axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
 
 
 def _by_configuration(found: list[Figures]) -> list[tuple[str, list[Figures]]]:
     """What differs in how the server was set up, and the entries that were asked of it."""
     fields = [name for name in varying([one.entry.configuration for one in found]) if name not in LOAD]
+    if "way" in fields:
+        fields = [name for name in fields if name in ROWS]
     groups: dict[str, list[Figures]] = {}
     for one in found:
         groups.setdefault(_told(one, fields) or cell(one.entry.configuration.get("model")), []).append(one)
@@ -166,13 +188,18 @@ def _by_configuration(found: list[Figures]) -> list[tuple[str, list[Figures]]]:
 
 
 def _label(one: Figures, found: list[Figures]) -> str:
-    return _told(one, varying([other.entry.configuration for other in found]))
+    fields = varying([other.entry.configuration for other in found])
+    if "way" in fields:
+        # which says what the server's settings do
+        fields = [name for name in fields if name in (*LOAD, *ROWS)]
+    return _told(one, fields)
 
 
 def _told(one: Figures, fields: list[str]) -> str:
-    values = [(name, one.entry.configuration.get(name)) for name in fields]
+    told = [name for name in fields if name != "workers" or "core_groups" not in fields]
+    values = [(name, one.entry.configuration.get(name)) for name in told]
     return ", ".join(
-        cell(value) if isinstance(value, str) else f"{NAMES.get(name, name)} {cell(value)}"
+        cell(value) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(value)}"
         for name, value in values
         if value is not None
     )

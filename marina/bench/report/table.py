@@ -94,28 +94,46 @@ def inside_lines(result: Result) -> list[str]:
 
 
 def notes_of(result: Result) -> list[str]:
-    """What a reader must know beside the table, a line each."""
+    """What a reader must know beside the standard table, a line each."""
+    fixed = _fixed(result)
+    shared = any(one.place.endswith("=") for one in figures_of(result))
+    return [
+        *([f"same in all: {', '.join(fixed)}"] if fixed else []),
+        *warnings_of(result),
+        *(
+            ["places that are shared (=): the intervals overlap, so the rounds cannot tell them apart"]
+            if shared
+            else []
+        ),
+        *price_notes(result),
+    ]
+
+
+def warnings_of(result: Result) -> list[str]:
+    """What speaks against the figures: errors, a generator at its limit, windows that do not agree, stalls."""
     found = figures_of(result)
-    notes = [f"same in all: {', '.join(_fixed(result))}"] if _fixed(result) else []
-    limits = {one.generator["limit"] for entry in result.entries for one in entry.rounds if one.generator.get("limit")}
-    notes += sorted(limits)
+    notes = sorted(
+        {one.generator["limit"] for entry in result.entries for one in entry.rounds if one.generator.get("limit")}
+    )
     notes += [f"error: {count} x {kind}" for one in found for kind, count in sorted(one.errors.items())]
     if any(one.stable is False for one in found):
-        notes.append("settled no: throughput or p99 of the last three windows do not agree within the bound")
-    if any(one.place.endswith("=") for one in found):
-        notes.append("places that are shared (=): the intervals overlap, so the rounds do not tell which is better")
-    stalled = [one for one in found if _stalled(one)]
-    if stalled:
+        notes.append("not settled: throughput or p99 of the last three windows do not agree within the bound")
+    if any(_stalled(one) for one in found):
         notes.append(
             "the slowest answer took more than ten times the p99 in a closed loop, where the generator waits with the "
             "server; an open loop (--rate) counts all who would have come meanwhile"
         )
-    if result.price:
-        notes.append(
-            f"$/1M: {result.price.instance} at {result.price.per_hour:g} USD an hour ({result.price.basis}), "
-            "price * 1e6 / (3600 * throughput)"
-        )
     return notes
+
+
+def price_notes(result: Result) -> list[str]:
+    """How costs are reckoned, where a price is known."""
+    if result.price is None:
+        return []
+    return [
+        f"$/1M: {result.price.instance} at {result.price.per_hour:g} USD an hour ({result.price.basis}), "
+        "price * 1e6 / (3600 * throughput)"
+    ]
 
 
 def varying(configurations: list[dict[str, Any]]) -> list[str]:

@@ -33,7 +33,10 @@ def pack_usual(
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     work.mkdir(parents=True, exist_ok=True)
     fields = json.loads((source / "config.json").read_text())
     if not any("SequenceClassification" in architecture for architecture in fields.get("architectures") or ()):

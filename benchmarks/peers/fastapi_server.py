@@ -1,0 +1,62 @@
+"""FastAPI with a transformers pipeline, after transformers' own guide "Web server inference".
+
+That guide has one task that runs the pipeline, a queue in front of it, and dynamic batching: whatever has
+come within a millisecond goes together, at most BATCH texts, as `pipe(texts, batch_size=len(texts))`.
+"""
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+
+import torch
+from fastapi import FastAPI
+from pydantic import BaseModel
+from transformers import pipeline
+
+BATCH = 32
+WAIT_S = 0.001
+torch.set_num_threads(int(os.environ["PEER_THREADS"]))
+
+
+class Asked(BaseModel):
+    inputs: str
+
+
+async def work(queue):
+    pipe = pipeline("text-classification", model=os.environ["PEER_MODEL"], device="cpu")
+    loop = asyncio.get_running_loop()
+    while True:
+        waiting = [await queue.get()]
+        while len(waiting) < BATCH:
+            try:
+                waiting.append(await asyncio.wait_for(queue.get(), WAIT_S))
+            except asyncio.TimeoutError:
+                break
+        texts = [text for text, _ in waiting]
+        try:
+            # in a thread, so that requests are read meanwhile
+            answers = await loop.run_in_executor(None, lambda texts=texts: pipe(texts, batch_size=len(texts)))
+        except Exception as error:
+            for _, answered in waiting:
+                answered.set_exception(error)
+            continue
+        for (_, answered), answer in zip(waiting, answers):
+            answered.set_result(answer)
+
+
+@asynccontextmanager
+async def lifespan(app):
+    app.state.queue = asyncio.Queue()
+    app.state.worker = asyncio.create_task(work(app.state.queue))
+    yield
+    app.state.worker.cancel()
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.post("/predict")
+async def predict(asked: Asked):
+    answered = asyncio.get_running_loop().create_future()
+    await app.state.queue.put((asked.inputs, answered))
+    return await answered

@@ -1,0 +1,36 @@
+"""LitServe with its batching, after its documentation's pages "LitAPI" and "Batching".
+
+`predict` is handed a list when max_batch_size is more than 1, batches fill for at most batch_timeout, and
+workers_per_device says how many processes have the model.
+"""
+
+import os
+import sys
+
+import litserve
+import torch
+from transformers import pipeline
+
+BATCH = 32
+WAIT_S = 0.005
+
+
+class Classifier(litserve.LitAPI):
+    def setup(self, device):
+        torch.set_num_threads(int(os.environ["PEER_THREADS"]))
+        self.pipe = pipeline("text-classification", model=os.environ["PEER_MODEL"], device=device)
+
+    def decode_request(self, request):
+        return request["inputs"]
+
+    def predict(self, texts):
+        return self.pipe(texts, batch_size=len(texts))
+
+    def encode_response(self, answer):
+        return answer
+
+
+if __name__ == "__main__":
+    api = Classifier(max_batch_size=BATCH, batch_timeout=WAIT_S)
+    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=int(os.environ["PEER_WORKERS"]))
+    server.run(host="127.0.0.1", port=int(sys.argv[1]), generate_client_file=False, log_level="warning")

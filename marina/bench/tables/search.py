@@ -1,0 +1,153 @@
+"""After Amazon Search: the p99 of a query model at rising load until 10 ms is broken, and duplicates in bulk."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from marina.bench.costs import Price, cost_per_1m
+from marina.bench.load import OPEN_CONNECTIONS, Load
+from marina.bench.measured import Measured
+from marina.bench.report.figures import figures_of
+from marina.bench.report.table import Table, number, price_notes, spread, warnings_of
+from marina.bench.result import Entry, Result
+from marina.bench.served import asked_how, check, measure_served
+from marina.bench.stage import Stage
+from marina.bench.tables.published import claim_note
+from marina.bench.texts import MIX, Asked, read_asked
+from marina.compiler.build import Progress
+from marina.project import Project
+from marina.spec import Spec, read_spec
+from marina.tasks import TASKS
+
+KIND = "table-search"
+QUERIES, DUPLICATES = "ava-intent", "product-duplicates"
+PROMISE_MS = 10.0
+FIRST_RATE, GROWTH = 20.0, 1.5
+HALVINGS = 3  # of the step in which the promise was broken
+MOST_STEPS = 20
+ROUNDS = 3
+LEAST_REQUESTS, LEAST_S = 1000, 6.0  # in a round, so that ten of them are beyond its p99
+BULK_CONNECTIONS, BULK_INSTANCES, BULK_S = 16, 32, 10.0
+
+
+def measure(
+    stage: Stage, project: Project, name: str | None, engine: str | None, price: Price | None, progress: Progress
+) -> Result:
+    """Measure it for a model, or for the demonstration models of intents (as queries) and duplicates."""
+    queries = _spec(project, name or QUERIES, engine)
+    stage.archive(queries)
+    served = stage.serve(queries.name)
+    asked = _asked(project, queries, 1)
+    check(served, asked)
+    found: dict[float, list[Measured]] = {}
+
+    def kept(rate: float) -> bool:
+        for turn in range(ROUNDS):
+            progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(found), MOST_STEPS)
+            found.setdefault(rate, []).append(measure_served(served, asked, _open(rate)))
+            if found[rate][-1].errors:
+                break
+        return keeps(found[rate])
+
+    highest = highest_kept(kept)
+    entries = [
+        Entry({**served.configuration, **asked_how(_open(rate), asked), "part": "queries"}, rounds)
+        for rate, rounds in sorted(found.items())
+    ]
+    duplicates = _spec(project, name or DUPLICATES, engine)
+    if duplicates.name != queries.name:
+        stage.archive(duplicates)
+        served = stage.serve(duplicates.name)
+    many = _asked(project, duplicates, BULK_INSTANCES)
+    check(served, many)
+    load = Load(connections=BULK_CONNECTIONS, window_s=BULK_S, seconds=BULK_S)
+    rounds = []
+    for turn in range(ROUNDS):
+        progress(f"{duplicates.name} in bulk, round {turn + 1} of {ROUNDS}", len(found), len(found) + 1)
+        rounds.append(measure_served(served, many, load))
+    entries.append(Entry({**served.configuration, **asked_how(load, many), "part": "bulk"}, rounds))
+    title = f"{queries.name} within {PROMISE_MS:g} ms and {duplicates.name} in bulk, after Amazon Search"
+    return Result(KIND, title, entries, price, more={"highest_rate": highest, "promise_ms": PROMISE_MS})
+
+
+def keeps(rounds: list[Measured]) -> bool:
+    """Whether the promise is kept at a rate: the median p99 of its rounds is within, and every request was answered."""
+    if any(one.errors or not one.latency_ms for one in rounds):
+        return False
+    return median(one.latency_ms["p99"] for one in rounds) <= PROMISE_MS
+
+
+def highest_kept(kept: Any) -> float | None:
+    """Raise the rate until `kept(rate)` is false, then halve the last step a few times; None if none is kept."""
+    highest, rate = None, FIRST_RATE
+    for _ in range(MOST_STEPS - HALVINGS):
+        if not kept(rate):
+            break
+        highest, rate = rate, round(rate * GROWTH)
+    else:
+        return highest
+    if highest is None:
+        return None
+    broken = rate
+    for _ in range(HALVINGS):
+        middle = float(round((highest + broken) / 2))
+        if middle in (highest, broken):
+            break
+        if kept(middle):
+            highest = middle
+        else:
+            broken = middle
+    return highest
+
+
+def tables(result: Result) -> list[tuple[str, Table]]:
+    """Rising load, and bulk."""
+    rising, bulk = [], []
+    for one in figures_of(result):
+        cells = [spread(one.throughput), *(number(one.latency_ms.get(name)) for name in ("p50", "p95"))]
+        configuration = one.entry.configuration
+        if configuration["part"] == "queries":
+            verdict = "kept" if keeps(one.entry.rounds) else "broken"
+            failed = str(sum(one.errors.values()) or "")
+            rising.append(
+                [number(configuration["rate"], 0), *cells, spread(one.p99_ms), failed, verdict, number(one.cost, 3)]
+            )
+        else:
+            asked = f"{configuration['connections']} x {configuration['instances']}"
+            bulk.append([configuration["model"], asked, *cells, spread(one.p99_ms), number(one.cost, 3)])
+    columns = ["asked, /s", "answered, /s", "p50 ms", "p95 ms", "p99 ms", "errors", f"p99 of {PROMISE_MS:g} ms", "$/1M"]
+    in_bulk = ["", "requests x pairs", "pairs/s", "p50 ms", "p95 ms", "p99 ms", "$/1M"]
+    return [("Rising load, Poisson arrivals", Table(columns, rising, 8)), ("In bulk", Table(in_bulk, bulk, 6))]
+
+
+def notes(result: Result) -> list[str]:
+    """What a reader must know."""
+    highest = result.more["highest_rate"]
+    cost = cost_per_1m(result.price.per_hour, highest) if result.price and highest else None
+    said = (
+        f"the highest rate that keeps a p99 of {PROMISE_MS:g} ms is {highest:g} requests a second"
+        if highest
+        else f"no rate from {FIRST_RATE:g} a second on keeps a p99 of {PROMISE_MS:g} ms"
+    )
+    return [
+        said + (f", {number(cost, 3)} USD for a million" if cost else ""),
+        f"kept: the median p99 of {ROUNDS} rounds, each of at least {LEAST_REQUESTS} requests, and no errors",
+        *warnings_of(result),
+        *price_notes(result),
+        claim_note(KIND.removeprefix("table-")),
+    ]
+
+
+def _spec(project: Project, name: str, engine: str | None) -> Spec:
+    return read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
+
+
+def _asked(project: Project, spec: Spec, instances: int) -> Asked:
+    source = str(project.root / spec.examples) if spec.examples else MIX
+    return read_asked(source, TASKS[spec.task].fields, instances)
+
+
+def _open(rate: float) -> Load:
+    seconds = max(LEAST_S, LEAST_REQUESTS / rate)
+    return Load(connections=OPEN_CONNECTIONS, rate=rate, warm_up_s=1.0, window_s=seconds, seconds=seconds)
