@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import platform
 import random
-import re
 import statistics
-import subprocess
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-import requests
 
-from benchmarks import bare, load
 from benchmarks.picture import draw
-from benchmarks.setup import BASE_TOKENS, CONNECTIONS, NEAR, Setup, set_up
-from benchmarks.texts import mixed, text
+from benchmarks.setup import CONNECTIONS, NEAR, Setup, set_up
 from handlers.worker.artifact import read_artifact
+from handlers.worker.instances import Instance
+from marina.bench.bare import bare_graphs
+from marina.bench.bert_base import bert_texts
+from marina.bench.inside import Inside
+from marina.bench.load import Load
+from marina.bench.machine import machine
+from marina.bench.measure import measure
+from marina.bench.measured import Measured
+from marina.bench.mix import mixed
+from marina.bench.served import target_of
+from marina.bench.texts import bodies_of
 from marina.console import print_table, progress_bar, say
 from marina.server import serve, status, stop
 from marina.server.config import free_ports
@@ -62,7 +64,7 @@ def main() -> None:
         with progress_bar("bench") as progress:
             progress("starting TorchServe", 0, 1)
             serve(setup.project, [], ports, 180, lambda _: None)
-            result = _measure(setup, ports, cores, progress)
+            result = _measure(setup, ports, progress)
     finally:
         stop(setup.project)
     path = setup.project.root / "result.json"
@@ -72,43 +74,40 @@ def main() -> None:
     say(f"written to {path.relative_to(ROOT)} and {path.with_suffix('.png').name} beside it")
 
 
-def _measure(setup: Setup, ports: Ports, cores: int, progress: Any) -> dict[str, Any]:
+def _measure(setup: Setup, ports: Ports, progress: Any) -> dict[str, Any]:
     """Every window and the bare graphs in every round, in an order of its own."""
-    spawn = multiprocessing.get_context("spawn")
-    generator = ProcessPoolExecutor(1, mp_context=spawn)
-    # the bare graphs of each model, in as many processes as it has workers
-    alone = {
-        name: [ProcessPoolExecutor(1, mp_context=spawn) for _ in range(workers)]
-        for name, workers in ((NEAR[0], 1), (NEAR[1], cores), ("bert-base", 1))
-    }
-    texts = {name: mixed() for name in ("usual", *NEAR)} | {"bert-base": _long_texts()}
+    texts = {name: mixed() for name in ("usual", *NEAR)} | {"bert-base": bert_texts()}
     windows: dict[Window, list[dict[str, float]]] = defaultdict(list)
     graphs: dict[str, list[dict[str, float]]] = defaultdict(list)
-    stages = _Stages(ports.metrics)
-    steps = ROUNDS * (len(WINDOWS) + len(alone))
+    key = token(setup.project.run, "inference", ports.management)
+    steps = ROUNDS * (len(WINDOWS) + len(setup.specs))
     done = 0
     order = random.Random(0)
     with ExitStack() as stack:
-        for process in (generator, *(process for processes in alone.values() for process in processes)):
-            stack.enter_context(process)
+        progress("loading bare graphs", 0, steps)
+        alone = {
+            name: stack.enter_context(
+                bare_graphs(spec, setup.artifacts[name], [Instance(text) for text in texts[name]])
+            )
+            for name, spec in setup.specs.items()
+        }
         for number in range(ROUNDS):
-            for name, processes in alone.items():
+            for name, bare in alone.items():
                 progress(f"round {number + 1} of {ROUNDS}: bare graphs of {name}", done, steps)
-                graphs[name].append(_bare(processes, setup.artifacts[name], texts[name], cores // len(processes)))
+                seen = bare.run(2 * WINDOW_S)
+                graphs[name].append({**seen._asdict(), "alone_ms": seen.alone_ms})
                 done += 1
             for window in order.sample(WINDOWS, len(WINDOWS)):
                 progress(f"round {number + 1} of {ROUNDS}: {_title(window)}", done, steps)
-                before = stages.read(window.model)
-                asked = load.requests_of(
-                    f"/predictions/{window.model}", _token(setup, ports), _bodies(texts[window.model], window.texts)
-                )
-                seen: load.Load = generator.submit(
-                    load.drive, ports.inference, asked, window.connections, WARM_UP_S, WINDOW_S
-                ).result()
-                windows[window].append(_figures(seen, window) | stages.shares(before, window.model))
+                target = target_of(window.model, "rest", "127.0.0.1", ports.inference, key)
+                inside = Inside(ports.metrics, window.model)
+                bodies = bodies_of(list(texts[window.model]), window.texts)
+                load = Load(window.connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
+                measured = measure(target, bodies, window.texts, load)
+                windows[window].append(_figures(measured, inside.since()))
                 done += 1
     return {
-        "machine": _machine(cores),
+        "machine": {**machine(), "command": "make bench"},
         "shapes": {name: [str(shape) for shape in shapes] for name, shapes in setup.shapes.items()},
         "precision": read_artifact(setup.artifacts[NEAR[0]]).precision,
         "window_seconds": WINDOW_S,
@@ -118,54 +117,16 @@ def _measure(setup: Setup, ports: Ports, cores: int, progress: Any) -> dict[str,
     }
 
 
-def _bare(processes: list[ProcessPoolExecutor], artifact: Path, texts: list[str], cores: int) -> dict[str, float]:
-    """The bare graphs in all processes at the same time; rates add up."""
-    for seconds in (0.0, 2 * WINDOW_S):  # first to load
-        futures = [process.submit(bare.measure, artifact, texts, cores, seconds) for process in processes]
-        found = [future.result() for future in futures]
-    return {**found[0]._asdict(), "rows_per_s": sum(one.rows_per_s for one in found)}
-
-
-def _long_texts() -> list[str]:
-    source = random.Random(1)
-    return [text(BASE_TOKENS, source) for _ in range(64)]
-
-
-def _bodies(texts: list[str], count: int) -> list[bytes]:
-    if count == 1:
-        return [json.dumps({"inputs": one}).encode() for one in texts]
-    return [json.dumps({"inputs": texts[i : i + count]}).encode() for i in range(0, len(texts), count)]
-
-
-def _token(setup: Setup, ports: Ports) -> str:
-    return token(setup.project.run, "inference", ports.management)
-
-
-def _figures(seen: load.Load, window: Window) -> dict[str, float]:
-    ordered = sorted(seen.milliseconds) or [float("nan")]
+def _figures(measured: Measured, inside: dict[str, Any] | None) -> dict[str, Any]:
+    shares = inside["stage_share"] if inside else {}
     return {
-        "texts_per_s": len(seen.milliseconds) * window.texts / seen.seconds,
-        "p50_ms": ordered[len(ordered) // 2],
-        "p99_ms": ordered[int(len(ordered) * 0.99)],
-        "errors": seen.errors,
-        "generator_cpu": seen.cpu_seconds / seen.seconds,
+        "texts_per_s": measured.throughput,
+        "p50_ms": measured.latency_ms["p50"],
+        "p99_ms": measured.latency_ms["p99"],
+        "errors": measured.failed,
+        "generator_cpu": measured.generator["cpu"],
+        **{f"share_{stage}": share for stage, share in shares.items()},
     }
-
-
-class _Stages:
-    """Where workers spend their time, from TorchServe's metrics."""
-
-    def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/metrics"
-
-    def read(self, model: str) -> dict[str, float]:
-        lines = requests.get(self._url, timeout=10).text.splitlines()
-        pattern = re.compile(rf'marina_stage_seconds_total{{stage="(\w+)",ModelName="{model}".*}} (\S+)')
-        return {found[1]: float(found[2]) for line in lines if (found := pattern.match(line))}
-
-    def shares(self, before: dict[str, float], model: str) -> dict[str, float]:
-        spent = {stage: value - before.get(stage, 0.0) for stage, value in self.read(model).items()}
-        return {f"share_{stage}": value / sum(spent.values()) for stage, value in spent.items() if sum(spent.values())}
 
 
 def _resident(setup: Setup) -> dict[str, float]:
@@ -173,21 +134,6 @@ def _resident(setup: Setup) -> dict[str, float]:
     found = status(setup.project)
     models = found[1] if found else []
     return {model.name: psutil.Process(model.pids[0]).memory_info().rss / 1e6 for model in models}
-
-
-def _machine(cores: int) -> dict[str, Any]:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    packages = ("marina", "torchserve", "torch", "openvino", "tokenizers", "transformers")
-    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return {
-        "processor": names[0] if names else platform.processor(),
-        "cores": cores,
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
-        "revision": revision.stdout.strip(),
-        "command": "make bench",
-    }
 
 
 def _title(window: Window) -> str:

@@ -12,7 +12,6 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
@@ -24,10 +23,14 @@ import yaml
 from handlers.worker.engines.packages import RUNTIMES, installed, is_placeholder
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.discovery import list_devices, neuron_cores
+from marina.bench.load import Load, Target
+from marina.bench.measure import measure
+from marina.bench.served import target_of
+from marina.bench.texts import bodies_of
 from marina.client import Client
 from marina.console import print_error, print_table, say, spinner
 from marina.errors import ClientError, MarinaError
-from marina.project import Project, find_project
+from marina.project import Project, find_project, project_beside
 from marina.server.config import free_ports
 from marina.server.tokens import token
 
@@ -89,18 +92,15 @@ def find_engine() -> str:
 
 def make_project(root: Path, engine: str, wanted: list[Trial], target: str) -> Project:
     """A project of its own, with a spec for each trial."""
-    own = find_project()
     shutil.rmtree(root, ignore_errors=True)
-    (root / "models").mkdir(parents=True)
-    shutil.copy(own.root / "config.properties", root)
-    shutil.copytree(own.root / "deploy", root / "deploy")
+    project = project_beside(find_project(), root)
     for trial in wanted:
         spec = {"name": trial.name, "task": "sentence-embedding", "source": MODEL, "engine": engine}
         fields = {"shapes": {"exact": SHAPES}, **trial.fields}
         if engine == "neuronx":
             fields["neuronx"] = {"target": target, **fields.get("neuronx", {})}
-        (root / "models" / f"{trial.name}.yaml").write_text(yaml.safe_dump({**spec, **fields}))
-    return Project(root)
+        (project.models / f"{trial.name}.yaml").write_text(yaml.safe_dump({**spec, **fields}))
+    return project
 
 
 def attempt(trial: Trial, project: Project, seconds: float) -> None:
@@ -118,7 +118,8 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
         if len({len(vector) for vector in client.embed(trial.name, TEXTS)}) != 1:
             raise MarinaError("embeddings are not of one length")
         trial.served = json.loads(_marina(project, "status", "--json"))["models"][0]
-        _measure(trial, client, seconds)
+        key = token(project.run, "inference", ports[1])
+        _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
         trial.passed = True
     except (MarinaError, ClientError) as error:
         trial.failure = str(error)
@@ -126,37 +127,16 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
         subprocess.run(_command("stop"), cwd=project.root, capture_output=True, check=False)
 
 
-def _measure(trial: Trial, client: Client, seconds: float) -> None:
-    """A closed loop of a few clients, after a warm-up."""
-    times: list[float] = []
-    failures: list[ClientError] = []
-    begin = time.monotonic() + min(2.0, seconds / 4)
-    end = begin + seconds
-
-    def ask() -> None:
-        try:
-            while time.monotonic() < end:
-                start = time.monotonic()
-                client.embed(trial.name, TEXTS[:1])
-                if start > begin:
-                    times.append(time.monotonic() - start)
-        except ClientError as error:
-            failures.append(error)
-
-    clients = [threading.Thread(target=ask) for _ in range(CLIENTS)]
-    for thread in clients:
-        thread.start()
-    for thread in clients:
-        thread.join()
-    if failures:
-        raise failures[0]
-    if not times:
+def _measure(trial: Trial, target: Target, seconds: float) -> None:
+    """A closed loop of a few connections, after a warm-up."""
+    load = Load(CLIENTS, warm_up_s=min(2.0, seconds / 4), seconds=seconds)
+    measured = measure(target, bodies_of(TEXTS[:1], 1), 1, load)
+    if measured.errors:
+        raise MarinaError(f"requests failed: {measured.errors}")
+    if not measured.requests:
         raise MarinaError("no request was answered while it was measured")
-    times.sort()
-    trial.texts_per_second = round(len(times) / seconds, 1)
-    trial.milliseconds = {
-        f"p{percent}": round(times[min(len(times) - 1, len(times) * percent // 100)] * 1000, 2) for percent in (50, 99)
-    }
+    trial.texts_per_second = round(measured.throughput, 1)
+    trial.milliseconds = {name: round(measured.latency_ms[name], 2) for name in ("p50", "p99")}
 
 
 def _marina(project: Project, *arguments: str) -> str:

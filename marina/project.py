@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,3 +47,19 @@ def find_project(start: Path | None = None) -> Project:
         if (candidate / "models").is_dir() and (candidate / "config.properties").is_file():
             return Project(candidate)
     raise MarinaError(f"{folder} is not in a Marina project; go to the folder that holds models/ and config.properties")
+
+
+def project_beside(own: Project, root: Path) -> Project:
+    """A project in another folder, configured as a given one is, for what must not touch that one's models.
+
+    Args:
+        own: whose config.properties and deploy/ are copied.
+        root: the folder; what is there stays.
+    """
+    project = Project(root)
+    for folder in (project.models, project.model_store, root / "deploy"):
+        folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(own.root / "config.properties", root)
+    for name in ("log4j2.xml", "metrics.yaml"):
+        shutil.copy(own.root / "deploy" / name, root / "deploy")
+    return project

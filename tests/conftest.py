@@ -32,7 +32,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MARINA_LEASES"] = tempfile.mkdtemp(prefix="marina-leases-")
 atexit.register(shutil.rmtree, os.environ["MARINA_LEASES"], ignore_errors=True)
 
-from marina.project import Project  # noqa: E402
+from marina.project import Project, project_beside  # noqa: E402
 
 # the CPU engines that are installed; the stack of Inf1 has no OpenVINO
 ENGINES = ("openvino", "torchscript") if importlib.util.find_spec("openvino") else ("torchscript",)
@@ -96,12 +96,7 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def make_project(folder: Path) -> Project:
     """An empty project with this repository's configuration."""
-    for name in ("models", "model_store", "deploy"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / "config.properties", folder)
-    for name in ("log4j2.xml", "metrics.yaml"):
-        shutil.copy(ROOT / "deploy" / name, folder / "deploy")
-    return Project(folder)
+    return project_beside(Project(ROOT), folder)
 
 
 def write_spec(project: Project, name: str, **fields: Any) -> Path:

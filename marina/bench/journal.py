@@ -23,12 +23,17 @@ class Journal:
         self._machine = {name: fact for name, fact in machine().items() if name != "revision"}
         self._kept: dict[str, tuple[dict[str, Any], Measured]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        for line in path.read_text().splitlines() if path.exists() else ():
+        text = path.read_text() if path.exists() else ""
+        if text and not text.endswith("\n"):
+            # cut off while it was written; what comes next must not be on the same line
+            text += "\n"
+            path.write_text(text)
+        for line in text.splitlines():
             try:
                 entry = json.loads(line)
                 self._kept[entry["key"]] = entry["configuration"], Measured.from_json(entry["measured"])
             except (ValueError, KeyError, TypeError):
-                continue  # cut off while it was written
+                continue
 
     def find(self, spec: Spec, pair: tuple[Load, Asked], number: int) -> tuple[dict[str, Any], Measured] | None:
         """What was measured of a combination in a round, or None."""

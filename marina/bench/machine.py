@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -32,8 +33,13 @@ def machine() -> dict[str, Any]:
 
 
 def command() -> str:
-    """The command that is running, as it was typed."""
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """The command that is running, as it was typed, but for a token."""
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    hidden = [
+        "..." if before == "--token" else "--token=..." if word.startswith("--token=") else word
+        for before, word in zip(["", *words], words)
+    ]
+    return shlex.join(hidden)
 
 
 def _processor() -> str:

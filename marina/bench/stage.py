@@ -5,7 +5,6 @@ It lies in a folder under build/bench with ports of its own; artifacts are share
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from marina.archive import pack
 from marina.bench.served import Protocol, Served, served_here
 from marina.compiler import compile_model
 from marina.compiler.build import Progress
-from marina.project import Project
+from marina.project import Project, project_beside
 from marina.server import register, serve, stop, unregister
 from marina.server.config import free_ports
 from marina.server.state import Ports
@@ -66,20 +65,9 @@ def stage(own: Project, name: str, progress: Progress) -> Iterator[Stage]:
         name: of the folder.
         progress: told of what takes long.
     """
-    project = make_project(own, own.root / "build" / "bench" / name)
+    project = project_beside(own, own.root / "build" / "bench" / name)
     stop(project)  # of a run that was killed
     try:
         yield Stage(own, project, progress)
     finally:
         stop(project)
-
-
-def make_project(own: Project, root: Path) -> Project:
-    """A folder to serve from, configured as the user's project is."""
-    project = Project(root)
-    for folder in (project.models, project.model_store, root / "deploy"):
-        folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(own.root / "config.properties", root)
-    for name in ("log4j2.xml", "metrics.yaml"):
-        shutil.copy(own.root / "deploy" / name, root / "deploy")
-    return project

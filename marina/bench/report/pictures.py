@@ -42,7 +42,7 @@ def pictures_of(result: Result) -> dict[str, bytes]:
 def _drawn(draw: Callable[[Any, list[Figures]], bool], found: list[Figures]) -> bytes | None:
     from matplotlib import pyplot
 
-    figure, axis = pyplot.subplots(figsize=(8, 4.2), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(8, 4.8), layout="constrained")
     try:
         if not draw(axis, found):
             return None
@@ -81,7 +81,7 @@ def _latency_throughput(axis: Any, found: list[Figures]) -> bool:
     )
     axis.margins(x=0.1)
     _spread_out(axis, [one.latency_ms["p99"] for one in answered])
-    axis.legend(fontsize=8)
+    _legend(axis)
     return True
 
 
@@ -100,7 +100,7 @@ def _cost_p99(axis: Any, found: list[Figures]) -> bool:
         axis.set_xscale("log")
         _plain(axis.xaxis)
     axis.margins(x=0.12)
-    axis.legend(fontsize=8)
+    _legend(axis)
     return True
 
 
@@ -123,7 +123,7 @@ def _latency_time(axis: Any, found: list[Figures]) -> bool:
         return False
     axis.set(xlabel="seconds", ylabel="milliseconds", title="latency over time", xlim=(0, longest * 1.02))
     _spread_out(axis, seen)
-    axis.legend(fontsize=7)
+    _legend(axis)
     return True
 
 
@@ -137,7 +137,7 @@ def _throughput_time(axis: Any, found: list[Figures]) -> bool:
         axis.step(range(1, len(seconds) + 1), seconds, where="mid", color=colour, label=_label(one, found))
     axis.set(xlabel="second", ylabel="instances", title="throughput over time")
     axis.set_ylim(bottom=0)
-    axis.legend(fontsize=7)
+    _legend(axis)
     return True
 
 
@@ -155,7 +155,7 @@ def _padding(axis: Any, found: list[Figures]) -> bool:
     axis.set_yticks(places, labels, fontsize=8)
     axis.invert_yaxis()
     axis.set(xlabel="percent of the computed tokens", title="padding waste", xlim=(0, max(30, *length, *empty) * 1.4))
-    axis.legend(fontsize=8)
+    _legend(axis)
     return True
 
 
@@ -166,6 +166,11 @@ def _spread_out(axis: Any, values: list[float]) -> None:
         _plain(axis.yaxis)
     else:
         axis.set_ylim(bottom=0)
+
+
+def _legend(axis: Any) -> None:
+    """Below the picture, where it hides nothing."""
+    axis.figure.legend(fontsize=8, loc="outside lower center", ncols=2)
 
 
 def _plain(axis: Any) -> None:
@@ -208,6 +213,7 @@ def _told(one: Figures, fields: list[str]) -> str:
 def _load(one: Figures) -> str:
     configuration = one.entry.configuration
     rate = configuration.get("rate")
-    asked = f"{configuration.get('connections')} conn." if rate is None else f"{rate:g}/s"
+    connections = configuration.get("connections")
+    asked = f"{rate:g}/s" if rate is not None else f"{connections} conn." if connections else ""
     many = configuration.get("instances", 1)
-    return asked if math.isclose(many, 1) else f"{asked} x {many:g}"
+    return asked if math.isclose(many, 1) else f"{asked} x {many:g}".strip()

@@ -69,6 +69,7 @@ def pack_handler(
     """Pack a handler with torch-model-archiver; `config` is its model-config.yaml."""
     from model_archiver import ModelArchiver, ModelArchiverConfig
 
+    (model_store / f"{name}.mar").unlink(missing_ok=True)
     # it stages in the temporary folder, and first empties what has the model's name there
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory() as staging:

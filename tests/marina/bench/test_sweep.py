@@ -1,0 +1,149 @@
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from marina.bench import sweep as module
+from marina.bench.journal import Journal
+from marina.bench.sweep import Sweep, read_sweep, run_sweep, settings_of
+from marina.errors import CompileError, SpecError
+from marina.project import Project
+from tests.marina.bench.results import measured
+
+SPEC = {
+    "name": "m",
+    "task": "text-classification",
+    "source": {"path": "weights"},
+    "serving": {"batch_size": 4, "queue_size": 77},
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Project:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "m.yaml").write_text(yaml.safe_dump(SPEC))
+    return Project(tmp_path)
+
+
+def sweep_of(**vary: Any) -> Sweep:
+    return Sweep.model_validate({"model": "m", "vary": vary, "rounds": 3})
+
+
+def test_every_combination_is_there_once_and_the_rest_is_as_in_the_spec(own: Project) -> None:
+    asked = sweep_of(
+        engine=["openvino", "torchscript"],
+        shapes=["1x16", "1x16,8x32"],
+        core_groups=["1,1", "2"],
+        batch_size=[8],
+        batch_delay_ms=[1, 5],
+        connections=[1, 64],
+        rate=[100.0],
+        instances=[1, 32],
+    )
+    settings = settings_of(asked, own)
+    assert len(settings) == 16
+    assert len({setting.spec.model_dump_json() for setting in settings}) == 16
+    assert all(len(setting.loads) == 6 for setting in settings)
+    assert {setting.spec.serving.queue_size for setting in settings} == {77}
+    assert {setting.spec.serving.batch_size for setting in settings} == {8}
+    assert {str(shape) for setting in settings for shape in setting.spec.shapes.listed()} == {"1x16", "8x32"}
+
+
+def test_without_anything_to_vary_the_spec_is_measured(own: Project) -> None:
+    (setting,) = settings_of(sweep_of(), own)
+    assert setting.spec.serving.batch_size == 4
+    assert [load.connections for load, _ in setting.loads] == [16]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("model: m\nvary: {colour: [red]}\n", "vary.colour"),
+        ("vary: {}\n", "model"),
+        ("model: [", "cannot be read"),
+        ("model: m\nvary: {}\nrounds: 0\n", "rounds"),
+        ("", "file"),
+    ],
+)
+def test_a_wrong_file_is_told_with_its_field(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "bench.yaml"
+    path.write_text(content)
+    with pytest.raises(SpecError, match=message):
+        read_sweep(path)
+
+
+def test_a_combination_that_is_no_spec_is_told(own: Project) -> None:
+    with pytest.raises(SpecError, match="precision"):
+        settings_of(sweep_of(precision=["fp4"]), own)
+
+
+class FakeStage:
+    """Serves nothing; remembers what it was asked to serve."""
+
+    def __init__(self, cut_off_after: int = 1000) -> None:
+        self.served: list[str] = []
+        self._left = cut_off_after
+
+    def archive(self, spec: Any) -> None:
+        if spec.core_groups == "2":
+            raise CompileError("it does not compile")
+        if self._left == 0:
+            raise KeyboardInterrupt
+        self._left -= 1
+        self.served.append(spec.engine)
+
+    def serve(self, name: str, protocol: str) -> Any:
+        return SimpleNamespace(configuration={"model": name})
+
+
+def test_a_sweep_that_was_cut_off_goes_on_where_it_stopped(
+    own: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = sweep_of(engine=["openvino", "torchscript"], core_groups=["1,1", "2"], connections=[1, 2])
+    settings = settings_of(asked, own)
+    count = 0
+
+    def measure_served(*_: Any) -> Any:
+        nonlocal count
+        count += 1
+        return measured(100 + count)
+
+    monkeypatch.setattr(module, "measure_served", measure_served)
+    monkeypatch.setattr(module, "check", lambda *_: None)
+    path = tmp_path / "rounds.jsonl"
+    told: list[str] = []
+
+    def progress(what: str, done: int, steps: int) -> None:
+        told.append(what)
+        assert done <= steps == 3 * 4 * 2
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(asked, settings, FakeStage(4), Journal(path), progress)  # type: ignore[arg-type]
+    assert count == 8
+    with path.open("a") as file:
+        file.write('{"key": "cut o')  # as a crash in the middle of writing leaves it
+    stage = FakeStage()
+    entries, failures = run_sweep(asked, settings, stage, Journal(path), progress)  # type: ignore[arg-type]
+    # two engines with one of two core groups, two loads, three rounds
+    assert count == 2 * 2 * 3
+    assert len(stage.served) == 2
+    assert [len(entry.rounds) for entry in entries] == [3, 3, 3, 3]
+    assert failures == [failure for failure in failures if "it does not compile" in failure]
+    assert len(failures) == 2
+    assert any("left" in what for what in told)
+
+    again, _ = run_sweep(asked, settings, FakeStage(0), Journal(path), progress)  # type: ignore[arg-type]
+    assert again == entries
+
+
+def test_what_was_measured_otherwise_is_not_taken(own: Project, tmp_path: Path) -> None:
+    (setting,) = settings_of(sweep_of(connections=[1]), own)
+    (longer,) = settings_of(Sweep.model_validate({"model": "m", "vary": {"connections": [1]}, "window_s": 9}), own)
+    journal = Journal(tmp_path / "rounds.jsonl")
+    journal.keep(setting.spec, setting.loads[0], 0, {"model": "m"}, measured(1))
+    assert journal.find(setting.spec, setting.loads[0], 0) is not None
+    assert journal.find(setting.spec, setting.loads[0], 1) is None
+    assert journal.find(longer.spec, longer.loads[0], 0) is None
+    assert Journal(tmp_path / "rounds.jsonl").find(setting.spec, setting.loads[0], 0) is not None
