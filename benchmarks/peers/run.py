@@ -38,6 +38,7 @@ CONNECTIONS = (1, 32)
 ROUNDS, SECONDS = 3, 5.0
 START_S = 180
 USUAL_TOKENS, USUAL_BATCH = 128, 6
+BASELINE = "the usual handler"
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ def main() -> None:
             ways += [_peer_way(peer, sources[peer.task], folder, cores, asked, load) for peer in wanted]
             ways += _own_ways(own, project, cores, asked, load)
         entries = measure_ways(ways, ROUNDS, progress)
-    result = Result("peers", "Marina and others, one text a request", entries, baseline={"way": "the usual handler"})
+    result = Result("peers", "Marina and others, one text a request", entries, baseline={"way": BASELINE})
     write_reports(result, folder)
     show(result, folder)
     for quote in dict.fromkeys(f"{peer.name}: {peer.quote}" for peer in wanted):
@@ -87,16 +88,17 @@ def install(packages: str, folder: Path) -> None:
 def _own_ways(own: Stage, project: Project, cores: int, texts: list[str], load: Load) -> list[Way]:
     """Marina's own ways, and the usual TorchServe handler."""
     asked = Asked(bodies_of(list(texts), 1), 1, "built-in mix")
-    found = [
-        served_way(own, {"model": MODELS["text-classification"], "way": "the usual handler"}, "usual", load, asked)
-    ]
+    found = [served_way(own, {"model": MODELS["text-classification"], "way": BASELINE}, "usual", load, asked)]
     groups = ",".join(["1"] * cores)
     for model in MODELS.values():
         base = read_spec(project.models / f"{model}.yaml").model_dump(exclude_defaults=True)
-        for precision in ("f32", "auto"):
-            for core_groups, told in ((None, "1 worker"), (groups, f"{cores} workers")):
-                spec = Spec.model_validate({**base, "precision": precision, "core_groups": core_groups})
-                found.append(served_way(own, {"model": model, "way": f"Marina {precision}, {told}"}, spec, load, asked))
+        for precision, core_groups, told in (
+            ("f32", groups, f"{cores} workers"),
+            ("auto", groups, f"{cores} workers"),
+            ("auto", None, "1 worker"),
+        ):
+            spec = Spec.model_validate({**base, "precision": precision, "core_groups": core_groups})
+            found.append(served_way(own, {"model": model, "way": f"Marina {precision}, {told}"}, spec, load, asked))
     return found
 
 

@@ -79,7 +79,8 @@ class _Generator:
         self._next = process  # processes start at different requests
         self._slots = share(load.connections, process, load.processes)
         self._transport = open_transport(target, self._slots, load.timeout_s, fine=load.rate is not None)
-        self._free = deque(range(self._slots))
+        # the one that was free last goes first, as in a client's pool: no more connections than are needed
+        self._free = list(range(self._slots))[::-1]
         self._intended: dict[int, float] = {}  # by slot, of the requests in flight
         self._sent: dict[int, float] = {}  # the same, oldest first
         self._backlog: deque[float] = deque()  # intended times that wait for a slot
@@ -127,7 +128,7 @@ class _Generator:
             self._free.append(self._resting.popleft()[1])
         if self._schedule is None:
             while self._free and self._left > 0:
-                self._send(self._free.popleft(), time.monotonic())
+                self._send(self._free.pop(), time.monotonic())
             return
         while self._due <= now and self._left > 0:
             if self._free and self._due >= self._begin:
@@ -136,7 +137,7 @@ class _Generator:
             self._due = next(self._schedule)
             self._counted(self._backlog[-1])
         while self._backlog and self._free:
-            self._send(self._free.popleft(), self._backlog.popleft())
+            self._send(self._free.pop(), self._backlog.popleft())
 
     def _send(self, slot: int, intended: float) -> None:
         self._intended[slot] = intended

@@ -40,7 +40,7 @@ def measure(
     def load(workers: int) -> Load:
         return Load(connections=workers, window_s=WINDOW_S, seconds=SECONDS)
 
-    ways = [served_way(stage, {"way": "Marina"}, spec, load(spec.workers), asked)]
+    ways = [served_way(stage, {"model": name, "way": "Marina"}, spec, load(spec.workers), asked)]
     base = None
     try:
         source = find_source(spec.source, project.root)
@@ -48,7 +48,7 @@ def measure(
     except SourceError:
         pass  # no text classifier, so there is no usual handler to compare with
     else:
-        ways.insert(0, served_way(stage, {"way": USUAL}, "usual-1", load(1), asked))
+        ways.insert(0, served_way(stage, {"model": name, "way": USUAL}, "usual-1", load(1), asked))
         base = {"way": USUAL}
     entries = measure_ways(ways, ROUNDS, progress)
     return Result(KIND, f"{name} at batch 1, after Autodesk's table for Ava", entries, price, base)

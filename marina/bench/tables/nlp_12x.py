@@ -31,7 +31,7 @@ KIND = "table-nlp-12x"
 BATCHES = (1, 6)
 ROUNDS, WINDOW_S = 3, 10.0
 IN_FLIGHT = 2  # batches for each worker: one that it computes and one that waits
-USUAL = "the usual handler"
+USUAL, MARINA = "the usual handler", "Marina"
 
 
 def measure(
@@ -73,7 +73,7 @@ def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, as
                 **({"neuron": {"pipeline_cores": cores}} if mode == "pipeline" else {}),
             }
         )
-        configuration = {"way": "Marina", "batch": batch, "mode": told, "cores_per_model": cores // spec.workers}
+        configuration = {"way": MARINA, "batch": batch, "mode": told, "cores_per_model": cores // spec.workers}
         return served_way(stage, configuration, spec, load(spec.workers), asked)
 
     usual = f"usual-{batch}"
@@ -83,7 +83,7 @@ def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, as
     configuration = {
         "way": USUAL,
         "batch": batch,
-        "mode": "eager graph on the CPU",
+        "mode": "TorchScript on the CPU",
         "cores_per_model": len(cpu_cores()),
     }
     found = [

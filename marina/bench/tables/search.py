@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import median
-from typing import Any
 
 from marina.bench.costs import Price, cost_per_1m
 from marina.bench.load import OPEN_CONNECTIONS, Load
@@ -23,9 +23,9 @@ from marina.tasks import TASKS
 KIND = "table-search"
 QUERIES, DUPLICATES = "ava-intent", "product-duplicates"
 PROMISE_MS = 10.0
-FIRST_RATE, GROWTH = 20.0, 1.5
-HALVINGS = 3  # of the step in which the promise was broken
-MOST_STEPS = 20
+FIRST_RATE = 25.0
+LEAST_STEPS, MOST_STEPS = 5, 12  # of doubling
+HALVINGS = 2  # of the step in which the promise was broken
 ROUNDS = 3
 LEAST_REQUESTS, LEAST_S = 1000, 6.0  # in a round, so that ten of them are beyond its p99
 BULK_CONNECTIONS, BULK_INSTANCES, BULK_S = 16, 32, 10.0
@@ -78,22 +78,25 @@ def keeps(rounds: list[Measured]) -> bool:
     return median(one.latency_ms["p99"] for one in rounds) <= PROMISE_MS
 
 
-def highest_kept(kept: Any) -> float | None:
-    """Raise the rate until `kept(rate)` is false, then halve the last step a few times; None if none is kept."""
-    highest, rate = None, FIRST_RATE
-    for _ in range(MOST_STEPS - HALVINGS):
+def highest_kept(kept: Callable[[float], bool]) -> float | None:
+    """Double the rate until `kept(rate)` is false, and a few times at least; then halve the step that broke it.
+
+    Returns:
+        The highest rate below the first that was not kept; None if the first was not.
+    """
+    highest, broken, rate = None, None, FIRST_RATE
+    for step in range(MOST_STEPS):
         if not kept(rate):
+            broken = broken or rate
+        elif broken is None:
+            highest = rate
+        if broken is not None and step + 1 >= LEAST_STEPS:
             break
-        highest, rate = rate, round(rate * GROWTH)
-    else:
+        rate *= 2
+    if highest is None or broken is None:
         return highest
-    if highest is None:
-        return None
-    broken = rate
     for _ in range(HALVINGS):
-        middle = float(round((highest + broken) / 2))
-        if middle in (highest, broken):
-            break
+        middle = (highest + broken) / 2
         if kept(middle):
             highest = middle
         else:

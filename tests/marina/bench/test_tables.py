@@ -21,7 +21,7 @@ def test_tables_are_known_by_name() -> None:
         table_kind("chess")
 
 
-@given(st.integers(1, 3000))
+@given(st.integers(1, 100_000))
 def test_the_highest_rate_is_found_within_a_part_of_the_last_step(limit: int) -> None:
     tried: list[float] = []
 
@@ -35,9 +35,10 @@ def test_the_highest_rate_is_found_within_a_part_of_the_last_step(limit: int) ->
     else:
         assert found is not None
         assert found <= limit
-        # a step is half of the rate, and was halved three times
-        assert limit - found <= max(1.0, 0.5 * found / 4)
+        # a step doubles the rate, and was halved twice
+        assert limit - found <= found / 4 or limit > FIRST_RATE * 2**11
     assert len(tried) == len(set(tried))
+    assert len(tried) >= 5
 
 
 def test_a_rate_with_errors_or_a_late_tail_is_not_kept() -> None:
@@ -50,7 +51,7 @@ def test_published_figures_stand_in_columns_of_their_own() -> None:
     configuration = {"batch": 6, "mode": "data parallel", "cores_per_model": 1}
     table = result(
         [
-            entry(rounds(20), way="the usual handler", **{**configuration, "mode": "eager graph on the CPU"}),
+            entry(rounds(20), way="the usual handler", **{**configuration, "mode": "TorchScript on the CPU"}),
             entry(rounds(50), way="Marina", **configuration),
             entry(rounds(40), way="Marina", **{**configuration, "mode": "all cores a model", "cores_per_model": 2}),
         ],
@@ -115,7 +116,7 @@ def test_every_table_names_what_was_published_and_where(name: str) -> None:
 
 SMALLEST = {
     "table-nlp-12x": result(
-        [entry(rounds(20), way="the usual handler", batch=1, mode="eager graph on the CPU", cores_per_model=2)],
+        [entry(rounds(20), way="the usual handler", batch=1, mode="TorchScript on the CPU", cores_per_model=2)],
         kind="table-nlp-12x",
     ),
     "table-ava": result([entry(rounds(20), way="Marina")], kind="table-ava"),
