@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import yaml
 
 from handlers.worker.errors import KINDS
 from handlers.worker.metrics import COUNTERS
+from marina.bench.report.layout import layout_of, markdown_of
+from marina.bench.report.pictures import pictures_of
+from marina.bench.result import read_result
 from marina.project import find_project
 
 ERRORS_HEAD = """# Errors
@@ -106,20 +110,41 @@ def metrics_page(page: str) -> str:
     return head + metrics_table() + rest.partition(TABLE_END)[2]
 
 
+BENCHMARK = re.compile(
+    r"(<!-- made from docs/benchmarks/([\w-]+)\.json by make docs -->\n).*?(<!-- end -->)", re.DOTALL
+)
+PICTURES = {"table-ava": "latency-time", "table-search": "latency-throughput", "peers": "latency-throughput"}
+
+
+def benchmarks_page(page: str, results: Path) -> str:
+    """docs/benchmarks.md with its tables made anew from the stored results."""
+
+    def table(found: re.Match[str]) -> str:
+        layout = layout_of(read_result(results / f"{found[2]}.json"))
+        return f"{found[1]}\n{markdown_of(layout)}\n{found[3]}"
+
+    return BENCHMARK.sub(table, page)
+
+
 def made(root: Path) -> dict[Path, str]:
     """Every file that is made from code, with what it should hold."""
-    metrics = root / "docs" / "metrics.md"
+    metrics, benchmarks = root / "docs" / "metrics.md", root / "docs" / "benchmarks.md"
     return {
         root / "docs" / "errors.md": errors_page(),
         root / "deploy" / "metrics.yaml": metrics_config(),
         metrics: metrics_page(metrics.read_text(encoding="utf-8")),
+        benchmarks: benchmarks_page(benchmarks.read_text(encoding="utf-8"), root / "docs" / "benchmarks"),
     }
 
 
 def main() -> None:
-    """Write the files of the current project."""
-    for path, content in made(find_project().root).items():
+    """Write the files of the current project, and the pictures of its stored results."""
+    root = find_project().root
+    for path, content in made(root).items():
         path.write_text(content, encoding="utf-8")
+    for name, picture in PICTURES.items():
+        stored = root / "docs" / "benchmarks" / f"{name}.json"
+        stored.with_suffix(".png").write_bytes(pictures_of(read_result(stored))[picture])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 BARE_S = 8.0
 
 
+# the options that each way to measure takes; another one would be ignored in silence
+REPORTS = {"out", "as_json"}
+COSTS = {"instance", "price"}
+TAKES = {
+    "--report": {"report", *REPORTS},
+    "--sweep": {"sweep", *COSTS, *REPORTS},
+    "--table": {"table", "name", "engine", *COSTS, *REPORTS},
+    "--bare": {"bare", "name", "engine", "texts", "seconds", *COSTS, *REPORTS},
+}
+
+
 def bench(
+    context: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The model.")] = None,
     connections: Annotated[
         int | None,
@@ -99,8 +111,14 @@ def bench(
     from marina.bench.result import Result, read_result
 
     project = find_project()
-    if sum(one is not None for one in (name if table is None else None, sweep, table, report)) != 1:
+    chosen = [
+        way
+        for way, given in (("--report", report), ("--sweep", sweep), ("--table", table), ("--bare", bare or None))
+        if given is not None
+    ]
+    if len(chosen) > 1 or (name is None and chosen in ([], ["--bare"])):
         raise MarinaError("name a model, or give --sweep FILE, --table TABLE or --report FILE; one of these")
+    _check_options(context, chosen[0] if chosen else None)
     if report is not None:
         _finish(read_result(report), out or report.parent, as_json)
         return
@@ -115,12 +133,26 @@ def bench(
     assert name is not None
     load = _load(connections, rate, arrivals, warm_up, window, within / 100, seconds, requests, timeout, generators)
     if bare:
-        entry = _bare(project, name, texts, load)
+        entry = _bare(project, name, engine, texts, load)
     else:
         entry = _ask(_served(project, name, url, token, "grpc" if grpc else "rest"), project, texts, instances, load)
     title = f"{name}: {'bare graphs' if bare else load.describe()}"
     result = Result("bench", title, [entry], price=known_price)
     _finish(result, out or project.root / "build" / "bench" / "runs" / name, as_json)
+
+
+def _check_options(context: typer.Context, way: str | None) -> None:
+    """Refuse options that have no meaning together."""
+    given = {
+        name for name in context.params if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
+    unused = given - TAKES[way] if way else given & {"engine"}
+    if unused:
+        options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+        told = ", ".join(sorted(options[name] for name in unused))
+        raise MarinaError(
+            f"{told} has no meaning {f'with {way}' if way else 'for a model that is served'}; leave it out"
+        )
 
 
 def _finish(result: Result, folder: Path, as_json: bool) -> None:
@@ -192,7 +224,7 @@ def _ask(served: Served, project: Project, texts: str | None, instances: int, lo
     return Entry({**served.configuration, **asked_how(load, asked)}, [measured])
 
 
-def _bare(project: Project, name: str, texts: str | None, load: Load) -> Entry:
+def _bare(project: Project, name: str, engine: str | None, texts: str | None, load: Load) -> Entry:
     from handlers.worker.artifact import read_artifact
     from marina.bench.bare import bare_graphs, measured_bare
     from marina.bench.result import Entry
@@ -200,7 +232,7 @@ def _bare(project: Project, name: str, texts: str | None, load: Load) -> Entry:
     from marina.compiler import compile_model
     from marina.tasks import TASKS
 
-    spec = read_spec(project.models / f"{name}.yaml")
+    spec = read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
     source = texts or _examples(project, name)
     seconds = load.seconds or BARE_S
     with progress_bar(name) as progress:
