@@ -10,15 +10,12 @@ import typer
 from marina.cli.options import EngineOption, JsonOption
 from marina.console import print_error, print_json, progress_bar
 from marina.errors import MarinaError
-from marina.project import Project, find_project
+from marina.project import find_project
 from marina.spec import read_spec
 
 if TYPE_CHECKING:
-    from marina.bench.costs import Price
     from marina.bench.load import Load
-    from marina.bench.measured import Window
-    from marina.bench.result import Entry, Result
-    from marina.bench.served import Served
+    from marina.bench.result import Result
 
 BARE_S = 8.0
 
@@ -107,6 +104,7 @@ def bench(
     which finds what users see. Windows are repeated until the last three agree, or it says that
     they do not. Reports: a table, and result.json, result.csv and report.html with pictures.
     """
+    from marina.bench import run
     from marina.bench.costs import price_of
     from marina.bench.result import Result, read_result
 
@@ -119,26 +117,33 @@ def bench(
     if len(chosen) > 1 or (name is None and chosen in ([], ["--bare"])):
         raise MarinaError("name a model, or give --sweep FILE, --table TABLE or --report FILE; one of these")
     _check_options(context, chosen[0] if chosen else None)
+    builds = project.root / "build" / "bench"
     if report is not None:
         _finish(read_result(report), out or report.parent, as_json)
-        return
-    known_price = price_of(instance, price, project.root)
-    if sweep is not None:
-        _finish(_sweep(project, sweep, instance, price), out or _sweep_folder(project, sweep), as_json)
-        return
-    if table is not None:
-        result = _table(project, table, name, engine, known_price)
-        _finish(result, out or project.root / "build" / "bench" / result.kind, as_json)
-        return
-    assert name is not None
-    load = _load(connections, rate, arrivals, warm_up, window, within / 100, seconds, requests, timeout, generators)
-    if bare:
-        entry = _bare(project, name, engine, texts, load)
-    else:
-        entry = _ask(_served(project, name, url, token, "grpc" if grpc else "rest"), project, texts, instances, load)
-    title = f"{name}: {'bare graphs' if bare else load.describe()}"
-    result = Result("bench", title, [entry], price=known_price)
-    _finish(result, out or project.root / "build" / "bench" / "runs" / name, as_json)
+    elif sweep is not None:
+        kept = builds / "sweeps" / sweep.stem
+        with progress_bar(sweep.stem) as progress:
+            result = run.bench_sweep(project, sweep, kept, instance, price, progress)
+        for failure in result.more.get("failures", ()):
+            print_error(failure)
+        _finish(result, out or kept, as_json)
+    elif table is not None:
+        known = price_of(instance, price, project.root)
+        with progress_bar(table) as progress:
+            result = run.bench_table(project, table, name, engine, known, progress)
+        _finish(result, out or builds / result.kind, as_json)
+    elif name is not None:
+        known = price_of(instance, price, project.root)
+        load = _load(connections, rate, arrivals, warm_up, window, within / 100, seconds, requests, timeout, generators)
+        with progress_bar(name) as progress:
+            if bare:
+                spec = read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
+                entry = run.bench_bare(project, spec, texts, seconds or BARE_S, progress)
+            else:
+                served = run.find_served(project, name, url, token, "grpc" if grpc else "rest")
+                entry = run.bench_served(project, served, texts, instances, load, progress)
+        title = f"{name}: {'bare graphs' if bare else load.describe()}"
+        _finish(Result("bench", title, [entry], known), out or builds / "runs" / name, as_json)
 
 
 def _check_options(context: typer.Context, way: str | None) -> None:
@@ -193,110 +198,3 @@ def _load(
         timeout_s=timeout,
         processes=generators,
     )
-
-
-def _served(
-    project: Project, name: str, url: str | None, token: str | None, protocol: Literal["rest", "grpc"]
-) -> Served:
-    from marina.bench.served import served_here, served_there
-
-    if url is None:
-        return served_here(project, name, protocol)
-    spec = project.models / f"{name}.yaml"
-    return served_there(url, name, protocol, token, read_spec(spec).task if spec.exists() else None)
-
-
-def _ask(served: Served, project: Project, texts: str | None, instances: int, load: Load) -> Entry:
-    from marina.bench.result import Entry
-    from marina.bench.served import asked_how, check, measure_served
-    from marina.bench.texts import read_asked
-
-    asked = read_asked(texts or _examples(project, served.target.model), served.fields, instances)
-    check(served, asked)
-    with progress_bar(served.target.model) as progress:
-        progress("warming up", 0, load.most_windows)
-
-        def told(window: Window, done: int, most: int) -> None:
-            tail = "no answer" if window.p99_ms is None else f"p99 {window.p99_ms:.1f} ms"
-            progress(f"{window.throughput:.0f} instances/s, {tail}", done, most)
-
-        measured = measure_served(served, asked, load, told)
-    return Entry({**served.configuration, **asked_how(load, asked)}, [measured])
-
-
-def _bare(project: Project, name: str, engine: str | None, texts: str | None, load: Load) -> Entry:
-    from handlers.worker.artifact import read_artifact
-    from marina.bench.bare import bare_graphs, measured_bare
-    from marina.bench.result import Entry
-    from marina.bench.texts import read_instances
-    from marina.compiler import compile_model
-    from marina.tasks import TASKS
-
-    spec = read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
-    source = texts or _examples(project, name)
-    seconds = load.seconds or BARE_S
-    with progress_bar(name) as progress:
-        artifact = compile_model(spec, project, progress).folder
-        progress("running the graphs", 0, 1)
-        with bare_graphs(spec, artifact, read_instances(source, TASKS[spec.task].fields)) as graphs:
-            measured = measured_bare(graphs.run(seconds), seconds)
-    described = read_artifact(artifact)
-    configuration = {
-        "model": name,
-        "engine": described.engine,
-        "precision": described.precision,
-        "shapes": [str(shape) for shape in described.shapes],
-        "core_groups": spec.core_groups,
-        "workers": spec.workers,
-        "protocol": "none: bare graphs",
-    }
-    return Entry(configuration, [measured])
-
-
-def _sweep(project: Project, path: Path, instance: str | None, price: float | None) -> Result:
-    from marina.bench.costs import price_of
-    from marina.bench.journal import Journal
-    from marina.bench.result import Result
-    from marina.bench.stage import stage
-    from marina.bench.sweep import read_sweep, run_sweep, settings_of
-
-    asked = read_sweep(path)
-    settings = settings_of(asked, project)
-    known = price_of(instance or asked.instance, price if price is not None else asked.price, project.root)
-    journal = Journal(_sweep_folder(project, path) / "rounds.jsonl")
-    with progress_bar(path.stem) as progress, stage(project, "stage", progress) as own:
-        entries, failures = run_sweep(asked, settings, own, journal, progress)
-    for failure in failures:
-        print_error(failure)
-    if not entries:
-        raise MarinaError(f"{path}: nothing could be measured")
-    return Result(
-        "sweep",
-        f"{path.stem}: {asked.model}",
-        entries,
-        known,
-        asked.baseline,
-        {"failures": failures} if failures else {},
-    )
-
-
-def _table(project: Project, table: str, name: str | None, engine: str | None, price: Price | None) -> Result:
-    from marina.bench.stage import stage
-    from marina.bench.tables import table_kind
-
-    kind = table_kind(table)
-    with progress_bar(table) as progress, stage(project, "stage", progress) as own:
-        return kind.measure(own, project, name, engine, price, progress)
-
-
-def _sweep_folder(project: Project, path: Path) -> Path:
-    return project.root / "build" / "bench" / "sweeps" / path.stem
-
-
-def _examples(project: Project, name: str) -> str:
-    """The spec's own texts, or the built-in mix."""
-    from marina.bench.texts import MIX
-
-    path = project.models / f"{name}.yaml"
-    examples = read_spec(path).examples if path.exists() else None
-    return str(project.root / examples) if examples else MIX

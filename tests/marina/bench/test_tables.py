@@ -1,12 +1,17 @@
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marina.bench.report.layout import layout_of, markdown_of
-from marina.bench.tables import TABLES, table_kind
+from marina.bench.tables import TABLES, nlp_12x, table_kind
 from marina.bench.tables.published import published
 from marina.bench.tables.search import FIRST_RATE, highest_kept, keeps
+from marina.bench.texts import Asked
 from marina.errors import MarinaError
+from marina.project import Project
 from tests.marina.bench.results import entry, measured, result
 
 
@@ -67,6 +72,31 @@ def test_published_figures_stand_in_columns_of_their_own() -> None:
     assert "1181" not in " ".join(cell for row in found.rows for cell in row[:place])
     assert parallel[found.columns.index("x throughput")] == "2.50"
     assert parallel[found.columns.index("x cost")] == "0.400"
+
+
+@pytest.mark.parametrize(
+    ("engine", "modes"),
+    [
+        ("neuron", ["data parallel", "pipeline"]),
+        ("neuronx", ["data parallel"]),
+        ("openvino", ["data parallel", "all cores a model"]),
+    ],
+)
+def test_bert_base_is_laid_on_the_cores_that_there_are(
+    engine: str, modes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nlp_12x, "neuron_cores", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr(nlp_12x, "cpu_cores", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr(nlp_12x, "find_source", lambda *_: tmp_path)
+    packed: list[int] = []
+    monkeypatch.setattr(nlp_12x, "pack_usual", lambda *arguments, **_: packed.append(arguments[5]))
+    fields = {"name": "b", "task": "text-classification", "source": {"path": "weights"}, "engine": engine}
+    stage = SimpleNamespace(project=Project(tmp_path))
+    for batch in (1, 6):
+        ways = nlp_12x._ways(stage, Project(tmp_path), fields, batch, Asked([b"{}"], 1, "made up"))
+        assert [way.configuration["mode"] for way in ways] == ["TorchScript on the CPU", *modes]
+        assert [way.configuration["cores_per_model"] for way in ways[1:]] == [1, 4][: len(modes)]
+    assert packed == [1, 6]
 
 
 def test_the_table_of_ava_has_its_windows() -> None:
