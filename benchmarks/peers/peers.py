@@ -47,7 +47,7 @@ INFINITY = (
     "{bin}/infinity_emb v2 --model-id {model} --served-model-name peer --host 127.0.0.1 --port {port} --device cpu "
     "--engine ENGINE --batch-size 32 --no-model-warmup --log-level error"
 )
-EXPORT = "{bin}/optimum-cli export onnx --task {onnx_task} --model {source} {model}"
+EXPORT = "{bin}/optimum-cli export onnx --library transformers --task {onnx_task} --model {source} {model}"
 ONNX_TASKS = {"text-classification": "text-classification", "sentence-embedding": "feature-extraction"}
 PIPELINE = 'transformers, "Web server inference": "a single thread to handle the heavier load of running Pipeline"'
 WORKERS = 'FastAPI, "Server Workers": "replication of processes to take advantage of multiple cores"'

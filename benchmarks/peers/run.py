@@ -25,6 +25,7 @@ from marina.bench.stage import Stage, stage
 from marina.bench.tables.ways import Way, measure_ways, served_way
 from marina.bench.texts import Asked, bodies_of
 from marina.bench.usual.pack import pack_usual
+from marina.compiler.build import Progress
 from marina.compiler.source import find_source
 from marina.console import progress_bar, say
 from marina.errors import MarinaError
@@ -55,6 +56,8 @@ def main() -> None:
             task: find_source(read_spec(project.models / f"{name}.yaml").source, project.root)
             for task, name in MODELS.items()
         }
+        # before half an hour is spent
+        wanted, failures = _that_start(wanted, sources, folder, cores, progress)
         usual = own.project.root / "usual"
         source = sources["text-classification"]
         pack_usual(source, "usual", own.project.model_store, usual, USUAL_TOKENS, USUAL_BATCH)
@@ -64,7 +67,13 @@ def main() -> None:
             ways += [_peer_way(peer, sources[peer.task], folder, cores, asked, load) for peer in wanted]
             ways += _own_ways(own, project, cores, asked, load)
         entries = measure_ways(ways, ROUNDS, progress)
-    result = Result("peers", "Marina and others, one text a request", entries, baseline={"way": BASELINE})
+    result = Result(
+        "peers",
+        "Marina and others, one text a request",
+        entries,
+        baseline={"way": BASELINE},
+        more={"failures": failures},
+    )
     write_reports(result, folder)
     show(result, folder)
     for quote in dict.fromkeys(f"{peer.name}: {peer.quote}" for peer in wanted):
@@ -83,6 +92,21 @@ def install(packages: str, folder: Path) -> None:
     pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "-r", str(wanted)], check=True)
     stamp.write_text(wanted.read_text())
+
+
+def _that_start(
+    wanted: list[Peer], sources: dict[str, Path], folder: Path, cores: int, progress: Progress
+) -> tuple[list[Peer], list[str]]:
+    """The peers that start and answer here, and what is to be said of the others."""
+    found, failures = [], []
+    for done, peer in enumerate(wanted):
+        progress(f"starting {peer.name}", done, len(wanted))
+        try:
+            with _running(peer, sources[peer.task], folder, cores):
+                found.append(peer)
+        except (MarinaError, subprocess.CalledProcessError) as error:
+            failures.append(f"{peer.name}, {peer.task}: {error}")
+    return found, failures
 
 
 def _own_ways(own: Stage, project: Project, cores: int, texts: list[str], load: Load) -> list[Way]:
@@ -127,6 +151,8 @@ def _running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[int
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         **{"PEER_MODEL": str(model), "PEER_WORKERS": str(peer.workers), "PEER_THREADS": threads},
         **{"OMP_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"},
+        # infinity tells its makers of its use
+        **{"DO_NOT_TRACK": "1", "INFINITY_ANONYMOUS_USAGE_STATS": "0"},
     }
     # infinity finds an exported model only from within its folder
     here, name = (model, Path()) if peer.export else (folder, model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -91,11 +93,11 @@ def target_of(name: str, protocol: Protocol, host: str, port: int, key: str | No
 
 
 def check(served: Served, asked: Asked) -> None:
-    """Ask once; ClientError, with the server's reason, if there is no good answer."""
-    import json
-
+    """Ask once; MarinaError, with the server's reason, if there is no good answer."""
     target = served.target
     if target.protocol == "grpc":
+        if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+            raise MarinaError("gRPC needs the packages grpcio and protobuf; install them with pip")
         client = Client.grpc(f"{target.host}:{target.port}", target.token)
     else:
         client = Client.http(f"http://{target.host}:{target.port}", target.token)

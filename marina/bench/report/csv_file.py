@@ -81,6 +81,7 @@ def _row(one: Figures, result: Result) -> dict[str, Any]:
         "rounds": len(entry.rounds),
         "stable": one.stable,
         "faster_than_baseline": one.faster.median if one.faster else None,
+        "cost_over_baseline": one.cost_ratio,
         "place": one.place,
     }
     return {**neuronperf, **torchserve, **own}

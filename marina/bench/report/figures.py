@@ -29,8 +29,7 @@ class Figures:
         requests: answered, in all rounds.
         stable: whether all rounds settled; None if none says.
         cost: USD for a million inferences, or None without a price.
-        faster, cheaper: throughput over the baseline's, and cost over the baseline's, both within rounds;
-            None without a baseline.
+        faster: throughput over the baseline's, within rounds; None without a baseline.
         place: among the entries under the same load; "" where there is one round, or one entry.
     """
 
@@ -46,9 +45,9 @@ class Figures:
     place: str
 
     @property
-    def cheaper(self) -> float | None:
-        """The baseline's cost over this one's; on the same instance it is the ratio of throughput."""
-        return self.faster.median if self.faster and self.cost is not None else None
+    def cost_ratio(self) -> float | None:
+        """This one's cost over the baseline's, on the same instance; None without a price or a baseline."""
+        return 1 / self.faster.median if self.faster and self.faster.median and self.cost is not None else None
 
 
 def figures_of(result: Result) -> list[Figures]:

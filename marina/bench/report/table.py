@@ -53,6 +53,7 @@ def table_of(result: Result) -> Table:
     add("settled", ["no" if one.stable is False else "" for one in found])
     add("$/1M", [number(one.cost, 3) for one in found])
     add("x base", [number(one.faster.median) if one.faster else "" for one in found])
+    add("x base $", [number(one.cost_ratio) for one in found])
     add("place", [one.place for one in found])
     return Table(columns, rows, numbers)
 

@@ -33,6 +33,7 @@ def test_figures_are_medians_over_rounds_with_ratios_within_them() -> None:
     assert f32.throughput.median == 100
     assert int8.faster is not None
     assert int8.faster.median == pytest.approx(2.01, abs=0.03)
+    assert int8.cost_ratio == pytest.approx(1 / int8.faster.median)
     assert f32.cost == pytest.approx(1e6 / (3600 * 100))
     assert [one.place for one in (f32, int8, bf16)] == ["3", "1=", "1="]
     assert "cannot tell them apart" in " ".join(notes_of(TWO))
