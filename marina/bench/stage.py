@@ -13,6 +13,7 @@ from marina.archive import pack
 from marina.bench.served import Protocol, Served, served_here
 from marina.compiler import compile_model
 from marina.compiler.build import Progress
+from marina.files import exclusive
 from marina.project import Project, project_beside
 from marina.server import register, serve, stop, unregister
 from marina.server.config import free_ports
@@ -58,7 +59,7 @@ class Stage:
 
 @contextmanager
 def stage(own: Project, name: str, progress: Progress) -> Iterator[Stage]:
-    """A stage in build/bench/NAME; its server is stopped at the end, however that comes.
+    """A stage in build/bench/NAME; its server is stopped at the end, however that comes. One at a time.
 
     Args:
         own: the user's project.
@@ -66,8 +67,10 @@ def stage(own: Project, name: str, progress: Progress) -> Iterator[Stage]:
         progress: told of what takes long.
     """
     project = project_beside(own, own.root / "build" / "bench" / name)
-    stop(project)  # of a run that was killed
-    try:
-        yield Stage(own, project, progress)
-    finally:
-        stop(project)
+    # two that measure at the same time would measure each other
+    with exclusive(project.root, lambda: progress("waiting for another benchmark to end", 0, 1)):
+        stop(project)  # of a run that was killed
+        try:
+            yield Stage(own, project, progress)
+        finally:
+            stop(project)

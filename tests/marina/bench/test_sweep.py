@@ -10,6 +10,7 @@ from marina.bench.journal import Journal
 from marina.bench.sweep import Sweep, read_sweep, run_sweep, settings_of
 from marina.errors import CompileError, SpecError
 from marina.project import Project
+from tests.conftest import ROOT
 from tests.marina.bench.results import measured
 
 SPEC = {
@@ -49,6 +50,15 @@ def test_every_combination_is_there_once_and_the_rest_is_as_in_the_spec(own: Pro
     assert {setting.spec.serving.queue_size for setting in settings} == {77}
     assert {setting.spec.serving.batch_size for setting in settings} == {8}
     assert {str(shape) for setting in settings for shape in setting.spec.shapes.listed()} == {"1x16", "8x32"}
+
+
+def test_the_example_of_the_docs_is_a_sweep(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    path = tmp_path / "bench.yaml"
+    path.write_text(page.split("```yaml\n")[1].split("```")[0])
+    settings = settings_of(read_sweep(path), Project(ROOT))
+    assert len(settings) == 16
+    assert {len(setting.loads) for setting in settings} == {3}
 
 
 def test_without_anything_to_vary_the_spec_is_measured(own: Project) -> None:
