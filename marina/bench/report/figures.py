@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from marina.bench.statistics import Interval, bootstrap, places
 
 # what says how it was asked, and not what was asked
 LOAD = ("protocol", "connections", "rate", "arrivals", "instances", "texts")
+# what tells the rows of a table from each other; the rest says what the server's settings do
+ROWS = ("model", "way", "batch", "mode")
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,18 @@ def figures_of(result: Result) -> list[Figures]:
 
 
 def under_load(entry: Entry) -> tuple[Any, ...]:
-    """How it was asked: what entries must share to be compared."""
-    return tuple(entry.configuration.get(name) for name in LOAD)
+    """Which model was asked, and how: what entries must share to be compared."""
+    return tuple(entry.configuration.get(name) for name in ("model", *LOAD))
+
+
+def varying(entries: Sequence[Entry]) -> list[str]:
+    """The fields that tell entries apart: those that differ, the model where none does."""
+    configurations = [entry.configuration for entry in entries]
+    names = list(dict.fromkeys(name for one in configurations for name in one))
+    found = [name for name in names if len({str(one.get(name)) for one in configurations}) > 1]
+    if "way" in found:
+        found = [name for name in found if name in (*LOAD, *ROWS)]
+    return found or [name for name in ("model",) if name in names]
 
 
 def median(entry: Entry, value: Callable[[Measured], float | None]) -> float | None:
@@ -98,7 +110,8 @@ def _baseline(entry: Entry, result: Result) -> Entry | None:
     wanted = result.baseline.items()
     matching = [one for one in result.entries if all(one.configuration.get(name) == value for name, value in wanted)]
     same = [one for one in matching if under_load(one) == under_load(entry)]
-    return next(iter(same or matching), None)
+    of_model = [one for one in matching if one.configuration.get("model") == entry.configuration.get("model")]
+    return next(iter(same or of_model), None)
 
 
 def _ratio(rounds: list[Measured], base: list[Measured]) -> Interval | None:

@@ -7,14 +7,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from marina.bench.report.figures import LOAD, Figures, figures_of
-from marina.bench.report.table import NAMES, cell, varying
+from marina.bench.report.figures import LOAD, Figures, figures_of, varying
+from marina.bench.report.table import NAMES, cell
 from marina.bench.result import Result
 
 COLOURS = ("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8")
 MOST_LINES = 8
-# fields that tell the rows of a table
-ROWS = ("model", "way", "batch", "mode")
 # fields whose values say by themselves what they are
 SPEAKING = ("way", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
 
@@ -115,13 +113,18 @@ def _latency_time(axis: Any, found: list[Figures]) -> bool:
             continue
         ends = [sum(window.seconds for window in windows[: number + 1]) for number in range(len(windows))]
         label = _label(one, found)
-        axis.plot(ends, [window.p50_ms for window in windows], ".-", color=colour, label=f"{label} p50")
-        axis.plot(ends, [window.p99_ms for window in windows], ".--", color=colour, label=f"{label} p99")
+        axis.plot(ends, [window.p50_ms for window in windows], ".-", color=colour, label=label)
+        axis.plot(ends, [window.p99_ms for window in windows], ".--", color=colour)
         longest = max(longest, ends[-1])
         seen += [window.p99_ms for window in windows if window.p99_ms]
     if not longest:
         return False
-    axis.set(xlabel="seconds", ylabel="milliseconds", title="latency over time", xlim=(0, longest * 1.02))
+    axis.set(
+        xlabel="seconds",
+        ylabel="milliseconds",
+        title="latency over time: the median, and dashed p99",
+        xlim=(0, longest * 1.02),
+    )
     _spread_out(axis, seen)
     _legend(axis)
     return True
@@ -183,9 +186,7 @@ def _plain(axis: Any) -> None:
 
 def _by_configuration(found: list[Figures]) -> list[tuple[str, list[Figures]]]:
     """What differs in how the server was set up, and the entries that were asked of it."""
-    fields = [name for name in varying([one.entry.configuration for one in found]) if name not in LOAD]
-    if "way" in fields:
-        fields = [name for name in fields if name in ROWS]
+    fields = [name for name in varying([one.entry for one in found]) if name not in LOAD]
     groups: dict[str, list[Figures]] = {}
     for one in found:
         groups.setdefault(_told(one, fields) or cell(one.entry.configuration.get("model")), []).append(one)
@@ -193,11 +194,7 @@ def _by_configuration(found: list[Figures]) -> list[tuple[str, list[Figures]]]:
 
 
 def _label(one: Figures, found: list[Figures]) -> str:
-    fields = varying([other.entry.configuration for other in found])
-    if "way" in fields:
-        # which says what the server's settings do
-        fields = [name for name in fields if name in (*LOAD, *ROWS)]
-    return _told(one, fields)
+    return _told(one, varying([other.entry for other in found]))
 
 
 def _told(one: Figures, fields: list[str]) -> str:

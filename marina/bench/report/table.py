@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from marina.bench.report.figures import Figures, figures_of
+from marina.bench.report.figures import Figures, figures_of, varying
 from marina.bench.result import Result
 from marina.bench.statistics import Interval
 
@@ -29,7 +29,7 @@ class Table(NamedTuple):
 def table_of(result: Result) -> Table:
     """One row an entry: the fields that are not the same in all, then the figures."""
     found = figures_of(result)
-    fields = varying([one.entry.configuration for one in found])
+    fields = varying(result.entries)
     many = any(len(one.entry.rounds) > 1 for one in found)
     columns = [NAMES.get(name, name) for name in fields]
     rows = [[cell(one.entry.configuration.get(name)) for name in fields] for one in found]
@@ -64,7 +64,7 @@ def inside_of(result: Result) -> Table | None:
     known = [(one, server) for one in found if (server := one.entry.rounds[-1].server)]
     if not known:
         return None
-    fields = varying([one.entry.configuration for one in found])
+    fields = varying(result.entries)
     stages = list(dict.fromkeys(stage for _, server in known for stage in server["stage_share"]))
     columns = [NAMES.get(name, name) for name in fields]
     own = ["queue ms", "worker ms", *(f"{stage} %" for stage in stages), "batch", "padding %", "empty %"]
@@ -137,13 +137,6 @@ def price_notes(result: Result) -> list[str]:
     ]
 
 
-def varying(configurations: list[dict[str, Any]]) -> list[str]:
-    """The fields that are not the same in all configurations; the model where all are alike."""
-    names = list(dict.fromkeys(name for one in configurations for name in one))
-    found = [name for name in names if len({str(one.get(name)) for one in configurations}) > 1]
-    return found or [name for name in ("model",) if name in names]
-
-
 def number(value: float | None, digits: int | None = None) -> str:
     """A number with about three significant digits, or as many places as are asked for; "" for None."""
     if value is None:
@@ -175,12 +168,11 @@ def cell(value: Any) -> str:
 
 
 def _fixed(result: Result) -> list[str]:
-    configurations = [entry.configuration for entry in result.entries]
-    told = varying(configurations)
+    first, *others = [entry.configuration for entry in result.entries]
     return [
         f"{NAMES.get(name, name)} {cell(value)}"
-        for name, value in configurations[0].items()
-        if name not in told and value is not None
+        for name, value in first.items()
+        if value is not None and (name != "model" or others) and all(one.get(name) == value for one in others)
     ]
 
 

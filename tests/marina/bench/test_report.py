@@ -50,6 +50,13 @@ def test_configurations_are_compared_under_the_same_load_only() -> None:
     assert [one.place for one in figures_of(mixed)] == ["", ""]
 
 
+def test_another_model_is_no_baseline() -> None:
+    rounds = [measured(100), measured(101), measured(102)]
+    two = result([entry(rounds, way="usual"), entry(rounds, model="other", way="ours")], baseline={"way": "usual"})
+    assert [one.faster is None for one in figures_of(two)] == [False, True]
+    assert table_of(two).columns[:2] == ["model", "way"]
+
+
 def test_the_table_has_what_varies_and_tells_errors_beside_it() -> None:
     failing = measured(100, errors={"HTTP 503": 7}, stable=False)
     slow = measured(50, generator={"limit": "the generator itself may be the limit"})
