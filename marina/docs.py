@@ -113,7 +113,7 @@ def metrics_page(page: str) -> str:
 BENCHMARK = re.compile(
     r"(<!-- made from docs/benchmarks/([\w-]+)\.json by make docs -->\n).*?(<!-- end -->)", re.DOTALL
 )
-PICTURES = {"table-ava": "latency-time", "table-search": "latency-throughput", "peers": "latency-throughput"}
+PICTURES = {"table-ava": "latency-time", "table-search": "latency-throughput", "peers": "throughput"}
 
 
 def benchmarks_page(page: str, results: Path) -> str:

@@ -11,8 +11,11 @@ from marina.bench.report.figures import LOAD, Figures, figures_of, varying
 from marina.bench.report.table import NAMES, cell
 from marina.bench.result import Result
 
-COLOURS = ("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8")
-MOST_LINES = 8
+COLOURS = (
+    *("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8"),
+    *("#1f3f66", "#8a4a1f", "#2c5c39", "#4e3568", "#6e2522", "#444444", "#77601e", "#2c6470"),
+)
+MOST_LINES = len(COLOURS)
 # fields whose values say by themselves what they are
 SPEAKING = ("way", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
 
@@ -25,6 +28,7 @@ def pictures_of(result: Result) -> dict[str, bytes]:
     found = figures_of(result)
     drawn: dict[str, bytes] = {}
     for name, draw in (
+        ("throughput", _throughput),
         ("latency-throughput", _latency_throughput),
         ("cost-p99", _cost_p99),
         ("latency-time", _latency_time),
@@ -53,6 +57,26 @@ def _drawn(draw: Callable[[Any, list[Figures]], bool], found: list[Figures]) -> 
         return file.getvalue()
     finally:
         pyplot.close(figure)
+
+
+def _throughput(axis: Any, found: list[Figures]) -> bool:
+    """A bar for each way under the heaviest load of a closed loop."""
+    closed = [one for one in found if one.entry.configuration.get("connections")]
+    if not closed or "way" not in closed[0].entry.configuration:
+        return False
+    heaviest = max(one.entry.configuration["connections"] for one in closed)
+    shown = [one for one in closed if one.entry.configuration["connections"] == heaviest]
+    if len(shown) < 3:
+        return False
+    rates = [one.throughput for one in shown]
+    spread = [[rate.median - rate.low for rate in rates], [rate.high - rate.median for rate in rates]]
+    models = sorted({str(one.entry.configuration.get("model")) for one in shown})
+    colours = [COLOURS[models.index(str(one.entry.configuration.get("model")))] for one in shown]
+    axis.barh(range(len(shown)), [rate.median for rate in rates], xerr=spread, color=colours, capsize=2)
+    axis.set_yticks(range(len(shown)), [_label(one, shown) for one in shown], fontsize=8)
+    axis.invert_yaxis()
+    axis.set(xlabel="instances per second", title=f"throughput at {heaviest} connections")
+    return True
 
 
 def _latency_throughput(axis: Any, found: list[Figures]) -> bool:

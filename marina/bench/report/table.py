@@ -113,9 +113,7 @@ def notes_of(result: Result) -> list[str]:
 def warnings_of(result: Result) -> list[str]:
     """What speaks against the figures: errors, a generator at its limit, windows that do not agree, stalls."""
     found = figures_of(result)
-    notes = sorted(
-        {one.generator["limit"] for entry in result.entries for one in entry.rounds if one.generator.get("limit")}
-    )
+    notes = _limits([one.generator for entry in result.entries for one in entry.rounds])
     notes += [f"error: {count} x {kind}" for one in found for kind, count in sorted(one.errors.items())]
     if any(one.stable is False for one in found):
         notes.append("not settled: throughput or p99 of the last three windows do not agree within the bound")
@@ -125,6 +123,19 @@ def warnings_of(result: Result) -> list[str]:
             "server; an open loop (--rate) counts all who would have come meanwhile"
         )
     return notes
+
+
+def _limits(generators: list[dict[str, Any]]) -> list[str]:
+    """What the generator said of itself, of each kind the worst."""
+    worst: dict[str, dict[str, Any]] = {}
+    for one in generators:
+        limit = one.get("limit")
+        if limit:
+            kind = limit[:24]
+            known = worst.setdefault(kind, one)
+            if (one["late_p99_ms"] or 0, one["cpu"]) > (known["late_p99_ms"] or 0, known["cpu"]):
+                worst[kind] = one
+    return [f"{one['limit']} (the worst of {len(generators)} rounds)" for one in worst.values()]
 
 
 def price_notes(result: Result) -> list[str]:

@@ -59,7 +59,8 @@ def test_another_model_is_no_baseline() -> None:
 
 def test_the_table_has_what_varies_and_tells_errors_beside_it() -> None:
     failing = measured(100, errors={"HTTP 503": 7}, stable=False)
-    slow = measured(50, generator={"limit": "the generator itself may be the limit"})
+    limited = {"limit": "the generator itself may be the limit", "late_p99_ms": None, "cpu": 0.9}
+    slow = measured(50, generator=limited)
     table = table_of(result([entry([failing], connections=1), entry([slow], connections=2)]))
     assert table.columns[0] == "conn."
     assert "model" not in table.columns
