@@ -48,7 +48,7 @@ def test_a_slow_server_is_told_as_slow_in_both_loops() -> None:
         opened = measure(target(served), BODIES, 1, Load(64, rate=40, warm_up_s=0.1, seconds=1.5))
     for measured in (closed, opened):
         assert 50 <= measured.latency_ms["min"] < 70
-    assert closed.throughput <= 4 / 0.05
+    assert closed.throughput <= 4 / 0.05 * 1.1
     assert opened.throughput == pytest.approx(40, rel=0.5)
 
 
