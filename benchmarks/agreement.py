@@ -23,7 +23,7 @@ from marina.project import find_project
 
 MODEL = "ava-intent"
 CONNECTIONS = (16, 64)
-ROUNDS, SECONDS = 5, 15
+ROUNDS, SECONDS = 3, 10
 SCRIPT = """
 local bodies, number = {}, 0
 for line in io.lines("%s") do bodies[#bodies + 1] = line end

@@ -135,7 +135,8 @@ def _limits(generators: list[dict[str, Any]]) -> list[str]:
             known = worst.setdefault(kind, one)
             if (one["late_p99_ms"] or 0, one["cpu"]) > (known["late_p99_ms"] or 0, known["cpu"]):
                 worst[kind] = one
-    return [f"{one['limit']} (the worst of {len(generators)} rounds)" for one in worst.values()]
+    of = f" (the worst of {len(generators)} rounds)" if len(generators) > 1 else ""
+    return [f"{one['limit']}{of}" for one in worst.values()]
 
 
 def price_notes(result: Result) -> list[str]:
