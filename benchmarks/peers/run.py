@@ -73,6 +73,7 @@ def main() -> None:
         entries,
         baseline={"way": BASELINE},
         more={"failures": failures},
+        command="make bench-peers",
     )
     write_reports(result, folder)
     show(result, folder)
