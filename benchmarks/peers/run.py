@@ -22,7 +22,7 @@ from marina.bench.mix import mixed
 from marina.bench.report.write import show, write_reports
 from marina.bench.result import Result
 from marina.bench.stage import Stage, stage
-from marina.bench.tables.ways import Way, measure_ways, served_way
+from marina.bench.tables.ways import USUAL, Way, measure_ways, served_way
 from marina.bench.texts import Asked, bodies_of
 from marina.bench.usual.pack import pack_usual
 from marina.compiler.build import Progress
@@ -39,7 +39,6 @@ CONNECTIONS = (1, 32)
 ROUNDS, SECONDS = 3, 5.0
 START_S = 180
 USUAL_TOKENS, USUAL_BATCH = 128, 6
-BASELINE = "the usual handler"
 
 
 def main() -> None:
@@ -71,7 +70,7 @@ def main() -> None:
         "peers",
         "Marina and others, one text a request",
         entries,
-        baseline={"way": BASELINE},
+        baseline={"way": USUAL},
         more={"failures": failures},
         command="make bench-peers",
     )
@@ -113,7 +112,7 @@ def _that_start(
 def _own_ways(own: Stage, project: Project, cores: int, texts: list[str], load: Load) -> list[Way]:
     """Marina's own ways, and the usual TorchServe handler."""
     asked = Asked(bodies_of(list(texts), 1), 1, "built-in mix")
-    found = [served_way(own, {"model": MODELS["text-classification"], "way": BASELINE}, "usual", load, asked)]
+    found = [served_way(own, {"model": MODELS["text-classification"], "way": USUAL}, "usual", load, asked)]
     groups = ",".join(["1"] * cores)
     for model in MODELS.values():
         base = read_spec(project.models / f"{model}.yaml").model_dump(exclude_defaults=True)

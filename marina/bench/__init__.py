@@ -19,6 +19,7 @@ tables/        the tables that others have published, with their figures beside
 usual/         the usual TorchServe handler, to compare with; bert_base.py: a model of that size
 costs.py       USD for a million inferences, from instances.yaml
 statistics.py  intervals, and which configurations cannot be told apart
+fields.py      reads instances.yaml and bench.yaml
 result.py      what is stored; machine.py: on what it was measured
 report/        tables, CSV, pictures and pages, made from a stored result
 """

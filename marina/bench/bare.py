@@ -74,20 +74,7 @@ def bare_graphs(spec: Spec, artifact: Path, texts: list[Instance]) -> Iterator[B
 
 def measured_bare(bare: Bare, seconds: float) -> Measured:
     """As other loads are told: throughput with all texts at hand, latency of one text alone."""
-    return Measured(
-        seconds=seconds,
-        requests=0,
-        instances=0,
-        throughput=round(bare.rows_per_s, 3),
-        latency_ms=milliseconds(decoded(bare.alone)),
-        errors={},
-        per_second=[],
-        windows=[],
-        counted=0,
-        stable=None,
-        generator={},
-        histogram=bare.alone,
-    )
+    return Measured.without_load(seconds, 0, 0, bare.rows_per_s, decoded(bare.alone))
 
 
 class _Loaded(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from marina.bench.fields import read_fields
 from marina.errors import SpecError
 
 OWN = Path(__file__).parent / "instances.yaml"
@@ -77,7 +77,7 @@ def price_of(instance: str | None, per_hour: float | None, project: Path) -> Pri
     known: dict[str, Price] = {}
     for path in (OWN, project / "instances.yaml"):
         if path.exists():
-            file = _read(path)
+            file = read_fields(path, _File)
             for name, found in file.instances.items():
                 if found.on_demand is not None:
                     known[name] = Price(name, found.on_demand, f"on demand; {file.basis}")
@@ -87,14 +87,3 @@ def price_of(instance: str | None, per_hour: float | None, project: Path) -> Pri
             f"Known are: {', '.join(sorted(known))}"
         )
     return known[instance]
-
-
-def _read(path: Path) -> _File:
-    try:
-        return _File.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError) as error:
-        raise SpecError(f"{path} cannot be read: {error}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise SpecError(f"{path}: {where}: {first['msg']}") from None

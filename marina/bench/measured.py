@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hdrh.histogram import HdrHistogram
+
 from marina.bench.generator import NEVER_SENT, Seen
 from marina.bench.histogram import decoded, encoded, merged, milliseconds
 from marina.bench.load import Load
@@ -70,6 +72,26 @@ class Measured:
     generator: dict[str, Any]
     histogram: str
     server: dict[str, Any] | None = None
+
+    @classmethod
+    def without_load(
+        cls, seconds: float, requests: int, instances: int, throughput: float, latencies: HdrHistogram
+    ) -> Measured:
+        """Of calls in a loop: there is no generator, and there are no windows and no errors."""
+        return cls(
+            seconds=round(seconds, 3),
+            requests=requests,
+            instances=instances,
+            throughput=round(throughput, 3),
+            latency_ms=milliseconds(latencies),
+            errors={},
+            per_second=[],
+            windows=[],
+            counted=0,
+            stable=None,
+            generator={},
+            histogram=encoded(latencies),
+        )
 
     @property
     def failed(self) -> int:

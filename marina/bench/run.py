@@ -7,15 +7,16 @@ from pathlib import Path
 from handlers.worker.artifact import read_artifact
 from marina.bench.bare import bare_graphs, measured_bare
 from marina.bench.costs import Price, price_of
+from marina.bench.fields import read_fields
 from marina.bench.journal import Journal
 from marina.bench.load import Load
 from marina.bench.measured import Window
 from marina.bench.result import Entry, Result
 from marina.bench.served import Protocol, Served, asked_how, check, measure_served, served_here, served_there
 from marina.bench.stage import stage
-from marina.bench.sweep import read_sweep, run_sweep, settings_of
+from marina.bench.sweep import Sweep, run_sweep, settings_of
 from marina.bench.tables import table_kind
-from marina.bench.texts import MIX, read_asked, read_instances
+from marina.bench.texts import MIX, read_asked, read_instances, texts_of
 from marina.compiler import compile_model
 from marina.compiler.build import Progress
 from marina.errors import MarinaError
@@ -52,7 +53,7 @@ def bench_bare(project: Project, spec: Spec, texts: str | None, seconds: float, 
     """Run a model's graphs without a server, compiling them first where that has not been done."""
     artifact = compile_model(spec, project, progress).folder
     progress("running the graphs", 0, 1)
-    instances = read_instances(texts or _examples(project, spec.name), TASKS[spec.task].fields)
+    instances = read_instances(texts or texts_of(spec, project), TASKS[spec.task].fields)
     with bare_graphs(spec, artifact, instances) as graphs:
         measured = measured_bare(graphs.run(seconds), seconds)
     described = read_artifact(artifact)
@@ -83,7 +84,7 @@ def bench_sweep(
     Raises:
         MarinaError: nothing could be measured.
     """
-    asked = read_sweep(path)
+    asked = read_fields(path, Sweep)
     settings = settings_of(asked, project)
     known = price_of(instance or asked.instance, asked.price if price is None else price, project.root)
     journal = Journal(folder / "rounds.jsonl")
@@ -107,5 +108,4 @@ def bench_table(
 def _examples(project: Project, name: str) -> str:
     """The spec's own texts, or the built-in mix."""
     path = project.models / f"{name}.yaml"
-    examples = read_spec(path).examples if path.exists() else None
-    return str(project.root / examples) if examples else MIX
+    return texts_of(read_spec(path), project) if path.exists() else MIX

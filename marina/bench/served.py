@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -109,7 +110,7 @@ def measure_served(served: Served, asked: Asked, load: Load, report: WindowRepor
     """Measure a load, with what the server's metrics say of it where they can be read."""
     inside = Inside(served.metrics_port, served.target.model) if served.metrics_port else None
     measured = measure(served.target, asked.bodies, asked.instances, load, report)
-    return Measured(**{**vars(measured), "server": inside.since() if inside else None})
+    return replace(measured, server=inside.since() if inside else None)
 
 
 def asked_how(load: Load, asked: Asked) -> dict[str, Any]:

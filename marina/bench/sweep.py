@@ -9,11 +9,9 @@ import itertools
 import random
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from handlers.worker.errors import WorkerError
 from marina.bench.journal import Journal
@@ -23,12 +21,13 @@ from marina.bench.served import asked_how, check, measure_served
 from marina.bench.stage import Stage
 from marina.bench.texts import MIX, Asked, read_asked
 from marina.compiler.build import Progress
-from marina.errors import MarinaError, SpecError
+from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec, read_spec
 from marina.tasks import TASKS
 
 SERVING = ("batch_size", "batch_delay_ms")
+ASKED = ("connections", "rate", "instances")  # how it is asked; the rest is how the server is set up
 
 
 class Vary(BaseModel):
@@ -78,18 +77,6 @@ class Setting(NamedTuple):
     loads: list[tuple[Load, Asked]]
 
 
-def read_sweep(path: Path) -> Sweep:
-    """Read a bench.yaml; SpecError names the field that is wrong."""
-    try:
-        return Sweep.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError) as error:
-        raise SpecError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "file"
-        raise SpecError(f"{path}: {where}: {first['msg']}") from None
-
-
 def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
     """Every combination; SpecError if one of them is no valid spec."""
     vary = sweep.vary
@@ -100,7 +87,7 @@ def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
     once = Load(arrivals=sweep.arrivals, warm_up_s=sweep.warm_up_s, window_s=sweep.window_s, seconds=sweep.window_s)
     loads = [replace(once, connections=connections) for connections in vary.connections]
     loads += [replace(once, connections=OPEN_CONNECTIONS, rate=rate) for rate in vary.rate]
-    fields = {name: values for name, values in vary.model_dump().items() if name in _server_fields(vary) and values}
+    fields = {name: values for name, values in vary.model_dump(exclude=set(ASKED)).items() if values}
     settings = []
     for values in itertools.product(*fields.values()):
         chosen = dict(zip(fields, values))
@@ -184,10 +171,6 @@ class _Clock:
             return ""
         seconds = (time.monotonic() - self._start) / self._measured * (self._steps - self.done)
         return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
-
-
-def _server_fields(vary: Vary) -> list[str]:
-    return [name for name in type(vary).model_fields if name not in ("connections", "rate", "instances")]
 
 
 def _as_asked(spec: Spec) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from handlers.worker.instances import Instance
 from handlers.worker.task import Fields
 from marina.bench.mix import mixed, text
 from marina.errors import SpecError
+from marina.project import Project
 from marina.shapes.lengths import read_lengths
+from marina.spec import Spec
 from marina.texts import read_texts
 
 MIX = "mix"
@@ -26,6 +28,11 @@ class Asked(NamedTuple):
     bodies: list[bytes]
     instances: float
     source: str
+
+
+def texts_of(spec: Spec, project: Project) -> str:
+    """The source of a spec's own texts, or the built-in mix where it names none."""
+    return str(project.root / spec.examples) if spec.examples else MIX
 
 
 def read_asked(source: str, fields: Fields, instances: int) -> Asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from marina.bench.costs import cost_per_1m
@@ -56,7 +56,7 @@ def figures_of(result: Result) -> list[Figures]:
     """The figures of each entry, in order."""
     found = [_figures(entry, result) for entry in result.entries]
     told = _places(found)
-    return [Figures(**{**vars(one), "place": place}) for one, place in zip(found, told)]
+    return [replace(one, place=place) for one, place in zip(found, told)]
 
 
 def under_load(entry: Entry) -> tuple[Any, ...]:

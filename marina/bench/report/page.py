@@ -6,8 +6,7 @@ import base64
 from html import escape
 from typing import Any
 
-from marina.bench.report.layout import layout_of
-from marina.bench.report.pictures import pictures_of
+from marina.bench.report.layout import Layout
 from marina.bench.report.table import Table
 from marina.bench.result import Result
 
@@ -23,12 +22,11 @@ ul { color: #444; } dt { font-weight: 600; } dd { margin: 0 0 .3rem 1rem; }
 """
 
 
-def page_of(result: Result) -> str:
-    """The whole page."""
-    layout = layout_of(result)
+def page_of(result: Result, layout: Layout, pictures: dict[str, bytes]) -> str:
+    """The whole page, from the result's layout and its pictures."""
     images = "".join(
         f'<img alt="{escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">\n'
-        for name, picture in pictures_of(result).items()
+        for name, picture in pictures.items()
     )
     tables = "".join(
         (f"<h2>{escape(heading)}</h2>\n" if heading else "") + _table(table) for heading, table in layout.tables

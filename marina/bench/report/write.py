@@ -16,13 +16,13 @@ from marina.console import print_table, relative, say
 def write_reports(result: Result, folder: Path) -> None:
     """result.json first, then report.html, report.md, result.csv, each table as CSV, and the pictures."""
     write_result(result, folder)
-    layout = layout_of(result)
-    (folder / "report.html").write_text(page_of(result), encoding="utf-8")
+    layout, pictures = layout_of(result), pictures_of(result)
+    (folder / "report.html").write_text(page_of(result, layout, pictures), encoding="utf-8")
     (folder / "report.md").write_text(markdown_of(layout), encoding="utf-8")
     (folder / "result.csv").write_text(csv_of(result), encoding="utf-8")
     for place, (_, table) in enumerate(layout.tables):
         (folder / f"table-{place + 1}.csv").write_text(csv_of_table(table), encoding="utf-8")
-    for name, picture in pictures_of(result).items():
+    for name, picture in pictures.items():
         (folder / f"{name}.png").write_bytes(picture)
 
 

@@ -9,8 +9,8 @@ from marina.bench.report.table import Table, number, price_notes, spread, warnin
 from marina.bench.result import Result
 from marina.bench.stage import Stage
 from marina.bench.tables.published import claim_note
-from marina.bench.tables.ways import measure_ways, served_way
-from marina.bench.texts import MIX, read_asked
+from marina.bench.tables.ways import MARINA, USUAL, measure_ways, served_way
+from marina.bench.texts import read_asked, texts_of
 from marina.bench.usual.pack import pack_usual
 from marina.compiler.build import Progress
 from marina.compiler.source import find_source
@@ -23,7 +23,6 @@ KIND = "table-ava"
 MODEL = "ava-intent"
 ROUNDS, SECONDS, WINDOW_S = 3, 20.0, 5.0
 TOKENS = 128
-USUAL = "the usual handler"
 
 
 def measure(
@@ -35,12 +34,12 @@ def measure(
     spec = read_spec(path, {"engine": engine} if engine else None)
     serving = {**spec.serving.model_dump(), "batch_size": 1, "batch_delay_ms": 1}
     spec = Spec.model_validate({**spec.model_dump(exclude_defaults=True), "serving": serving})
-    asked = read_asked(str(project.root / spec.examples) if spec.examples else MIX, TASKS[spec.task].fields, 1)
+    asked = read_asked(texts_of(spec, project), TASKS[spec.task].fields, 1)
 
     def load(workers: int) -> Load:
         return Load(connections=workers, window_s=WINDOW_S, seconds=SECONDS)
 
-    ways = [served_way(stage, {"model": name, "way": "Marina"}, spec, load(spec.workers), asked)]
+    ways = [served_way(stage, {"model": name, "way": MARINA}, spec, load(spec.workers), asked)]
     base = None
     try:
         source = find_source(spec.source, project.root)
@@ -85,4 +84,4 @@ def _windows(result: Result) -> Table:
 
 def notes(result: Result) -> list[str]:
     """What a reader must know."""
-    return [*warnings_of(result), *price_notes(result), claim_note(KIND.removeprefix("table-"))]
+    return [*warnings_of(result), *price_notes(result), claim_note(KIND)]

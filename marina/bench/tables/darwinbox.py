@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marina.bench.costs import Price
-from marina.bench.histogram import encoded, milliseconds, new_histogram, record
+from marina.bench.histogram import new_histogram, record
 from marina.bench.load import Load
 from marina.bench.measured import Measured
 from marina.bench.mix import mixed
@@ -93,7 +93,7 @@ def notes(result: Result) -> list[str]:
         f"resumes of {WORDS[0]} to {WORDS[1]} words; eager: transformers and torch in float32 on all cores, without a "
         "server; Marina: through TorchServe, one connection, precision as its spec says",
         *warnings_of(result),
-        claim_note(KIND.removeprefix("table-")),
+        claim_note(KIND),
     ]
 
 
@@ -163,17 +163,4 @@ def _run_eager(resumes: list[str], padded: int | None, instances: int, seconds: 
             record(times, time.perf_counter() - start)
             answered += len(batch)
         spent = time.perf_counter() - begin
-    return Measured(
-        seconds=round(spent, 3),
-        requests=times.total_count,
-        instances=answered,
-        throughput=round(answered / spent, 3),
-        latency_ms=milliseconds(times),
-        errors={},
-        per_second=[],
-        windows=[],
-        counted=0,
-        stable=None,
-        generator={},
-        histogram=encoded(times),
-    )
+    return Measured.without_load(spent, times.total_count, answered, answered / spent, times)

@@ -18,7 +18,7 @@ from marina.bench.report.table import Table, number, price_notes, spread, warnin
 from marina.bench.result import Result
 from marina.bench.stage import Stage
 from marina.bench.tables.published import claim_note, published
-from marina.bench.tables.ways import Way, measure_ways, served_way
+from marina.bench.tables.ways import MARINA, USUAL, Way, measure_ways, served_way
 from marina.bench.texts import Asked, bodies_of
 from marina.bench.usual.pack import pack_usual
 from marina.compiler.build import Progress
@@ -31,7 +31,6 @@ KIND = "table-nlp-12x"
 BATCHES = (1, 6)
 ROUNDS, WINDOW_S = 3, 10.0
 IN_FLIGHT = 2  # batches for each worker: one that it computes and one that waits
-USUAL, MARINA = "the usual handler", "Marina"
 
 
 def measure(
@@ -135,7 +134,7 @@ def notes(result: Result) -> list[str]:
         *([] if result.price else ["$/1M is empty, since nobody said what this machine costs: --instance or --price"]),
         *warnings_of(result),
         *price_notes(result),
-        claim_note(KIND.removeprefix("table-")),
+        claim_note(KIND),
         f"published rows: {published(KIND.removeprefix('table-'))['rows_source']}",
     ]
 
@@ -145,7 +144,7 @@ def _published(configuration: dict[str, Any]) -> dict[str, Any]:
     if configuration["way"] == USUAL:
         return {}
     several = configuration["mode"] != "data parallel"
-    rows = published(KIND.removeprefix("table-"))["rows"]
+    rows = published(KIND)["rows"]
     matching = [
         row for row in rows if row["batch"] == configuration["batch"] and (row["cores_per_model"] > 1) == several
     ]

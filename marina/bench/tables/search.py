@@ -14,7 +14,7 @@ from marina.bench.result import Entry, Result
 from marina.bench.served import asked_how, check, measure_served
 from marina.bench.stage import Stage
 from marina.bench.tables.published import claim_note
-from marina.bench.texts import MIX, Asked, read_asked
+from marina.bench.texts import Asked, read_asked, texts_of
 from marina.compiler.build import Progress
 from marina.project import Project
 from marina.spec import Spec, read_spec
@@ -138,7 +138,7 @@ def notes(result: Result) -> list[str]:
         f"kept: the median p99 of {ROUNDS} rounds, each of at least {LEAST_REQUESTS} requests, and no errors",
         *warnings_of(result),
         *price_notes(result),
-        claim_note(KIND.removeprefix("table-")),
+        claim_note(KIND),
     ]
 
 
@@ -147,8 +147,7 @@ def _spec(project: Project, name: str, engine: str | None) -> Spec:
 
 
 def _asked(project: Project, spec: Spec, instances: int) -> Asked:
-    source = str(project.root / spec.examples) if spec.examples else MIX
-    return read_asked(source, TASKS[spec.task].fields, instances)
+    return read_asked(texts_of(spec, project), TASKS[spec.task].fields, instances)
 
 
 def _open(rate: float) -> Load:

@@ -15,6 +15,8 @@ from marina.bench.texts import Asked
 from marina.compiler.build import Progress
 from marina.spec import Spec
 
+USUAL, MARINA = "the usual handler", "Marina"
+
 
 class Way(NamedTuple):
     """One row of a table.

@@ -102,7 +102,7 @@ def test_pictures_are_drawn_and_the_page_holds_all_of_them() -> None:
     pictures = pictures_of(TWO)
     assert {"latency-throughput", "cost-p99", "latency-time", "throughput-time", "padding"} == set(pictures)
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
-    page = page_of(TWO)
+    page = page_of(TWO, layout_of(TWO), pictures)
     assert page.count("data:image/png") == len(pictures)
     assert "a &lt;title&gt;" in page
     assert "<title>a <title>" not in page

@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from marina.bench import sweep as module
+from marina.bench.fields import read_fields
 from marina.bench.journal import Journal
-from marina.bench.sweep import Sweep, read_sweep, run_sweep, settings_of
+from marina.bench.sweep import Sweep, run_sweep, settings_of
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from tests.conftest import ROOT
@@ -56,7 +57,7 @@ def test_the_example_of_the_docs_is_a_sweep(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text()
     path = tmp_path / "bench.yaml"
     path.write_text(page.split("```yaml\n")[1].split("```")[0])
-    settings = settings_of(read_sweep(path), Project(ROOT))
+    settings = settings_of(read_fields(path, Sweep), Project(ROOT))
     assert len(settings) == 16
     assert {len(setting.loads) for setting in settings} == {3}
 
@@ -81,7 +82,7 @@ def test_a_wrong_file_is_told_with_its_field(tmp_path: Path, content: str, messa
     path = tmp_path / "bench.yaml"
     path.write_text(content)
     with pytest.raises(SpecError, match=message):
-        read_sweep(path)
+        read_fields(path, Sweep)
 
 
 def test_a_combination_that_is_no_spec_is_told(own: Project) -> None:
