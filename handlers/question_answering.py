@@ -1,7 +1,8 @@
-"""Extractive question answering: spans of the context, as transformers' pipeline (up to 4.x) finds them.
+"""Extractive question answering: spans of the context, as the pipeline of transformers 4.57 finds them.
 
-A context that is too long makes several windows that overlap by doc_stride; the best spans of all
-windows are ranked together.
+That is the last release series with this pipeline; transformers 5 has none. A context that is too long makes
+several windows that overlap by doc_stride. The best spans of all windows are ranked together, and the
+scores of equal answers, but for upper case, are added up, so that a score can exceed 1.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class QuestionAnswering(Handler):
 
     def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
         parameters = example.parameters
-        spans: list[Span] = []
+        context = str(example.instance.text_pair)
+        top_k, align = parameters["top_k"], parameters["align_to_words"]
+        merged: dict[str, Span] = {}
         null_score = 1.0
         for encoding, (starts, ends) in zip(example.tokenized.encodings, example.outputs):
             found, null = best_spans(
@@ -56,15 +59,19 @@ class QuestionAnswering(Handler):
                 ends,
                 encoding,
                 cls=artifact.special_tokens.get("cls"),
-                top_k=parameters["top_k"],
+                # some become equal when they are widened to words
+                top_k=2 * top_k + 10 if align else top_k,
                 longest=parameters["max_answer_len"],
             )
             null_score = min(null_score, null)
-            spans += [place_in_text(span, encoding, parameters["align_to_words"]) for span in found]
+            for span in (place_in_text(span, encoding, align) for span in found):
+                text = context[span.start : span.end].lower()
+                before = merged.get(text)
+                merged[text] = before._replace(score=before.score + span.score) if before else span
+        spans = list(merged.values())
         if parameters["handle_impossible_answer"]:
             spans.append(Span(null_score, 0, 0))
-        ranked = sorted(spans, key=lambda span: span.score, reverse=True)[: parameters["top_k"]]
-        context = str(example.instance.text_pair)
+        ranked = sorted(spans, key=lambda span: span.score, reverse=True)[:top_k]
         answers = [
             {"score": span.score, "start": span.start, "end": span.end, "answer": context[span.start : span.end]}
             for span in ranked

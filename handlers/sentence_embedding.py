@@ -1,14 +1,23 @@
-"""Sentence embeddings: the answer for a text is its embedding, a list of floats."""
+"""Sentence embeddings: the answer for a text is its embedding, a list of floats.
+
+The parameters are those of Hugging Face's feature-extraction task: prompt_name is a prompt of the model, null
+none at all; normalize scales to unit length; truncate says whether a text that is too long is cut.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from handlers.worker.adapter import Handler
 from handlers.worker.artifact import Artifact
-from handlers.worker.parameters import Parameter
-from handlers.worker.task import Example, Fields, Json
-from handlers.worker.tokenizing import RowTokenizer
+from handlers.worker.errors import RequestError
+from handlers.worker.instances import Instance
+from handlers.worker.parameters import Parameter, choice, flag, word
+from handlers.worker.prompts import prompted
+from handlers.worker.task import Example, Fields, Json, Parameters
+from handlers.worker.tokenizing import RowTokenizer, Window
 
 
 class SentenceEmbedding(Handler):
@@ -16,7 +25,28 @@ class SentenceEmbedding(Handler):
 
     task = "sentence-embedding"
     fields = Fields("text")
-    parameters: Mapping[str, Parameter] = {}
+    vectors = True
+    parameters: Mapping[str, Parameter] = {
+        "prompt_name": word(None),
+        "normalize": flag(None),
+        "truncate": flag(None),
+        "truncation_direction": choice(None, "left", "right"),
+    }
+
+    def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
+        truncate = parameters["truncate"]
+        rule = long_text if truncate is None else "truncate" if truncate else "reject"
+        return Window(max_length, rule, side=parameters["truncation_direction"])
+
+    def prepare(self, instance: Instance, parameters: Parameters, artifact: Artifact) -> tuple[Instance, int]:
+        if parameters["normalize"] is False and artifact.unit_length:
+            raise RequestError(
+                "InvalidParameter", "this model's own embeddings are of unit length; leave out normalize"
+            )
+        return prompted(instance, parameters["prompt_name"], artifact)
 
     def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
-        return example.outputs[0][0].tolist()
+        vector = example.outputs[0][0]
+        if example.parameters["normalize"] and not artifact.unit_length:
+            vector = vector / max(float(np.linalg.norm(vector)), np.finfo(np.float32).tiny)
+        return vector.tolist()

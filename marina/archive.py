@@ -97,6 +97,7 @@ def model_config(spec: Spec) -> dict[str, object]:
             "mode": spec.mode,
             "max_instances": serving.max_instances,
             "max_characters": serving.max_characters,
+            "max_windows": serving.max_windows,
             "max_body_bytes": serving.max_body_bytes,
             "parameters": spec.parameters,
         },

@@ -13,6 +13,7 @@ from typing import Any
 from handlers.worker.artifact import Artifact
 from handlers.worker.emitter import Emitter
 from handlers.worker.errors import WorkerError
+from handlers.worker.instances import Instance
 from handlers.worker.model import Model
 from handlers.worker.parameters import Parameter
 from handlers.worker.protocols import dump
@@ -22,6 +23,9 @@ from handlers.worker.tokenizing import RowTokenizer, Window
 
 ARTIFACT_FOLDER = "artifact"
 BODY_NAMES = ("body", "data")
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+# of a stream of requests in both directions (StreamPredictions2), and the type of an Open Inference call's body
+GRPC_HEADERS = {"ts_request_sequence_id", "ts_request_sequence_start", "ts_request_sequence_end", "content-type"}
 # `marina serve` looks for this mark in the log to tell why a worker did not start.
 FAILURE_MARK = "marina: cannot serve:"
 
@@ -36,10 +40,15 @@ class Handler(ABC):
     fields: Fields
     parameters: Mapping[str, Parameter] = {}
     offsets = False
+    vectors = False
 
     def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
         """See `Task.window`; by default the rule of the spec for all rows."""
         return Window(max_length, long_text)
+
+    def prepare(self, instance: Instance, parameters: Parameters, artifact: Artifact) -> tuple[Instance, int]:
+        """See `Task.prepare`; by default the instance as it is."""
+        return instance, 0
 
     @abstractmethod
     def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
@@ -65,12 +74,15 @@ class Handler(ABC):
         """Answer a batch: one body a request, its status set in the context."""
         headers = [_headers(request, context, index) for index, request in enumerate(data)]
         # TorchServe sends these alone and without a body; a client may send such a header too
-        if len(data) == 1 and headers[0].get("describe") == "True" and _body(data[0]) is None:
+        if len(data) == 1 and headers[0].get("describe") == "True" and not set(BODY_NAMES) & set(data[0]):
             return [dump(self._model.describe())]
-        bodies = [(_body(request), own) for request, own in zip(data, headers)]
+        bodies = [(_body(request, own), own) for request, own in zip(data, headers)]
         answers = []
         for index, reply in enumerate(self._model.reply(bodies)):
             context.set_response_content_type(index, "application/json")
+            if not _over_http(headers[index]):
+                # the last answer, where the call is a stream; without it the worker's thread in TorchServe fails
+                context.set_response_header(index, "ts_stream_next", "false")
             for name, value in reply.headers.items():
                 context.set_response_header(index, name, value)
             if reply.status != 200:
@@ -80,13 +92,21 @@ class Handler(ABC):
         return answers
 
 
-def _body(request: Mapping[str, Any]) -> Any:
+def _over_http(headers: Mapping[str, str]) -> bool:
+    """Whether a request came over HTTP: TorchServe hands over no headers of gRPC calls but its own."""
+    return bool(headers.keys() - GRPC_HEADERS)
+
+
+def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
     """A request's body; None where there is none that can be read.
 
-    REST puts a raw body under "body" and form fields under their names; gRPC clients name their
-    inputs themselves, by custom "data" or "body".
+    REST puts a raw body under "body", and form fields and the parameters of the URL under their names;
+    gRPC clients name their inputs themselves, by custom "data" or "body".
     """
-    return next((request[name] for name in BODY_NAMES if name in request), None)
+    if not _over_http(headers):
+        return next((request[name] for name in BODY_NAMES if name in request), None)
+    is_form = headers.get("content-type", "").lower().startswith(FORMS)
+    return None if is_form else request.get("body")
 
 
 def _headers(request: Mapping[str, Any], context: Any, index: int) -> dict[str, str]:

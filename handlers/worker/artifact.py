@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 from handlers.worker.errors import ArtifactError
 from handlers.worker.plan import Shape
 
-FORMAT = 3
+FORMAT = 4
 ARTIFACT_FILE = "artifact.json"
 TOKENIZER_FILE = "tokenizer.json"
 GOLDEN_FILE = "golden.json"
+POOLING_MASK = "pooling_mask"  # an input of graphs whose pooling leaves out the tokens of a prompt
 REMEDY = "compile the model again and pack a new archive"
 
 
@@ -46,14 +47,26 @@ class Head(NamedTuple):
     activation: str
 
 
+class Prompt(NamedTuple):
+    """A text that is put before others, and how many tokens at the start of a row pooling leaves out for it."""
+
+    text: str
+    tokens: int
+
+
 @dataclass(frozen=True)
 class Artifact:
     """What `artifact.json` says.
 
     inputs are the names of the graph's arguments in order, each int64 of (batch_size,
-    sequence_length); outputs are the names of its results, each float32 with batch_size first and,
+    sequence_length): input_ids, attention_mask, token_type_ids, and `POOLING_MASK`, the attention mask
+    without the tokens of a prompt; outputs are the names of its results, each float32 with batch_size first and,
     in tasks that answer for tokens, sequence_length next. heads are those outputs that have labels.
     special_tokens are the ids of "cls" and "unk", where the tokenizer has them.
+    prompts are those that requests may name, default_prompt the name of the one for requests that
+    name none; text_steps are what the model's library does to a text after that, before the
+    tokenizer: "strip" and "lower", as Python's str has them. unit_length says that outputs are vectors
+    of length 1.
     tolerance bounds the absolute difference of every output to the golden rows.
     compiler says how a Neuron engine's graphs were compiled; it is empty for CPU engines.
     """
@@ -72,6 +85,10 @@ class Artifact:
     padding_side: str
     special_tokens: Mapping[str, int]
     heads: Mapping[str, Head]
+    prompts: Mapping[str, Prompt]
+    default_prompt: str | None
+    text_steps: tuple[str, ...]
+    unit_length: bool
     tolerance: float
     compiler: Mapping[str, Any]
     graphs: tuple[GraphFile, ...]
@@ -118,6 +135,10 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             padding_side=fields["padding_side"],
             special_tokens=fields["special_tokens"],
             heads={name: Head(tuple(head["labels"]), head["activation"]) for name, head in fields["heads"].items()},
+            prompts={name: Prompt(**prompt) for name, prompt in fields["prompts"].items()},
+            default_prompt=fields["default_prompt"],
+            text_steps=tuple(fields["text_steps"]),
+            unit_length=fields["unit_length"],
             tolerance=fields["tolerance"],
             compiler=fields["compiler"],
             graphs=graphs,

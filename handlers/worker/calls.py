@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.artifact import POOLING_MASK, Artifact
 from handlers.worker.engines import Engine, Graph
+from handlers.worker.errors import RequestError, refused
 from handlers.worker.plan import Call, Shape
 from handlers.worker.tokenizing import Row
 
@@ -58,20 +59,26 @@ class Runner:
         self._artifact = artifact
         self._threads = ThreadPoolExecutor(len(lanes), thread_name_prefix="lane") if len(lanes) > 1 else None
 
-    def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> list[Outputs]:
+    def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> list[Outputs | RequestError]:
         """Compute every row.
 
         Returns:
-            For each row its outputs in the order of `Artifact.outputs`, without the batch dimension.
+            For each row its outputs in the order of `Artifact.outputs`, without the batch dimension, or
+            the failure of the call that it was in.
         """
-        outputs: list[Outputs] = [[] for _ in rows]
+        outputs: list[Outputs | RequestError] = [[] for _ in rows]
         waiting = iter(calls)
 
         def work(lane: Graphs) -> None:
             for call in waiting:
-                results = run_rows(lane[call.shape], [rows[index] for index in call.rows], self._artifact)
-                for place, index in enumerate(call.rows):
-                    outputs[index] = [result[place] for result in results]
+                try:
+                    results = run_rows(lane[call.shape], [rows[index] for index in call.rows], self._artifact)
+                except Exception as error:  # whatever the runtime raises is of this call alone
+                    outputs_of_call: list[Outputs | RequestError] = [refused(error)] * len(call.rows)
+                else:
+                    outputs_of_call = [[result[place] for result in results] for place in range(len(call.rows))]
+                for index, own in zip(call.rows, outputs_of_call):
+                    outputs[index] = own
 
         if self._threads is None or len(calls) == 1:
             work(self._lanes[0])
@@ -101,6 +108,11 @@ def write_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> None:
             array[len(rows) :, 0] = 1
             for place, row in enumerate(rows):
                 array[place, : len(row.ids)] = 1
+        elif name == POOLING_MASK:
+            array.fill(0)
+            array[len(rows) :, 0] = 1
+            for place, row in enumerate(rows):
+                array[place, row.prompt_tokens : len(row.ids)] = 1
         elif name == "token_type_ids":
             array.fill(artifact.pad_token_type_id)
             for place, row in enumerate(rows):

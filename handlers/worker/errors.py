@@ -10,6 +10,8 @@ WorkerError
 
 from __future__ import annotations
 
+import logging
+import traceback
 from typing import NamedTuple
 
 
@@ -25,10 +27,17 @@ class Kind(NamedTuple):
 KINDS = {
     "NoBody": Kind(
         400,
-        "The request has no body that can be read; a form counts as none.",
+        "The request has no body that can be read; a form and what stands in the URL count as none.",
         "Send text/plain, or JSON with 'Content-Type: application/json'.",
     ),
-    "InvalidEncoding": Kind(400, "The body is not UTF-8.", "Encode text as UTF-8."),
+    "InvalidEncoding": Kind(
+        400,
+        "The body is not UTF-8, or not compressed as its Content-Encoding says.",
+        "Encode text as UTF-8; send gzip or deflate with the header that names it.",
+    ),
+    "UnknownEncoding": Kind(
+        415, "The body has a Content-Encoding that is not known.", "Send it as it is, or with gzip or deflate."
+    ),
     "InvalidJson": Kind(
         400,
         "The body is not JSON: a syntax error, NaN or Infinity, or nested too deeply.",
@@ -48,6 +57,11 @@ KINDS = {
         400,
         "A text has more characters than the limit, or more tokens than fit while the spec says reject.",
         "Shorten it, or compile the model with a longer shape, or let the spec say truncate or window.",
+    ),
+    "TooManyWindows": Kind(
+        400,
+        "A text makes more windows than the limit.",
+        "Shorten it, compile the model with a longer shape, or raise serving.max_windows.",
     ),
     "TooManyInstances": Kind(
         413, "The request has more instances than the limit.", "Send several requests, or raise serving.max_instances."
@@ -104,3 +118,13 @@ class RequestError(WorkerError):
         super().__init__(message)
         self.kind = kind
         self.status = KINDS[kind].status
+
+
+def refused(error: Exception) -> RequestError:
+    """What one request is told of any failure; one of our own must not reach its neighbours."""
+    if isinstance(error, RequestError):
+        return error
+    # where it happened, and nothing of what the client sent
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
+    return RequestError("Unexpected", f"the worker failed with {type(error).__name__}")

@@ -20,7 +20,7 @@ from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
 
 
 class GoldenRow(NamedTuple):
-    """An instance, its tokens, and the reference outputs in the order of `Artifact.outputs`."""
+    """An instance as the tokenizer reads it, its tokens, and the reference outputs in `Artifact.outputs`' order."""
 
     instance: Instance
     row: Row
@@ -34,7 +34,7 @@ def read_golden_rows(folder: Path) -> list[GoldenRow]:
         return [
             GoldenRow(
                 Instance(entry["text"], entry["text_pair"]),
-                Row(entry["ids"], entry["type_ids"]),
+                Row(entry["ids"], entry["type_ids"], entry["prompt_tokens"]),
                 [np.asarray(output, dtype=np.float64) for output in entry["outputs"]],
             )
             for entry in read_json(path)
@@ -49,7 +49,7 @@ def check_tokenizer(golden: Sequence[GoldenRow], tokenizer: RowTokenizer, max_le
     Raises:
         GoldenError: the installed `tokenizers` library gives other tokens.
     """
-    windows = [Window(max_length, "reject")] * len(golden)
+    windows = [Window(max_length, "reject", prompt_tokens=entry.row.prompt_tokens) for entry in golden]
     found = tokenizer.encode([entry.instance for entry in golden], windows)
     for number, (entry, tokenized) in enumerate(zip(golden, found)):
         if not isinstance(tokenized, Tokenized) or tokenized.rows != [entry.row]:
@@ -79,6 +79,11 @@ def check_graph(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifac
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of golden rows")
             for place, entry in enumerate(entries):
                 expected = entry.outputs[index]
+                if not _fits(values.shape[1:], expected.shape, len(entry.row.ids), shape.sequence_length):
+                    raise GoldenError(
+                        f"graph {shape}: output {name!r} of a row has the shape {values.shape[1:]}, the reference "
+                        f"model's {expected.shape}"
+                    )
                 # outputs for tokens go on over the padding, which nobody reads
                 real = values[place][tuple(slice(size) for size in expected.shape)]
                 difference = np.abs(real - expected).max()
@@ -89,6 +94,12 @@ def check_graph(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifac
             f"the tolerance is {artifact.tolerance:.2g}"
         )
     return worst
+
+
+def _fits(found: tuple[int, ...], expected: tuple[int, ...], tokens: int, length: int) -> bool:
+    """Whether one row's output has the reference's sizes; one for each token goes on over the padding."""
+    padded = (length, *expected[1:]) if expected[:1] == (tokens,) else expected
+    return found in (expected, padded)
 
 
 def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifact: Artifact) -> None:

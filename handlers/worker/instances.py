@@ -27,6 +27,7 @@ class Limits(NamedTuple):
 
     instances: int
     characters: int  # in each text
+    windows: int  # that each text makes
     body_bytes: int
 
 

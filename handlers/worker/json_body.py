@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from handlers.worker.compression import decompress
 from handlers.worker.errors import RequestError
 from handlers.worker.instances import Limits
 
@@ -15,24 +16,25 @@ HEADER_LENGTH = "inference-header-content-length"
 
 
 def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> tuple[Any, bytes]:
-    """Text or JSON, and the bytes that follow the JSON where the headers say so.
+    """Text or JSON, unpacked, and the bytes that follow the JSON where the headers say so.
 
     TorchServe hands over decoded JSON and text, or plain bytes (`decode_input_request=false`,
     gRPC, unknown content types, and JSON that it could not decode).
 
     Raises:
-        RequestError: too large, not UTF-8, or not JSON.
+        RequestError: nothing at all, too large, not UTF-8, not JSON, or not as its headers say.
     """
-    if body is None:
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body is None or (len(body) == 0 and not media_type):
         raise RequestError(
             "NoBody", "no body that can be read; send text/plain, or JSON with 'Content-Type: application/json'"
         )
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_json = media_type == "application/json"
     if isinstance(body, (bytes, bytearray)):
         if len(body) > limits.body_bytes:
             message = f"the body has {len(body)} bytes; at most {limits.body_bytes} are allowed"
             raise RequestError("BodyTooLarge", message)
+        body = decompress(bytes(body), headers.get("content-encoding", ""), limits.body_bytes)
         length = _header_length(headers, len(body))
         if length is not None:
             return _decode_json(_utf8(body[:length])), bytes(body[length:])

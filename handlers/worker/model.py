@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
-from handlers.worker.calls import Runner, load_graphs
+from handlers.worker.calls import Outputs, Runner, load_graphs
 from handlers.worker.description import describe
 from handlers.worker.engines import Setup, open_engine
-from handlers.worker.errors import ArtifactError, RequestError
+from handlers.worker.errors import ArtifactError, RequestError, refused
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
-from handlers.worker.instances import Answered, Request
+from handlers.worker.instances import Answered, Instance, Request
 from handlers.worker.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
 from handlers.worker.placement import place
 from handlers.worker.plan import Planner, longest
@@ -79,6 +77,9 @@ class Model:
         self._max_length = longest(artifact.shapes)
         self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side, task.offsets)
         check_tokenizer(golden, self._tokenizer, self._max_length)
+        # what a request leaves out: the spec's own, else the model's
+        self._defaults = {"prompt_name": artifact.default_prompt} if "prompt_name" in task.parameters else {}
+        self._defaults |= settings.parameters
         setup = Setup(
             cores=len(self._placement.cores),
             threads=self._placement.threads,
@@ -125,9 +126,9 @@ class Model:
 
     def _read(self, body: Any, headers: Mapping[str, str]) -> Request | RequestError:
         try:
-            return read_request(body, headers, self._task, self._settings.limits, self._settings.parameters)
+            return read_request(body, headers, self._task, self._settings.limits, self._defaults)
         except Exception as error:
-            return _refused(error)
+            return refused(error)
 
     def _answers(self, requests: Sequence[Request]) -> list[Answered | RequestError]:
         """Tokenize, plan, call and gather; one answer an instance, or the error that it fails with."""
@@ -144,7 +145,7 @@ class Model:
         self.metrics.count_calls(calls, lengths)
         with self.metrics.stage("answer"):
             return [
-                self._answer(Example(instance, answer, [next(outputs) for _ in answer.rows], own))
+                self._answer(instance, answer, [next(outputs) for _ in answer.rows], own)
                 if isinstance(answer, Tokenized)
                 else answer
                 for instance, own, answer in zip(instances, parameters, answers)
@@ -152,17 +153,21 @@ class Model:
 
     def _tokenize(self, requests: Sequence[Request]) -> list[Tokenized | RequestError]:
         """The rows of every instance of every request."""
-        windows: dict[int, Window | RequestError] = {}
-        for number, request in enumerate(requests):
-            try:
-                windows[number] = self._task.window(request.parameters, self._max_length, self._settings.long_text)
-            except RequestError as error:
-                windows[number] = error
-        able = [(i, windows[n]) for n, request in enumerate(requests) for i in request.instances]
-        fine = [(instance, window) for instance, window in able if not isinstance(window, RequestError)]
+        prepared = [one for request in requests for one in self._prepare(request)]
+        fine = [one for one in prepared if not isinstance(one, RequestError)]
         found = iter(self._tokenizer.encode([instance for instance, _ in fine], [window for _, window in fine]))
-        answers = [window if isinstance(window, RequestError) else next(found) for _, window in able]
+        answers = [one if isinstance(one, RequestError) else next(found) for one in prepared]
         return self._bounded(requests, answers)
+
+    def _prepare(self, request: Request) -> list[tuple[Instance, Window] | RequestError]:
+        """The instances of a request as the tokenizer reads them, and how each is laid into rows."""
+        try:
+            window = self._task.window(request.parameters, self._max_length, self._settings.long_text)
+            window = window._replace(most=self._settings.limits.windows)
+            prepared = [self._task.prepare(one, request.parameters, self._artifact) for one in request.instances]
+        except Exception as error:
+            return [refused(error)] * len(request.instances)
+        return [(instance, window._replace(prompt_tokens=tokens)) for instance, tokens in prepared]
 
     def _bounded(
         self, requests: Sequence[Request], answers: list[Tokenized | RequestError]
@@ -179,14 +184,25 @@ class Model:
                 answers[own] = [RequestError("TooManyRows", message)] * len(request.instances)
         return answers
 
-    def _answer(self, example: Example) -> Answered | RequestError:
-        for outputs in example.outputs:
-            if not all(np.isfinite(output).all() for output in outputs):
+    def _answer(
+        self,
+        instance: Instance,
+        tokenized: Tokenized,
+        results: Sequence[Outputs | RequestError],
+        parameters: Mapping[str, Json],
+    ) -> Answered | RequestError:
+        outputs = []
+        for result in results:
+            if isinstance(result, RequestError):
+                return result
+            if not all(np.isfinite(output).all() for output in result):
                 return RequestError("NotFinite", "the model's output is not a number")
+            outputs.append(result)
         try:
-            return Answered(self._task.answer(example, self._artifact, self._tokenizer), example.tokenized.cut)
+            example = Example(instance, tokenized, outputs, parameters)
+            return Answered(self._task.answer(example, self._artifact, self._tokenizer), tokenized.cut)
         except Exception as error:
-            return _refused(error)
+            return refused(error)
 
     def _write(self, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
         answered = []
@@ -205,16 +221,6 @@ class Model:
                     "AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed"
                 )
         except Exception as error:
-            refused = _refused(error)
-            return Reply(refused.status, write_error(refused), {})
+            failure = refused(error)
+            return Reply(failure.status, write_error(failure), {})
         return Reply(200, body, {TRUNCATED_HEADER: cut} if cut else {})
-
-
-def _refused(error: Exception) -> RequestError:
-    """What one request is told; a failure of our own must not reach its neighbours."""
-    if isinstance(error, RequestError):
-        return error
-    # where it happened, and nothing of what the client sent
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
-    return RequestError("Unexpected", f"the worker failed with {type(error).__name__}")

@@ -19,10 +19,16 @@ class Parameter(NamedTuple):
     expected: str
 
 
-def choice(default: str, *others: str) -> Parameter:
-    """One of a few words."""
+def choice(default: str | None, *others: str) -> Parameter:
+    """One of a few words; also null where that is the default."""
     words = (default, *others)
-    return Parameter(default, lambda value: isinstance(value, str) and value in words, " or ".join(words))
+    named = " or ".join("null" if one is None else one for one in words)
+    return Parameter(default, lambda value: isinstance(value, str | None) and value in words, named)
+
+
+def word(default: str | None) -> Parameter:
+    """Any word, or null."""
+    return Parameter(default, lambda value: isinstance(value, str | None), "a word, or null")
 
 
 def whole(default: int | None, least: int, most: int = 1_000_000, null: bool = False) -> Parameter:
@@ -36,9 +42,13 @@ def whole(default: int | None, least: int, most: int = 1_000_000, null: bool = F
     return Parameter(default, allows, f"a whole number from {least} to {most}" + (", or null" if null else ""))
 
 
-def flag(default: bool) -> Parameter:
-    """True or false."""
-    return Parameter(default, lambda value: isinstance(value, bool), "true or false")
+def flag(default: bool | None) -> Parameter:
+    """True or false; also null where that is the default."""
+    return Parameter(
+        default,
+        lambda value: isinstance(value, bool) or (value is None and default is None),
+        "true or false" if default is not None else "true, false or null",
+    )
 
 
 def words(default: list[str]) -> Parameter:

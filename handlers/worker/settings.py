@@ -36,7 +36,9 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
     """
     try:
         section = config["handler"]
-        limits = Limits(section["max_instances"], section["max_characters"], section["max_body_bytes"])
+        limits = Limits(
+            section["max_instances"], section["max_characters"], section["max_windows"], section["max_body_bytes"]
+        )
         return Settings(section["long_text"], section["core_groups"], section["mode"], limits, section["parameters"])
     except (KeyError, TypeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None

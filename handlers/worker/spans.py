@@ -1,4 +1,4 @@
-"""From start and end logits to spans of a context, by the rules of transformers' QuestionAnsweringPipeline."""
+"""From start and end logits to spans of a context, by the rules of transformers' QuestionAnsweringPipeline (4.57)."""
 
 from __future__ import annotations
 

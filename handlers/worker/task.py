@@ -43,12 +43,20 @@ class Task(Protocol):
     fields: Fields
     parameters: Mapping[str, Parameter]
     offsets: bool  # whether answers need the place of tokens in the text
+    vectors: bool  # whether answers are vectors, which can be compared
 
     def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
         """How the tokens of an instance with these parameters are laid into rows.
 
         Raises:
             RequestError: the parameters do not go together.
+        """
+
+    def prepare(self, instance: Instance, parameters: Parameters, artifact: Artifact) -> tuple[Instance, int]:
+        """The instance as the tokenizer reads it, and how many of its first tokens pooling leaves out.
+
+        Raises:
+            RequestError: a parameter is not one of this model's.
         """
 
     def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:

@@ -17,6 +17,7 @@ from handlers.worker.artifact import (
     sha256_of,
 )
 from handlers.worker.golden import GoldenRow, check_tokenizer
+from handlers.worker.instances import Instance
 from handlers.worker.placement import group_cores
 from handlers.worker.plan import longest
 from handlers.worker.tokenizing import RowTokenizer
@@ -28,7 +29,7 @@ from marina.compiler.precision import precision_of
 from marina.compiler.timing import COMPILING, write_times
 from marina.compiler.tolerance import gate, tolerance
 from marina.compiler.workshop import Workshop
-from marina.errors import CompileError
+from marina.errors import CompileError, SourceError
 from marina.files import write_json
 
 if TYPE_CHECKING:
@@ -49,26 +50,32 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     """
     # transformers and torch are slow to import, and a job that is done already does not need them
     from marina.compiler.export import export_model
-    from marina.compiler.reference import choose_golden, reference_rows
+    from marina.compiler.reference import choose_golden, open_reference, reference_rows
 
     shapes = job.spec.shapes.listed()
     steps = 2 * len(shapes) + 4
     for name in ("graphs", DONE):
         (folder / name).mkdir(parents=True, exist_ok=True)
 
+    def reference(instances: list[Instance], every_prompt: bool = False) -> list[GoldenRow]:
+        # loaded anew, and let go of: its weights are as large as the model's that is compiled
+        opened = open_reference(job.spec, job.source)
+        return reference_rows(opened, job.spec, instances, longest(shapes), every_prompt)
+
     progress("loading the model", 0, steps)
     model = export_model(job.spec, job.source)
     _check_length(job, model)
 
     progress("computing reference outputs", 1, steps)
-    rows = reference_rows(model, job.examples.parity, longest(shapes))
+    rows = reference(job.examples.parity, every_prompt=True)
+    _check_words(job, rows, model)
     _check_shortest(job, rows)
     artifact = artifact_from(_fields(job, model), folder)
     write_json(folder / GOLDEN_FILE, [_golden_entry(row) for row in choose_golden(rows)])
     _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
     check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side), longest(shapes))
 
-    with Workshop(job, model, artifact) as workshop:
+    with Workshop(job, model, artifact, reference) as workshop:
         progress("choosing the precision" if job.spec.precision == "auto" else "checking the precision", 2, steps)
         settled = once(folder / DONE / "precision.json", workshop.settle_precision)
         gated = settled["precision"]
@@ -102,6 +109,15 @@ def _check_length(job: Job, model: ExportedModel) -> None:
         )
 
 
+def _check_words(job: Job, rows: list[GoldenRow], model: ExportedModel) -> None:
+    special = set(model.tokenizer.all_special_ids)
+    if not any(set(row.row.ids) - special for row in rows):
+        raise SourceError(
+            f"{job.spec.name}: the tokenizer of source {job.spec.source} knows no word: every text is made of special "
+            "tokens alone, so that different texts look the same; save the model's own there with its save_pretrained"
+        )
+
+
 def _check_shortest(job: Job, rows: list[GoldenRow]) -> None:
     length = min(shape.sequence_length for shape in job.spec.shapes.listed())
     if not any(len(row.row.ids) <= length for row in rows):
@@ -129,6 +145,10 @@ def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
         "padding_side": model.tokenizer.padding_side,
         "special_tokens": {name: number for name, number in special_tokens.items() if number is not None},
         "heads": {name: {"labels": head.labels, "activation": head.activation} for name, head in model.heads.items()},
+        "prompts": {name: prompt._asdict() for name, prompt in model.prompts.items()},
+        "default_prompt": model.default_prompt,
+        "text_steps": model.text_steps,
+        "unit_length": model.unit_length,
         "tolerance": spec.parity.tolerance,
         "compiler": {},
         "versions": job.versions,
@@ -151,6 +171,7 @@ def _golden_entry(row: GoldenRow) -> dict[str, Any]:
         "text_pair": row.instance.text_pair,
         "ids": row.row.ids,
         "type_ids": row.row.type_ids,
+        "prompt_tokens": row.row.prompt_tokens,
         "outputs": [output.tolist() for output in row.outputs],
     }
 

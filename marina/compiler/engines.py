@@ -112,16 +112,5 @@ def package_versions(engine: str, precisions: Sequence[str]) -> dict[str, str]:
     return versions
 
 
-def example_inputs(model: Any, shape: Shape) -> tuple[Any, ...]:
-    """Tensors to trace with: tokens everywhere, and padding at the end of every row."""
-    import torch
-
-    ids = torch.full(tuple(shape), 3, dtype=torch.int64)
-    mask = torch.ones_like(ids)
-    mask[:, shape.sequence_length // 2 + 1 :] = 0
-    tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
-    return tuple(tensors[name] for name in model.inputs)
-
-
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,29 +1,25 @@
-"""Loads a Hugging Face model for a task, in the form that compilers take."""
+"""Puts a model for a task into the form that compilers take."""
 
 from __future__ import annotations
 
 import inspect
-import json
-import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from handlers.worker.artifact import Head
+from handlers.worker.artifact import POOLING_MASK, Head, Prompt
 from handlers.worker.placement import NEURON_ENGINES
-from marina.compiler.modules import EmbeddingModel, HeadsModel, TaskModel
+from marina.compiler.embedder import find_text_steps, is_unit_length, load_embedder, pooling_of, read_prompts
+from marina.compiler.loading import LOCAL, load_model, told
+from marina.compiler.modules import EmbeddingModel, HeadsModel, StaticPooling, TaskModel
+from marina.compiler.source import encoder_folder
 from marina.errors import SourceError
 from marina.spec import Spec
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 HEADS_FILE = "heads.safetensors"
-AUTO_CLASSES = {
-    "text-classification": "AutoModelForSequenceClassification",
-    "token-classification": "AutoModelForTokenClassification",
-    "question-answering": "AutoModelForQuestionAnswering",
-}
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,8 @@ class ExportedModel:
     """A model in evaluation mode, ready to compile.
 
     module takes the `inputs` positionally, each int64 of (batch_size, sequence_length), and
-    returns a tuple of the `outputs`, each float32 with batch_size first.
+    returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
+    text_steps and unit_length see `handlers.worker.artifact.Artifact`.
     """
 
     module: nn.Module
@@ -40,6 +37,10 @@ class ExportedModel:
     outputs: tuple[str, ...]
     heads: dict[str, Head]  # the outputs that have labels
     positions: int | None  # the longest sequence that the model can read
+    prompts: dict[str, Prompt] = field(default_factory=dict)
+    default_prompt: str | None = None
+    text_steps: tuple[str, ...] = ()
+    unit_length: bool = False
 
 
 def export_model(spec: Spec, folder: Path) -> ExportedModel:
@@ -48,98 +49,37 @@ def export_model(spec: Spec, folder: Path) -> ExportedModel:
     Raises:
         SourceError: the folder does not hold what the task needs.
     """
-    model, tokenizer = _load(spec, folder)
-    accepted = inspect.signature(model.forward).parameters
-    inputs = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+    attention = _attention(spec, encoder_folder(folder))
+    if spec.task == "sentence-embedding":
+        return _export_embedder(spec, folder, attention)
+    model, tokenizer = load_model(spec, folder, attention)
+    inputs = _inputs(model, tokenizer)
     outputs: tuple[str, ...]
     heads: dict[str, Head] = {}
-    labels = tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
-    if spec.task == "sentence-embedding":
-        module: nn.Module = EmbeddingModel(model, *_pooling(spec, folder), inputs)
-        outputs = ("embedding",)
-    elif spec.task == "question-answering":
-        module = TaskModel(model, 2, inputs)
+    if spec.task == "question-answering":
+        if tokenizer.padding_side == "left":
+            raise SourceError(
+                f"{spec.name}: the tokenizer of source {spec.source} pads on the left, where the question comes after "
+                "the context; Marina reads it before"
+            )
+        module: nn.Module = TaskModel(model, 2, inputs)
         outputs = ("start_logits", "end_logits")
     elif spec.heads:
         module = HeadsModel(
-            model, _pooling(spec, folder)[0], _read_heads(spec, folder, model.config.hidden_size), inputs
+            model, StaticPooling([pooling_of(spec, folder)]), read_heads(spec, folder, model.config.hidden_size), inputs
         )
         heads = {name: Head(head.labels, head.activation) for name, head in spec.heads.items()}
         outputs = tuple(heads)
     else:
         module = TaskModel(model, 1, inputs)
+        labels = tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
         activation = "softmax" if spec.task == "token-classification" else _activation(model.config)
         outputs, heads = ("logits",), {"logits": Head(labels, activation)}
-    return ExportedModel(
-        module=module.float().eval(),
-        tokenizer=tokenizer,
-        inputs=inputs,
-        outputs=outputs,
-        heads=heads,
-        positions=_positions(model, tokenizer),
-    )
+    return ExportedModel(module.float().eval(), tokenizer, inputs, outputs, heads, _positions(model, tokenizer))
 
 
-def _load(spec: Spec, folder: Path) -> tuple[Any, Any]:
-    """The transformers model for a task, and its fast tokenizer."""
-    import transformers
-    from transformers.utils.logging import disable_progress_bar
-
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    disable_progress_bar()
-    encoder_only = spec.task == "sentence-embedding" or bool(spec.heads)
-    auto_class = getattr(transformers, "AutoModel" if encoder_only else AUTO_CLASSES[spec.task])
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, local_files_only=True)
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-        model, loading = auto_class.from_pretrained(
-            folder,
-            config=config,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-            attn_implementation=_attention(spec, config),
-        )
-    except Exception as error:  # whatever a damaged file makes transformers raise
-        reason = " ".join(str(error).split())[:300]
-        raise SourceError(f"{spec.name}: transformers cannot load source {spec.source}: {reason}") from None
-    # the pooler of an encoder is not part of its token vectors
-    missing = [key for key in loading["missing_keys"] if not (encoder_only and "pooler." in key)]
-    if missing:
-        raise SourceError(
-            f"{spec.name}: source {spec.source} has no weights for {sorted(missing)[0]} ({len(missing)} missing); "
-            f"it was not trained for the task {spec.task}"
-        )
-    if not tokenizer.is_fast:
-        raise SourceError(f"{spec.name}: source {spec.source} has no fast tokenizer (tokenizer.json)")
-    return model, tokenizer
-
-
-def _attention(spec: Spec, config: Any) -> str | None:
-    """The implementation of attention: transformers' own choice, but for two kinds.
-
-    In models that look at neighbours only a padding token may have no token in reach, for which the
-    fused kernels give NaN, and that spreads to real tokens; the eager implementation masks with a
-    finite number. Neuron's compilers are given the eager one too, which is made of operators that
-    they document.
-    """
-    if spec.engine in NEURON_ENGINES:
-        return "eager"
-    local = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
-    return "eager" if local else None
-
-
-def _activation(config: Any) -> str:
-    """The activation that transformers' text-classification pipeline applies."""
-    if config.problem_type == "regression":
-        return "none"
-    if config.problem_type == "multi_label_classification" or config.num_labels == 1:
-        return "sigmoid"
-    return "softmax"
-
-
-def _read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
-    """The heads that the spec names, with the weights in `heads.safetensors`."""
+def read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
+    """The heads that the spec names, with the weights in `heads.safetensors`; SourceError where they do not fit."""
     from safetensors.torch import load_file
 
     heads = nn.ModuleDict({name: nn.Linear(width, len(head.labels)) for name, head in (spec.heads or {}).items()})
@@ -151,33 +91,67 @@ def _read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
     return heads
 
 
-def _pooling(spec: Spec, folder: Path) -> tuple[str, bool]:
-    """Pooling and normalisation: the spec's, else the model's own sentence-transformers files'."""
-    pooling, normalize = "mean", False
-    modules = folder / "modules.json"
-    if modules.is_file():
-        normalize = any(entry["type"].endswith("Normalize") for entry in json.loads(modules.read_text()))
-    config_file = folder / "1_Pooling" / "config.json"
-    if config_file.is_file():
-        pooling = _own_pooling(spec, json.loads(config_file.read_text()))
-    return spec.pooling or pooling, normalize if spec.normalize is None else spec.normalize
+def _export_embedder(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    model = load_embedder(spec, folder, attention)
+    prompts = read_prompts(model)
+    text_steps = find_text_steps(spec, model)
+    encoder, tokenizer = model[0].auto_model, model.tokenizer
+    inputs = _inputs(encoder, tokenizer)
+    if any(prompt.tokens for prompt in prompts.values()):
+        inputs = (*inputs, POOLING_MASK)
+    limits = [limit for limit in (_positions(encoder, tokenizer), model.max_seq_length) if limit]
+    return ExportedModel(
+        module=EmbeddingModel(map(_static, model), model.truncate_dim, inputs).float().eval(),
+        tokenizer=tokenizer,
+        inputs=inputs,
+        outputs=("embedding",),
+        heads={},
+        positions=min(limits, default=None),
+        prompts=prompts,
+        default_prompt=model.default_prompt_name,
+        text_steps=text_steps,
+        unit_length=is_unit_length(model),
+    )
 
 
-def _own_pooling(spec: Spec, config: dict[str, Any]) -> str:
-    flags = {
-        "pooling_mode_mean_tokens": "mean",
-        "pooling_mode_cls_token": "cls",
-        "pooling_mode_max_tokens": "max",
-        "pooling_mode_lasttoken": "last",
-    }
-    chosen = [flags.get(key, key) for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
-    if "pooling_mode" in config:
-        chosen = [{"lasttoken": "last"}.get(config["pooling_mode"], config["pooling_mode"])]
-    if len(chosen) != 1 or chosen[0] not in flags.values():
-        if spec.pooling:
-            return spec.pooling
-        raise SourceError(f"{spec.name}: the model's own pooling {chosen} is not known; set pooling in the spec")
-    return chosen[0]
+def _static(module: nn.Module) -> nn.Module:
+    """A module of sentence-transformers in the form that graphs of every engine compute alike."""
+    if type(module).__name__ != "Pooling":
+        return module
+    return StaticPooling([module.pooling_mode] if isinstance(module.pooling_mode, str) else module.pooling_mode)
+
+
+def _inputs(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
+    """What the tokenizer gives and the model takes."""
+    accepted = inspect.signature(model.forward).parameters
+    return tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+
+
+def _attention(spec: Spec, folder: Path) -> str | None:
+    """The implementation of attention: transformers' own choice, but for two kinds.
+
+    In models that look at neighbours only a padding token may have no token in reach, for which the
+    fused kernels give NaN, and that spreads to real tokens; the eager implementation masks with a
+    finite number. Neuron's compilers are given the eager one too, which is made of operators that
+    they document.
+    """
+    if spec.engine in NEURON_ENGINES:
+        return "eager"
+    with told(spec, "transformers"):
+        import transformers
+
+        config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    local = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
+    return "eager" if local else None
+
+
+def _activation(config: Any) -> str:
+    """The activation that transformers' text-classification pipeline applies."""
+    if config.problem_type == "regression":
+        return "none"
+    if config.problem_type == "multi_label_classification" or config.num_labels == 1:
+        return "sigmoid"
+    return "softmax"
 
 
 def _positions(model: nn.Module, tokenizer: Any) -> int | None:

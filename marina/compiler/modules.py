@@ -1,34 +1,93 @@
-"""Wraps Hugging Face models with the positional signature and the outputs that a task needs."""
+"""Wraps models with the positional signature and the outputs that a task needs."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from handlers.worker.artifact import POOLING_MASK
+
 
 class EmbeddingModel(nn.Module):
-    """Token vectors pooled to one vector a row, with an optional scaling to unit length."""
+    """The modules of a `SentenceTransformer`, one after the other.
 
-    def __init__(self, encoder: nn.Module, pooling: str, normalize: bool, inputs: tuple[str, ...]) -> None:
+    Args:
+        steps: the modules, with `StaticPooling` for Pooling.
+        width: numbers of an embedding that are kept; None for all.
+        inputs: names of the arguments.
+    """
+
+    def __init__(self, steps: Iterable[nn.Module], width: int | None, inputs: tuple[str, ...]) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.pooling = pooling
-        self.normalize = normalize
+        self.steps = nn.ModuleList(steps)
+        self.width = width
         self.inputs = inputs
 
     def forward(self, *args: Tensor) -> tuple[Tensor]:
-        named = dict(zip(self.inputs, args))
-        vectors = self.encoder(**named, return_dict=False)[0]
-        pooled = pool(vectors, named["attention_mask"], self.pooling)
-        if self.normalize:
-            pooled = nn.functional.normalize(pooled, dim=-1)
-        return (pooled,)
+        features = dict(zip(self.inputs, args))
+        pooling_mask = features.pop(POOLING_MASK, None)
+        for number, step in enumerate(self.steps):
+            features = step(features)
+            if number == 0 and pooling_mask is not None:
+                features["attention_mask"] = pooling_mask
+        embedding = features["sentence_embedding"]
+        return (embedding if self.width is None else embedding[:, : self.width],)
+
+
+class StaticPooling(nn.Module):
+    """What `Pooling` of sentence-transformers computes, where tokens stand together in a row and padding behind them.
+
+    The library looks for the first and the last token by the index of a largest number, and of several
+    that are alike engines choose different ones.
+
+    Args:
+        modes: as the library names them; their vectors are joined.
+    """
+
+    def __init__(self, modes: Sequence[str]) -> None:
+        super().__init__()
+        self.modes = tuple(modes)
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        vectors, mask = features["token_embeddings"], features["attention_mask"]
+        pooled = [pool(vectors, mask.unsqueeze(-1).to(vectors.dtype), mode) for mode in self.modes]
+        return {**features, "sentence_embedding": torch.cat(pooled, dim=-1) if len(pooled) > 1 else pooled[0]}
+
+
+def pool(vectors: Tensor, mask: Tensor, mode: str) -> Tensor:
+    """Pool token vectors to one a row.
+
+    Source: `sentence_transformers.sentence_transformer.modules.Pooling`.
+
+    Args:
+        vectors: float of (batch_size, sequence_length, width).
+        mask: of (batch_size, sequence_length, 1) and the same type, 1 for tokens that count, which stand together.
+        mode: "mean", "mean_sqrt_len_tokens", "weightedmean", "max", "cls" or "lasttoken".
+
+    Returns:
+        (batch_size, width).
+    """
+    if mode == "max":
+        return vectors.masked_fill(mask == 0, torch.finfo(vectors.dtype).min).max(1).values
+    none = torch.zeros_like(mask[:, :1])
+    if mode == "cls":  # counts, and the one before does not
+        return (vectors * (mask * (1 - torch.cat([none, mask[:, :-1]], dim=1)))).sum(1)
+    if mode == "lasttoken":
+        return (vectors * (mask * (1 - torch.cat([mask[:, 1:], none], dim=1)))).sum(1)
+    if mode == "weightedmean":
+        mask = mask * torch.arange(1, mask.shape[1] + 1, dtype=mask.dtype).view(1, -1, 1)
+    total = mask.sum(1).clamp(min=1e-9)
+    return (vectors * mask).sum(1) / (total.sqrt() if mode == "mean_sqrt_len_tokens" else total)
 
 
 class HeadsModel(nn.Module):
     """Several linear heads on the pooled token vectors of one encoder."""
 
-    def __init__(self, encoder: nn.Module, pooling: str, heads: nn.ModuleDict, inputs: tuple[str, ...]) -> None:
+    def __init__(
+        self, encoder: nn.Module, pooling: StaticPooling, heads: nn.ModuleDict, inputs: tuple[str, ...]
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.pooling = pooling
@@ -37,8 +96,9 @@ class HeadsModel(nn.Module):
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
         named = dict(zip(self.inputs, args))
-        pooled = pool(self.encoder(**named, return_dict=False)[0], named["attention_mask"], self.pooling)
-        return tuple(head(pooled) for head in self.heads.values())
+        vectors = self.encoder(**named, return_dict=False)[0]
+        features = self.pooling({"token_embeddings": vectors, "attention_mask": named["attention_mask"]})
+        return tuple(head(features["sentence_embedding"]) for head in self.heads.values())
 
 
 class TaskModel(nn.Module):
@@ -52,25 +112,3 @@ class TaskModel(nn.Module):
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
         return tuple(self.model(**dict(zip(self.inputs, args)), return_dict=False)[: self.outputs])
-
-
-def pool(vectors: Tensor, mask: Tensor, pooling: str) -> Tensor:
-    """Pool token vectors as sentence-transformers does (`sentence_transformers.models.Pooling`).
-
-    Args:
-        vectors: float of (batch_size, sequence_length, width).
-        mask: 1 for a token and 0 for padding, of (batch_size, sequence_length).
-        pooling: "mean", "cls", "max" or "last".
-
-    Returns:
-        (batch_size, width).
-    """
-    weights = mask.unsqueeze(-1).to(vectors.dtype)
-    if pooling == "cls":
-        return vectors[:, 0]
-    if pooling == "mean":
-        return (vectors * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
-    if pooling == "max":
-        return vectors.masked_fill(weights == 0, torch.finfo(vectors.dtype).min).max(1).values
-    ends = (weights.cumsum(1) == weights.sum(1, keepdim=True)).to(vectors.dtype) * weights
-    return (vectors * ends).sum(1)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.plan import Shape
-from marina.compiler.engines import example_inputs
 from marina.compiler.export import ExportedModel
+from marina.compiler.inputs import example_inputs
 from marina.compiler.mitigations import MORE_EXACT, SATURATE
 from marina.compiler.tracing import count_operators
 

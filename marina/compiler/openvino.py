@@ -16,8 +16,9 @@ from handlers.worker.artifact import sha256_of
 from handlers.worker.engines.openvino import import_openvino
 from handlers.worker.plan import Shape
 from handlers.worker.tokenizing import Row
-from marina.compiler.engines import GraphPaths, Recipe, example_inputs
+from marina.compiler.engines import GraphPaths, Recipe
 from marina.compiler.export import ExportedModel
+from marina.compiler.inputs import example_inputs, row_inputs
 
 
 class OpenvinoCompiler:
@@ -72,8 +73,7 @@ def _quantize(model: Any, inputs: Sequence[str], rows: Sequence[Row]) -> Any:
     import nncf
 
     def arrays(row: Row) -> dict[str, Any]:
-        named = {"input_ids": row.ids, "attention_mask": [1] * len(row.ids), "token_type_ids": row.type_ids}
-        return {name: np.array([named[name]], dtype=np.int64) for name in inputs}
+        return {name: np.array([values], dtype=np.int64) for name, values in row_inputs(row, inputs).items()}
 
     logging.getLogger("nncf").setLevel(logging.ERROR)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():

@@ -55,14 +55,15 @@ def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: 
     """
     import torch
 
-    from marina.compiler.reference import tensors
+    from marina.compiler.inputs import row_inputs
 
     worst = 0.0
     module = model.module.bfloat16() if casts_all else model.module
     try:
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=not casts_all):
             for row in rows:
-                for found, expected in zip(module(*tensors(model, row.row)), row.outputs):
+                inputs = [torch.tensor([values]) for values in row_inputs(row.row, model.inputs).values()]
+                for found, expected in zip(module(*inputs), row.outputs):
                     worst = max(worst, float(abs(found[0].double().numpy() - expected).max()))
     finally:
         module.float()

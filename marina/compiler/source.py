@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import math
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from marina.errors import SourceError
 from marina.spec.sections import Source
 
 # What `from_pretrained` reads: configuration, tokenizer and safetensors; never a pickle.
-PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model", "1_Pooling/config.json")
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+# In the folder itself, and in those of the modules of sentence-transformers.
+PATTERNS = (*_FILES, *(f"*/{pattern}" for pattern in _FILES))
+MODULES_FILE = "modules.json"
 
 
 def find_source(source: Source, root: Path) -> Path:
@@ -31,14 +35,53 @@ def find_source(source: Source, root: Path) -> Path:
         folder = root / source.path
     else:
         folder = _hub_folder(str(source.hub), str(source.revision))
-    if not (folder / "config.json").is_file():
+    encoder = encoder_folder(folder)
+    if not (encoder / "config.json").is_file():
         raise SourceError(f"source {source}: no model there (config.json is missing); correct the source in the spec")
-    if not any(folder.glob("*.safetensors")):
+    if not any(encoder.glob("*.safetensors")):
         raise SourceError(
             f"source {source}: no .safetensors weights there; load the model once with transformers "
             "and write it with save_pretrained, since pickled weights are not read"
         )
     return folder
+
+
+def encoder_folder(folder: Path) -> Path:
+    """Where the transformers model lies: older releases of sentence-transformers gave it a folder of its own."""
+    modules = read_modules(folder)
+    return folder / modules[0]["path"] if modules else folder
+
+
+def read_modules(folder: Path) -> list[dict[str, str]]:
+    """What sentence-transformers says of a model's modules, in their order: type and path; empty where it says nothing.
+
+    Raises:
+        SourceError: its modules.json cannot be read, or names folders elsewhere.
+    """
+    path = folder / MODULES_FILE
+    if not path.is_file():
+        return []
+    try:
+        modules = [{"type": str(entry["type"]), "path": str(entry["path"])} for entry in json.loads(path.read_text())]
+    except (ValueError, TypeError, KeyError) as error:
+        raise SourceError(f"{path} does not list modules of sentence-transformers: {error!r}") from None
+    for module in modules:
+        if not (folder / module["path"]).resolve().is_relative_to(folder.resolve()):
+            raise SourceError(f"{path} names a folder outside of the model's: {module['path']}")
+    if not modules:
+        raise SourceError(f"{path} lists no module")
+    return modules
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight in a folder's safetensors, by its name."""
+    from safetensors import safe_open
+
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in folder.glob("*.safetensors"):
+        with safe_open(str(path), framework="np") as file:
+            shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  not a dict
+    return shapes
 
 
 def fingerprint(folder: Path) -> str:
@@ -51,13 +94,7 @@ def fingerprint(folder: Path) -> str:
 
 def count_weights(folder: Path) -> int:
     """How many numbers the weights of a model's folder hold."""
-    from safetensors import safe_open
-
-    count = 0
-    for path in folder.glob("*.safetensors"):
-        with safe_open(str(path), framework="np") as file:
-            count += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118  not a dict
-    return count
+    return sum(math.prod(shape) for shape in weight_shapes(encoder_folder(folder)).values())
 
 
 def _package_folder(package: str) -> Path:

@@ -13,8 +13,9 @@ from typing import Any
 from handlers.worker.engines.torchscript import ALIASES
 from handlers.worker.plan import Shape
 from handlers.worker.tokenizing import Row
-from marina.compiler.engines import GraphPaths, Recipe, example_inputs
+from marina.compiler.engines import GraphPaths, Recipe
 from marina.compiler.export import ExportedModel
+from marina.compiler.inputs import example_inputs
 
 WEIGHTS_FILE = "weights.safetensors"
 _MANGLED = re.compile(rb"___torch_mangle_(\d+)")

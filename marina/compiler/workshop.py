@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +16,12 @@ from handlers.worker.artifact import TOKENIZER_FILE, Artifact
 from handlers.worker.calls import load_graphs, new_inputs, run_rows
 from handlers.worker.engines import Engine, Graph, Setup, open_engine
 from handlers.worker.golden import GoldenRow
+from handlers.worker.instances import Instance
 from handlers.worker.placement import NEURON_ENGINES, group_cores
 from handlers.worker.plan import Shape, longest
+from handlers.worker.prompts import prompted
 from handlers.worker.timing import time_graphs
-from handlers.worker.tokenizing import RowTokenizer
+from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
 from marina.compiler.agreement import measure_agreement
 from marina.compiler.cache import discard
 from marina.compiler.device import Device
@@ -26,13 +29,16 @@ from marina.compiler.engines import Compiler, Recipe, open_compiler
 from marina.compiler.job import Job
 from marina.compiler.mitigations import LADDER
 from marina.compiler.parity import measure_parity
-from marina.compiler.precision import Trial, changes_answers, choose
+from marina.compiler.precision import Trial, candidates, changes_answers, choose
 from marina.compiler.timing import BUDGET_S
 from marina.errors import CompileError
 from marina.tasks import TASKS
 
 if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel
+
+# the rows of those texts that fit, with the reference model's outputs
+Texts = Callable[[list[Instance]], list[GoldenRow]]
 
 
 class Workshop:
@@ -42,13 +48,15 @@ class Workshop:
         job: what is compiled.
         model: loaded.
         artifact: what is known of it so far.
+        texts: computes the rows of texts with their reference outputs.
 
     Attributes:
         runs: whether its graphs can be run here. Without a Neuron device those of its engines cannot.
     """
 
-    def __init__(self, job: Job, model: ExportedModel, artifact: Artifact) -> None:
+    def __init__(self, job: Job, model: ExportedModel, artifact: Artifact, texts: Texts) -> None:
         self.runs = job.device
+        self._texts = texts
         self._job = job
         self._model = model
         self._artifact = artifact
@@ -71,13 +79,22 @@ class Workshop:
     @cached_property
     def compiler(self) -> Compiler:
         """The engine's compiler, with the model."""
-        from marina.compiler.reference import tokens
+        return open_compiler(self._job, self._model, self._calibration(), compiler_folder(self._artifact.folder))
 
-        rows = [tokens(self._model, instance) for instance in self._job.examples.calibration]
-        fitting = [row for row in rows if 0 < len(row.ids) <= longest(self.shapes)]
-        if rows and not fitting:
+    def _calibration(self) -> list[Row]:
+        """Rows like those that will be served, where a precision needs them."""
+        if "int8" not in candidates(self._job.spec, self._job.examples) or not self._job.examples.calibration:
+            return []
+        prepared = [
+            prompted(instance, self._artifact.default_prompt, self._artifact)
+            for instance in self._job.examples.calibration
+        ]
+        windows = [Window(longest(self.shapes), "reject", prompt_tokens=tokens) for _, tokens in prepared]
+        found = self._tokenizer(offsets=False).encode([instance for instance, _ in prepared], windows)
+        rows = [row for tokenized in found if isinstance(tokenized, Tokenized) for row in tokenized.rows]
+        if not rows:
             raise self._too_few("calibrate")
-        return open_compiler(self._job, self._model, fitting, compiler_folder(self._artifact.folder))
+        return rows
 
     def settle_precision(self) -> dict[str, Any]:
         """What `artifact.json` says of the precision, and the milliseconds of each that was tried.
@@ -153,9 +170,7 @@ class Workshop:
 
     @cached_property
     def _held_out(self) -> list[GoldenRow]:
-        from marina.compiler.reference import reference_rows
-
-        return reference_rows(self._model, self._job.examples.held_out, longest(self.shapes))
+        return self._texts(self._job.examples.held_out)
 
     def _attempt(self, precision: str) -> Trial:
         """One graph, the largest, in a precision: how fast it is, and how alike its answers are."""
@@ -182,12 +197,12 @@ class Workshop:
             results = run_rows(graph, [row.row for row in rows], self._artifact)
             outputs += [[result[place] for result in results] for place in range(len(rows))]
         task = TASKS[self._artifact.task]()
-        tokenizer = RowTokenizer(
-            self._artifact.folder / TOKENIZER_FILE, self._artifact.truncation_side, offsets=task.offsets
-        )
-        parameters = self._job.spec.parameters
+        tokenizer, parameters = self._tokenizer(task.offsets), self._job.spec.parameters
         agreement = measure_agreement(self._held_out, outputs, self._artifact, task, tokenizer, parameters)
         return Trial(precision, milliseconds, agreement)
+
+    def _tokenizer(self, offsets: bool) -> RowTokenizer:
+        return RowTokenizer(self._artifact.folder / TOKENIZER_FILE, self._artifact.truncation_side, offsets)
 
     def _settled(self, precision: str, trials: list[Trial]) -> dict[str, Any]:
         return {

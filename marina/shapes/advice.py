@@ -12,6 +12,7 @@ from handlers.worker.engines import Setup, open_engine
 from handlers.worker.instances import Instance
 from handlers.worker.placement import NEURON_ENGINES, group_cores
 from handlers.worker.plan import Shape, longest
+from handlers.worker.prompts import prompted
 from handlers.worker.timing import time_graphs
 from handlers.worker.tokenizing import RowTokenizer
 from marina.compiler import compile_model
@@ -126,7 +127,9 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
 
 
 def _count(artifact: Path, instances: list[Instance]) -> list[int]:
-    """The tokens of each instance."""
-    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, read_artifact(artifact).truncation_side)
-    inputs = [(text, pair) if pair else text for text, pair in instances]
+    """The tokens of each instance, with the model's default prompt."""
+    described = read_artifact(artifact)
+    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.truncation_side)
+    prepared = [prompted(instance, described.default_prompt, described)[0] for instance in instances]
+    inputs = [(text, pair) if pair else text for text, pair in prepared]
     return [len(encoding.ids) for encoding in tokenizer.library.encode_batch_fast(inputs)]

@@ -123,6 +123,9 @@ class Serving(Section):
     max_characters: int = Field(default=100_000, ge=1)
     """Characters in one text, at most; bounds the work before a text is cut."""
 
+    max_windows: int = Field(default=256, ge=1)
+    """Windows that one text makes, at most, where long texts are read in windows."""
+
     max_body_bytes: int = Field(default=2_000_000, ge=1)
     """Bytes in the body of one request, at most. TorchServe's own bound is max_request_size in
     config.properties."""

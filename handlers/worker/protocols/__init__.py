@@ -1,6 +1,7 @@
 """Protocols: the one place that turns bodies into requests, and answers into bodies.
 
     plain.py            text/plain; {"inputs": ...} as Hugging Face's hosted API has it
+    similarity.py       {"inputs": {"source_sentence": ..., "sentences": [...]}}, of the same API
     kserve.py           {"instances": [...]}, KServe v1
     open_inference.py   tensors, the Open Inference Protocol (KServe v2, Triton)
 
@@ -17,7 +18,7 @@ import orjson
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.instances import Answered, Limits, Request
 from handlers.worker.json_body import decode
-from handlers.worker.protocols import kserve, open_inference, plain
+from handlers.worker.protocols import kserve, open_inference, plain, similarity
 from handlers.worker.task import Task
 
 Json = Any
@@ -46,6 +47,8 @@ def read_request(
         raise RequestError("InvalidBody", f"the JSON body must be an object such as {plain.EXAMPLE}")
     if open_inference.recognises(value):
         return open_inference.read(value, tail, task, limits, defaults)
+    if similarity.recognises(value, task):
+        return similarity.read(value, task, limits, defaults)
     if "instances" in value and "inputs" not in value:
         return kserve.read(value, task, limits, defaults)
     return plain.read(value, task, limits, defaults, headers)
@@ -59,7 +62,12 @@ def write_answers(request: Request, answers: Sequence[Answered], identity: Mappi
         answers: one an instance, in order.
         identity: "name" and "version" of the model.
     """
-    writers = {"plain": plain.write, "kserve": kserve.write, "open-inference": open_inference.write}
+    writers = {
+        "plain": plain.write,
+        "similarity": similarity.write,
+        "kserve": kserve.write,
+        "open-inference": open_inference.write,
+    }
     return dump(writers[request.protocol](request, answers, identity))
 
 

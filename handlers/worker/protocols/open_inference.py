@@ -154,6 +154,14 @@ def _output_names(outputs: Json) -> list[str]:
         isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs
     ):
         raise RequestError("InvalidBody", '"outputs" must be a list of objects with "name"')
+    for output in outputs:
+        parameters = output.get("parameters")
+        if isinstance(parameters, dict) and parameters.get("classification"):
+            raise RequestError(
+                "InvalidBody",
+                f"the output {quote(output['name'])} has no classes to count (class_count, classification): labels "
+                "come sorted by their scores, and the parameter top_k says how many",
+            )
     return [output["name"] for output in outputs]
 
 

@@ -27,17 +27,21 @@ def read_text(text: str, task: Task, limits: Limits, defaults: Mapping[str, Json
 def read(
     value: dict[str, Json], task: Task, limits: Limits, defaults: Mapping[str, Json], headers: Mapping[str, str]
 ) -> Request:
-    """A JSON body; the fields of one instance may also stand in it without "inputs"."""
+    """A JSON body; the fields of one instance, and parameters, may also stand in it by themselves."""
     fields = task.fields
     if "inputs" not in value and fields.first in value:
         bare = {name: value[name] for name in (fields.first, fields.second) if name in value}
         value = {"inputs": bare, **{name: item for name, item in value.items() if name not in bare}}
     if "inputs" not in value or "instances" in value:
         raise RequestError("InvalidBody", f'the JSON body needs "inputs" or "instances": {EXAMPLE}')
-    unknown = sorted(set(value) - {"inputs", "parameters"})
+    beside = {name: item for name, item in value.items() if name in task.parameters}
+    unknown = sorted(set(value) - {"inputs", "parameters"} - set(beside))
     if unknown:
         raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
-    parameters = read_parameters(value.get("parameters"), task.parameters, defaults)
+    given = value.get("parameters")
+    if beside and given:
+        raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside "inputs", not in both')
+    parameters = read_parameters(beside or given, task.parameters, defaults)
     inputs = value["inputs"]
     if not isinstance(inputs, list):
         details = {"single": True, "nested": HUB_CLIENT in headers.get("user-agent", "")}

@@ -16,7 +16,7 @@ from tests.handlers.worker.conftest import Tiny
 CONFIG = {
     "handler": {
         **{"long_text": "truncate", "core_groups": None, "mode": "data-parallel", "parameters": {}},
-        **{"max_instances": 8, "max_characters": 1000, "max_body_bytes": 10_000},
+        **{"max_instances": 8, "max_characters": 1000, "max_windows": 8, "max_body_bytes": 10_000},
     }
 }
 
@@ -83,7 +83,7 @@ def test_what_serves_is_described(served: tuple[TextClassification, Context]) ->
     assert described["labels"] == {"logits": ["bad", "fair", "good"]}
     assert described["shapes"] == ["1x16", "4x16", "4x64"]
     assert 0 < described["parity"]["served"] < 1e-4
-    assert described["limits"] == {"instances": 8, "characters": 1000, "body_bytes": 10000}
+    assert described["limits"] == {"instances": 8, "characters": 1000, "windows": 8, "body_bytes": 10000}
     assert described["versions"]["served"] == described["versions"]["compiled"]
 
 

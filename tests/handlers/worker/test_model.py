@@ -23,7 +23,9 @@ from tests.conftest import ENGINE, ENGINES, WORDS, scores
 from tests.handlers.worker.conftest import TASKS, Tiny
 from tests.handlers.worker.test_protocols import bodies
 
-SETTINGS = Settings("truncate", None, "data-parallel", Limits(instances=64, characters=5000, body_bytes=100_000), {})
+SETTINGS = Settings(
+    "truncate", None, "data-parallel", Limits(instances=64, characters=5000, windows=64, body_bytes=100_000), {}
+)
 HANDLERS = {"sentence-embedding": SentenceEmbedding, "text-classification": TextClassification}
 JSON = {"content-type": "application/json"}
 
@@ -151,7 +153,7 @@ def test_other_weights_do_not_pass_the_golden_rows(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 0}, "is not of artifact format 3"),
+        ({"format": 0}, "is not of artifact format 4"),
         ({"graphs": [{}]}, r"is not complete \(KeyError\('shape'\)\)"),
         ({"task": "sentence-embedding"}, "is for the task sentence-embedding, the handler for text-classification"),
         ({"engine": "abacus"}, "unknown engine 'abacus'; this release knows openvino, torchscript, neuron"),

@@ -37,7 +37,7 @@ def open_model(project: Project, folder: Path, task: str, long_text: str = "trun
     shapes = {"exact": ["1x16", "2x32", "1x64"]}
     path = write_spec(project, folder.name, task=task, source={"path": str(folder)}, shapes=shapes, **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
-    settings = Settings(long_text, None, "data-parallel", Limits(64, 10_000, 1_000_000), {})
+    settings = Settings(long_text, None, "data-parallel", Limits(64, 10_000, 64, 1_000_000), {})
     return Model(artifact, settings, TASKS[task]())
 
 
@@ -127,17 +127,24 @@ def test_question_answering_finds_what_a_search_of_all_spans_finds(
         inputs = {"question": "how do i reset", "context": context}
         found = ask(model, inputs, top_k=3, doc_stride=10, align_to_words=False, max_answer_len=7)
         answers = found if isinstance(found, list) else [found]  # as the pipeline gives a single one
-        expected = all_spans(folder, inputs, stride=10, longest=7)
-        assert abs(answers[0]["score"] - max(max(found) for found in expected.values())) < 1e-4
-        for answer in answers:
+        expected: dict[str, float] = {}
+        for spans in all_spans(folder, inputs, stride=10, longest=7):
+            for score, (start, end) in sorted(spans, reverse=True)[:3]:
+                text = context[start:end].lower()
+                expected[text] = expected.get(text, 0.0) + score
+        best = sorted(expected.values(), reverse=True)
+        assert len(answers) <= 3
+        for answer, score in zip(answers, best):
             assert answer["answer"] == context[answer["start"] : answer["end"]]
+            assert abs(answer["score"] - score) < 1e-4
             # without enough spans in a context, one that has no probability may stand in
-            found = expected.get((answer["start"], answer["end"]), [0.0])
-            assert min(abs(answer["score"] - score) for score in found) < 1e-4
+            assert abs(expected.get(answer["answer"].lower(), 0.0) - score) < 1e-4
 
 
-def all_spans(folder: Path, inputs: dict[str, str], stride: int, longest: int) -> dict[tuple[int, int], list[float]]:
-    """The scores of every span of characters in each window that holds it, from the eager model."""
+def all_spans(
+    folder: Path, inputs: dict[str, str], stride: int, longest: int
+) -> list[list[tuple[float, tuple[int, int]]]]:
+    """For each window the score of every span of tokens, and its place in the context, from the eager model."""
     from transformers import AutoModelForQuestionAnswering
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -150,7 +157,7 @@ def all_spans(folder: Path, inputs: dict[str, str], stride: int, longest: int) -
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
     )
-    found: dict[tuple[int, int], list[float]] = {}
+    found = []
     for number, ids in enumerate(windows["input_ids"]):
         named = {name: torch.tensor([windows[name][number]]) for name in tokenizer.model_input_names}
         with torch.no_grad():
@@ -162,19 +169,24 @@ def all_spans(folder: Path, inputs: dict[str, str], stride: int, longest: int) -
             for logits in (output.start_logits, output.end_logits)
         )
         offsets = windows["offset_mapping"][number]
-        for first in inside:
-            for last in range(first, min(first + longest, inside[-1] + 1)):
-                place = (offsets[first][0], offsets[last][1])
-                found.setdefault(place, []).append(start[first] * end[last])
+        found.append(
+            [
+                (start[first] * end[last], (offsets[first][0], offsets[last][1]))
+                for first in inside
+                for last in range(first, min(first + longest, inside[-1] + 1))
+            ]
+        )
     return found
 
 
-def test_question_answering_is_that_of_the_pipeline_of_transformers_4(workshop: Project, tmp_path: Path) -> None:
-    """The answers on file were given by transformers 4.47; see make.py beside them."""
+def test_question_answering_is_that_of_the_last_pipeline(workshop: Project, tmp_path: Path) -> None:
+    """The answers on file were given by transformers 4.57.6, the last that has it; see make.py beside them."""
     data = ROOT / "tests" / "data" / "question_answering"
     folder = Path(shutil.copytree(data / "model", tmp_path / "answer-recorded"))
     model = open_model(workshop, folder, "question-answering", long_text="window")
-    for case in json.loads((data / "expected.json").read_text()):
+    recorded = json.loads((data / "expected.json").read_text())
+    assert recorded["transformers"] == "4.57.6"
+    for case in recorded["cases"]:
         answer = ask(model, {"question": case["question"], "context": case["context"]}, **case["options"])
         expected = case["answer"]
         assert close(*(value if isinstance(value, list) else [value] for value in (answer, expected))), case

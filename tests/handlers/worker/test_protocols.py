@@ -19,7 +19,7 @@ from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.instances import Answered, Instance, Limits, Request
 from handlers.worker.protocols import read_request, write_answers, write_error
 
-LIMITS = Limits(instances=4, characters=50, body_bytes=200_000)
+LIMITS = Limits(instances=4, characters=50, windows=4, body_bytes=200_000)
 JSON = "application/json"
 IDENTITY = {"name": "m", "version": "1.0"}
 RANKING = [{"label": "a", "score": 0.75}, {"label": "b", "score": 0.25}]

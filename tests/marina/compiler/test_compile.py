@@ -83,7 +83,7 @@ def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_
     worst = max(graph.parity for graph in artifact.graphs)
     assert 1e-4 < worst < artifact.tolerance <= 3 * worst
     # the golden rows hold, on which a worker proves itself
-    Model(folder, Settings("truncate", None, "data-parallel", Limits(8, 1000, 10_000), {}), TextClassification())
+    Model(folder, Settings("truncate", None, "data-parallel", Limits(8, 1000, 8, 10_000), {}), TextClassification())
 
     first = contents(folder)
     shutil.rmtree(folder)

@@ -1,0 +1,115 @@
+"""Loads a Hugging Face model and its tokenizer for a task; refuses a folder that does not hold what the task needs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from marina.compiler.architecture import check_architecture
+from marina.errors import SourceError
+from marina.spec import Spec
+
+AUTO_CLASSES = {
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+}
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
+
+
+def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[Any, Any]:
+    """The transformers model for a spec's task, an encoder alone where the spec names heads, and its fast tokenizer.
+
+    Args:
+        spec: the model's.
+        folder: that holds it.
+        attention: the implementation of attention; None for transformers' own choice.
+
+    Raises:
+        SourceError: the folder does not hold what the task needs.
+    """
+    import transformers
+
+    encoder_only = bool(spec.heads)
+    with told(spec, "transformers"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
+        config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    check_tokenizer_files(spec, folder, tokenizer)
+    name = "AutoModel"
+    if not encoder_only:
+        name = AUTO_CLASSES[spec.task]
+        check_architecture(
+            spec, folder, config, {task: getattr(transformers, own) for task, own in AUTO_CLASSES.items()}
+        )
+    with told(spec, "transformers"):
+        model, loading = getattr(transformers, name).from_pretrained(
+            folder,
+            config=config,
+            use_safetensors=True,
+            output_loading_info=True,
+            attn_implementation=attention,
+            **LOCAL,
+        )
+    check_weights(spec, loading["missing_keys"], encoder_only)
+    check_vocabulary(spec, model, tokenizer)
+    return model, tokenizer
+
+
+@contextmanager
+def told(spec: Spec, library: str) -> Iterator[None]:
+    """Say in one line what a library raises over a folder, and keep its warnings and bars to itself."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:  # whatever a damaged file makes the library raise
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise SourceError(f"{spec.name}: {library} cannot load source {spec.source}: {reason}") from None
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
+    """Refuse a folder without a tokenizer, for which transformers 5 makes up an empty one, and slow tokenizers."""
+    names = {"tokenizer.json", *type(tokenizer).vocab_files_names.values()}
+    if not any((folder / name).is_file() for name in names if isinstance(name, str)):
+        raise SourceError(
+            f"{spec.name}: source {spec.source} has no tokenizer, that is none of {', '.join(sorted(names))}; save the "
+            "model's own there with its save_pretrained"
+        )
+    if not tokenizer.is_fast:
+        raise SourceError(f"{spec.name}: source {spec.source} has no fast tokenizer (tokenizer.json)")
+
+
+def check_weights(spec: Spec, missing_keys: list[str], encoder_only: bool) -> None:
+    """Refuse a model some of whose weights were made up."""
+    # the pooler of an encoder is not part of its token vectors
+    missing = sorted(key for key in missing_keys if not (encoder_only and "pooler." in key))
+    if missing:
+        raise SourceError(
+            f"{spec.name}: source {spec.source} has no weights for {missing[0]} ({len(missing)} missing); "
+            f"it was not trained for the task {spec.task}"
+        )
+
+
+def check_vocabulary(spec: Spec, model: Any, tokenizer: Any) -> None:
+    """Refuse a tokenizer with tokens that the model has no embedding for."""
+    table = model.get_input_embeddings()
+    rows = getattr(table, "num_embeddings", None)
+    token, largest = max(tokenizer.get_vocab().items(), key=lambda entry: int(entry[1]), default=("", -1))
+    if rows is not None and largest >= rows:
+        raise SourceError(
+            f"{spec.name}: the tokenizer of source {spec.source} numbers tokens up to {largest} ({token!r}), the model "
+            f"has embeddings for {rows}; take the tokenizer that it was trained with"
+        )
