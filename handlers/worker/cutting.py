@@ -73,8 +73,9 @@ def cut(encoding: Any, max_length: int, strategy: str, side: str) -> Cut:
     counts = [sum(sequence == number for sequence in sequences) for number in (0, 1)]
     first, second = counts
     room = max_length - (len(sequences) - first - second)
-    kept = _longest_first(first, second, room) if strategy == "longest_first" else (first, room - first)
-    if min(kept) < (0 if strategy == "longest_first" else 1):
+    only_second = strategy == "only_second" and room > 0
+    kept = (first, room - first) if only_second else _longest_first(first, second, room)
+    if kept[1] < int(only_second):
         raise RequestError("TextTooLong", f"the text cannot be cut to {max_length} tokens")
     places = []
     seen = [0, 0]

@@ -68,8 +68,8 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
 
     progress("computing reference outputs", 1, steps)
     rows = reference(job.examples.parity, every_prompt=True)
-    _check_words(job, rows, model)
     _check_shortest(job, rows)
+    _check_words(job, rows, model)
     artifact = artifact_from(_fields(job, model), folder)
     write_json(folder / GOLDEN_FILE, [_golden_entry(row) for row in choose_golden(rows)])
     _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)

@@ -35,7 +35,7 @@ OPTIONS = (
     {"top_k": 2, "align_to_words": False},
     {"top_k": 3, "doc_stride": 8, "max_seq_len": 40},
     {"top_k": 12},
-    {"top_k": 40, "max_answer_len": 4},
+    {"top_k": 8, "max_answer_len": 5},
     {"top_k": 2, "doc_stride": 20, "max_seq_len": 36, "handle_impossible_answer": True},
 )
 

@@ -1,8 +1,10 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from handlers.worker.errors import ArtifactError, RequestError
@@ -74,7 +76,11 @@ def test_a_text_that_is_too_long_is_refused_where_the_spec_says_so(source: Path)
             "12 tokens are not the context's, which leaves it no room",
         ),
         ("ok", Window(10, "window", 6, cut="only_second"), "windows that share 6 tokens must have room for more"),
-        ("ok", Window(6, "window", 1, cut="only_second"), "makes 299 windows of 6 tokens; at most 64 are allowed"),
+        (
+            "ok",
+            Window(6, "window", 1, cut="only_second", most=64),
+            "makes 299 windows of 6 tokens; at most 64 are allowed",
+        ),
         ("ok " * 9, Window(10, "truncate", 0, cut="only_second"), "the text cannot be cut to 10 tokens"),
     ],
 )
@@ -117,13 +123,79 @@ def test_long_texts_are_cut_as_transformers_cuts_them_and_soon(source: Path, sid
     assert tokenized.rows[0].ids == expected
 
 
-def test_two_endless_words_are_refused(tmp_path: Path) -> None:
-    """They cannot be shortened at the end of a word, and to cut them would take all memory."""
+def test_two_endless_words_are_cut_too(tmp_path: Path) -> None:
+    """The library would lay what is cut off of one with all that is cut off of the other, which takes all memory."""
     folder = save_model(tmp_path, "xlm-roberta", "text-classification")
     cutter = RowTokenizer(folder / "tokenizer.json", "right")
     endless = "invoice" * 3000
     windows = [Window(24, "truncate")] * 2
     alone, both = cutter.encode([Instance(endless), Instance(endless, endless)], windows)
     assert isinstance(alone, Tokenized)
-    assert isinstance(both, RequestError)
-    assert str(both) == "two texts without a space are too long to be cut together"
+    assert isinstance(both, Tokenized)
+    assert len(both.rows[0].ids) == 24
+
+
+SCRIPTS = st.text(st.sampled_from("aáßñ👍🏽日本語あいя пар\u0301ﷺ١ हिन्दी ไทย한글 \t.-'"), max_size=40)
+PAIRS = st.tuples(*[st.lists(st.sampled_from(WORDS) | SCRIPTS, max_size=30).map(" ".join)] * 2)
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One of each kind: WordPiece, byte-level BPE, and Unigram with and without token types."""
+    folder = tmp_path_factory.mktemp("kinds")
+    kinds = ("bert", "roberta", "albert", "xlm-roberta")
+    return {kind: save_model(folder / kind, kind, "text-classification") / "tokenizer.json" for kind in kinds}
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    kind=st.sampled_from(["bert", "roberta", "albert", "xlm-roberta"]),
+    pair=PAIRS,
+    length=st.integers(4, 40),
+    side=st.sampled_from(["right", "left"]),
+    strategy=st.sampled_from(["longest_first", "only_second"]),
+)
+def test_any_pair_is_cut_as_the_library_cuts_it_whole(
+    tokenizers: dict[str, Path], kind: str, pair: tuple[str, str], length: int, side: str, strategy: str
+) -> None:
+    text, other = pair[0], pair[1] or "ok"
+    cutter = RowTokenizer(tokenizers[kind], side, offsets=True)
+    (found,) = cutter.encode([Instance(text, other)], [Window(length, "truncate", cut=strategy)])
+    library = Tokenizer.from_file(str(tokenizers[kind]))
+    library.enable_truncation(length, strategy=strategy, direction=side)
+    try:
+        expected = library.encode(text, other)
+    except Exception:  # nothing of the second text would be left
+        assert isinstance(found, RequestError)
+        return
+    assert isinstance(found, Tokenized)
+    (encoding,) = found.encodings
+    for field in ("ids", "type_ids", "tokens", "offsets", "special_tokens_mask", "sequence_ids"):
+        assert getattr(encoding, field) == getattr(expected, field), field
+    for place, sequence in enumerate(expected.sequence_ids):
+        word = expected.token_to_word(place)
+        assert encoding.token_to_word(place) == word
+        if word is not None:
+            assert encoding.word_to_chars(word, sequence) == expected.word_to_chars(word, sequence)
+
+
+def test_a_panic_of_the_library_fails_its_text_alone(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        """As pyo3 raises it: no Exception."""
+
+    own = tokenizer(source)
+    encode = own._encode_batch
+
+    def panic(inputs: list[str]) -> list[Any]:
+        if "secret" in inputs:
+            raise PanicException("called `Option::unwrap()` on a `None` value: secret")
+        return list(encode(inputs))
+
+    monkeypatch.setattr(own, "_encode_batch", panic)
+    fine, failed, also_fine = own.encode(
+        [Instance("ok"), Instance("secret"), Instance("ok")], [Window(8, "reject")] * 3
+    )
+    assert isinstance(fine, Tokenized)
+    assert isinstance(also_fine, Tokenized)
+    assert isinstance(failed, RequestError)
+    assert (failed.status, str(failed)) == (500, "the tokenizer failed with PanicException")
