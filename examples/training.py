@@ -26,7 +26,7 @@ def begin() -> Any:
     torch.manual_seed(SEED)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    return AutoTokenizer.from_pretrained(WEIGHTS)
+    return AutoTokenizer.from_pretrained(WEIGHTS, trust_remote_code=False)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

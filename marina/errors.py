@@ -11,7 +11,7 @@
         ├── UnknownModel    no such model is served
         ├── Refused         the request is at fault
         ├── Overloaded      the queue is full, or no worker is READY
-        └── Failed          the server is at fault
+        └── Failed          the server is at fault, or it is not TorchServe
 
 Each carries one line for a person: the thing, the cause and the fix.
 """
@@ -60,7 +60,7 @@ class Overloaded(ClientError):
 
 
 class Failed(ClientError):
-    """The server could not answer, and the request is not at fault."""
+    """The server could not answer, or sent what is not JSON; the request is not at fault."""
 
 
 class Refused(ClientError):

@@ -23,7 +23,7 @@ class Asked(BaseModel):
 
 
 async def work(queue):
-    pipe = pipeline("text-classification", model=os.environ["PEER_MODEL"], device="cpu")
+    pipe = pipeline("text-classification", model=os.environ["PEER_MODEL"], device="cpu", trust_remote_code=False)
     loop = asyncio.get_running_loop()
     while True:
         waiting = [await queue.get()]

@@ -18,7 +18,9 @@ WAIT_S = 0.005
 class Classifier(litserve.LitAPI):
     def setup(self, device):
         torch.set_num_threads(int(os.environ["PEER_THREADS"]))
-        self.pipe = pipeline("text-classification", model=os.environ["PEER_MODEL"], device=device)
+        self.pipe = pipeline(
+            "text-classification", model=os.environ["PEER_MODEL"], device=device, trust_remote_code=False
+        )
 
     def decode_request(self, request):
         return request["inputs"]

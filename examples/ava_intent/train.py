@@ -21,7 +21,8 @@ HERE = Path(__file__).parent
 def main() -> None:
     tokenizer = begin()
     rows = read_csv(HERE / "train.csv")
-    model = AutoModelForSequenceClassification.from_pretrained(WEIGHTS, **numbered(row["intent"] for row in rows))
+    labels = numbered(row["intent"] for row in rows)
+    model = AutoModelForSequenceClassification.from_pretrained(WEIGHTS, trust_remote_code=False, **labels)
     # the word vectors are good as they are, and most of the weights
     model.bert.embeddings.requires_grad_(False)
 

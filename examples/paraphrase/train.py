@@ -22,7 +22,8 @@ def main() -> None:
     tokenizer = begin()
     pairs = [(row["text"], row["text_pair"], row["label"]) for row in read_csv(HERE / "train.csv")]
     pairs += [(second, first, label) for first, second, label in pairs]
-    model = AutoModelForSequenceClassification.from_pretrained(WEIGHTS, **numbered(label for *_, label in pairs))
+    labels = numbered(label for *_, label in pairs)
+    model = AutoModelForSequenceClassification.from_pretrained(WEIGHTS, trust_remote_code=False, **labels)
     model.bert.embeddings.requires_grad_(False)
 
     def logits(chosen: list[tuple[str, str, str]]) -> torch.Tensor:

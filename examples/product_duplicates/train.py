@@ -30,7 +30,7 @@ def main() -> None:
     tokenizer = begin()
     rows = read_csv(HERE / "train.csv")
     rows += [{**row, "text": row["text_pair"], "text_pair": row["text"]} for row in rows]
-    encoder = AutoModel.from_pretrained(WEIGHTS)
+    encoder = AutoModel.from_pretrained(WEIGHTS, trust_remote_code=False)
     encoder.embeddings.requires_grad_(False)
     width = encoder.config.hidden_size
     heads = torch.nn.ModuleDict({name: torch.nn.Linear(width, len(labels)) for name, labels in HEADS.items()})

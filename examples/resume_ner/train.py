@@ -57,7 +57,7 @@ def main() -> None:
     tokenizer = begin()
     snippets = read(HERE / "train.txt")
     labels = ["O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI")]
-    model = AutoModelForTokenClassification.from_pretrained(WEIGHTS, **numbered(labels))
+    model = AutoModelForTokenClassification.from_pretrained(WEIGHTS, trust_remote_code=False, **numbered(labels))
     model.bert.embeddings.requires_grad_(False)
 
     def loss(chosen: list[int]) -> torch.Tensor:
@@ -73,7 +73,9 @@ def main() -> None:
     fit("resume-ner", model.bert.encoder.parameters(), model.classifier.parameters(), lengths, loss, epochs=10)
 
     model.eval()
-    tag = pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="first")
+    tag = pipeline(
+        "token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="first", trust_remote_code=False
+    )
     test = read(HERE / "test.txt")
     expected = {(i, *entity) for i, (_, entities) in enumerate(test) for entity in entities}
     found = {(i, e["start"], e["end"], e["entity_group"]) for i, (text, _) in enumerate(test) for e in tag(text)}

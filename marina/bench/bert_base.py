@@ -34,7 +34,8 @@ def bert_base(folder: Path, batch_sizes: list[int], **fields: Any) -> dict[str, 
     if not (folder / "tokenizer.json").exists():
         torch.manual_seed(0)
         BertForSequenceClassification(BertConfig()).save_pretrained(folder)
-        AutoTokenizer.from_pretrained(find_source(TOKENIZER, Path())).save_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(find_source(TOKENIZER, Path()), trust_remote_code=False)
+        tokenizer.save_pretrained(folder)
     return {
         "name": "bert-base",
         "task": "text-classification",

@@ -7,20 +7,34 @@ import json
 from pathlib import Path
 from typing import Any
 
+import handlers
+import marina
 from marina.bench.load import Load
 from marina.bench.machine import machine
 from marina.bench.measured import Measured
 from marina.bench.result import Entry
 from marina.bench.texts import Asked
+from marina.compiler.examples import read_examples
+from marina.compiler.source import find_source, fingerprint
 from marina.spec import Spec
 
 
 class Journal:
-    """Rounds on file, one a line, found again by what was measured and on what."""
+    """Rounds on file, one a line, found again by what was measured and on what.
 
-    def __init__(self, path: Path) -> None:
+    That is the machine, the code of Marina, the weights, the spec with its texts, and the load.
+
+    Args:
+        path: the file.
+        root: the project's folder, to which the paths in specs are relative.
+    """
+
+    def __init__(self, path: Path, root: Path) -> None:
         self._path = path
-        self._machine = {name: fact for name, fact in machine().items() if name != "revision"}
+        self._root = root
+        # the files say more than the revision: they also tell changes apart that are not committed
+        self._machine = {**machine(), "revision": _code()}
+        self._contents: dict[tuple[str, str, str | None], str] = {}
         self._kept: dict[str, tuple[dict[str, Any], Measured]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text() if path.exists() else ""
@@ -36,7 +50,11 @@ class Journal:
                 continue
 
     def find(self, spec: Spec, pair: tuple[Load, Asked], number: int) -> tuple[dict[str, Any], Measured] | None:
-        """What was measured of a combination in a round, or None."""
+        """What was measured of a combination in a round, or None.
+
+        Raises:
+            SourceError, SpecError: what the spec refers to is missing.
+        """
         return self._kept.get(self._key(spec, pair, number))
 
     def keep(
@@ -56,5 +74,22 @@ class Journal:
     def _key(self, spec: Spec, pair: tuple[Load, Asked], number: int) -> str:
         load, asked = pair
         bodies = hashlib.sha256(b"\0".join(asked.bodies)).hexdigest()
-        document = [self._machine, spec.model_dump(mode="json"), vars(load), bodies, number]
+        document = [self._machine, spec.model_dump(mode="json"), self._content(spec), vars(load), bodies, number]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:24]
+
+    def _content(self, spec: Spec) -> str:
+        """Hash of the weights and the texts that a spec refers to, read once: weights are large."""
+        named = (spec.source.model_dump_json(), spec.task, spec.examples)
+        if named not in self._contents:
+            found = [fingerprint(find_source(spec.source, self._root)), read_examples(spec, self._root)]
+            self._contents[named] = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+        return self._contents[named]
+
+
+def _code() -> str:
+    """Hash of the code that compiles, serves and measures."""
+    digest = hashlib.sha256()
+    for folder in (Path(marina.__file__).parent, Path(handlers.__file__).parent):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder.parent)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()

@@ -82,12 +82,12 @@ def bench_sweep(
         progress: told of what is done.
 
     Raises:
-        MarinaError: nothing could be measured.
+        MarinaError: nothing could be measured, or the spec or what it refers to is missing.
     """
     asked = read_fields(path, Sweep)
     settings = settings_of(asked, project)
     known = price_of(instance or asked.instance, asked.price if price is None else price, project.root)
-    journal = Journal(folder / "rounds.jsonl")
+    journal = Journal(folder / "rounds.jsonl", project.root)
     with stage(project, "stage", progress) as own:
         entries, failures = run_sweep(asked, settings, own, journal, progress)
     if not entries:

@@ -116,6 +116,9 @@ def run_sweep(
     Returns:
         One entry a combination and load, each with all rounds; and, a line each, which combinations
         could not be compiled or served, and why.
+
+    Raises:
+        SourceError, SpecError: what the spec refers to is missing.
     """
     steps = sweep.rounds * sum(len(setting.loads) for setting in settings)
     clock = _Clock(steps)

@@ -174,7 +174,8 @@ class GrpcSlots:
         import grpc
 
         from marina.client.messages import prediction_messages
-        from marina.client.transport import PREDICTIONS, call_metadata
+        from marina.client.tokens import call_metadata
+        from marina.client.transport import PREDICTIONS
 
         _, response = prediction_messages()
         own = [("grpc.use_local_subchannel_pool", 1)]

@@ -8,9 +8,11 @@ client.classify("ava-intent", ["change company address"], top_k=1)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from marina.client.transport import GrpcTransport, HttpTransport, Token, Transport
+from marina.client.tokens import Token
+from marina.client.transport import GrpcTransport, HttpTransport, Transport
 
 __all__ = ["Answer", "Client", "Entity", "LabelScore", "Text"]
 
@@ -57,25 +59,47 @@ class Client:
         self._transport = transport
 
     @classmethod
-    def http(cls, url: str, token: Token = None, timeout_s: float = 60) -> Client:
+    def http(
+        cls, url: str, token: Token = None, timeout_s: float = 60, *, certificates: str | Path | None = None
+    ) -> Client:
         """A client over HTTP, which keeps connections open.
 
         Args:
-            url: of the inference API, for example http://127.0.0.1:8080.
-            token: TorchServe's inference token, or a function that gives a valid one.
+            url: of the inference API, for example http://127.0.0.1:8080; https:// asks for TLS.
+            token: TorchServe's inference token, or a function that gives a valid one. The function is called for each
+                request, and once more where the server refuses its token; if it then gives another, the request is
+                sent again with that.
             timeout_s: seconds to wait for an answer.
+            certificates: a PEM file of the authorities to trust for https://; by default the public ones that come
+                with the package requests.
+
+        Raises:
+            MarinaError: the file of certificates cannot be used, or the URL asks for no TLS.
         """
-        return cls(HttpTransport(url, token, timeout_s))
+        return cls(HttpTransport(url, token, timeout_s, certificates))
 
     @classmethod
-    def grpc(cls, address: str, token: Token = None, timeout_s: float = 60) -> Client:
+    def grpc(
+        cls,
+        address: str,
+        token: Token = None,
+        timeout_s: float = 60,
+        *,
+        tls: bool = False,
+        certificates: str | Path | None = None,
+    ) -> Client:
         """A client over gRPC; needs the packages grpcio and protobuf.
 
         Args:
             address: host and port, for example 127.0.0.1:7070.
             token, timeout_s: as for `http`.
+            tls: whether to connect with TLS, and trust the public authorities that come with the package grpcio.
+            certificates: a PEM file of the authorities to trust instead; it asks for TLS by itself.
+
+        Raises:
+            MarinaError: the file of certificates cannot be used.
         """
-        return cls(GrpcTransport(address, token, timeout_s))
+        return cls(GrpcTransport(address, token, timeout_s, tls, certificates))
 
     def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
         """The embedding of each text."""

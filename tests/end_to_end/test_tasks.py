@@ -81,6 +81,16 @@ def test_our_client_raises_what_went_wrong(client: Client, tiny_server: Server) 
             dead.embed("embed", [TEXT])
 
 
+def test_our_client_renews_a_token_that_is_refused(tiny_server: Server) -> None:
+    for connect, address in (
+        (Client.http, f"http://127.0.0.1:{tiny_server.ports[0]}"),
+        (Client.grpc, f"127.0.0.1:{tiny_server.ports[3]}"),
+    ):
+        tokens = iter(["wrong", tiny_server.token()])
+        with connect(address, lambda tokens=tokens: next(tokens), timeout_s=30) as client:
+            assert len(client.embed("embed", [TEXT])) == 1
+
+
 def post(server: Server, path: str, document: Any) -> Any:
     headers = {"Authorization": f"Bearer {server.token()}"}
     response = requests.post(f"http://127.0.0.1:{server.ports[0]}{path}", json=document, headers=headers, timeout=30)

@@ -139,8 +139,8 @@ def _load(source: Path, kind: str) -> None:
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    model = getattr(transformers, kind).from_pretrained(source).eval()
-    _eager_model[:] = [transformers.AutoTokenizer.from_pretrained(source), model]
+    model = getattr(transformers, kind).from_pretrained(source, trust_remote_code=False).eval()
+    _eager_model[:] = [transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False), model]
 
 
 def _run_eager(resumes: list[str], padded: int | None, instances: int, seconds: float) -> Measured:

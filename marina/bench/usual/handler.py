@@ -18,7 +18,7 @@ class UsualHandler(BaseHandler):
         folder = Path(context.system_properties["model_dir"])
         self.model = torch.jit.load(folder / self.manifest["model"]["serializedFile"])
         self.model.eval()
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         setup = json.loads((folder / "setup_config.json").read_text())
         self.labels, self.max_length, self.batch_size = setup["labels"], setup["max_length"], setup["batch_size"]
         self.initialized = True

@@ -41,8 +41,10 @@ def pack_usual(
     fields = json.loads((source / "config.json").read_text())
     if not any("SequenceClassification" in architecture for architecture in fields.get("architectures") or ()):
         raise SourceError(f"{source}: the usual handler serves text classifiers with one head, and this is none")
-    model = AutoModelForSequenceClassification.from_pretrained(source, return_dict=False).eval()
-    AutoTokenizer.from_pretrained(source).save_pretrained(work)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        source, return_dict=False, trust_remote_code=False
+    ).eval()
+    AutoTokenizer.from_pretrained(source, trust_remote_code=False).save_pretrained(work)
     labels = [model.config.id2label[number] for number in range(model.config.num_labels)]
     setup = {"labels": labels, "max_length": tokens, "batch_size": batch_size}
     (work / "setup_config.json").write_text(json.dumps(setup))

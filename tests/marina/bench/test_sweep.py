@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 import yaml
 
+import marina
+from marina.bench import journal as journal_module
 from marina.bench import sweep as module
 from marina.bench.fields import read_fields
 from marina.bench.journal import Journal
 from marina.bench.sweep import Sweep, run_sweep, settings_of
-from marina.errors import CompileError, SpecError
+from marina.compiler.source import fingerprint
+from marina.errors import CompileError, SourceError, SpecError
 from marina.project import Project
 from tests.conftest import ROOT
 from tests.marina.bench.results import measured
@@ -26,6 +29,9 @@ SPEC = {
 def own(tmp_path: Path) -> Project:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "m.yaml").write_text(yaml.safe_dump(SPEC))
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "config.json").write_text("{}")
+    (tmp_path / "weights" / "model.safetensors").write_bytes(b"as trained")
     return Project(tmp_path)
 
 
@@ -131,12 +137,12 @@ def test_a_sweep_that_was_cut_off_goes_on_where_it_stopped(
         assert done <= steps == 3 * 4 * 2
 
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(asked, settings, FakeStage(4), Journal(path), progress)  # type: ignore[arg-type]
+        run_sweep(asked, settings, FakeStage(4), Journal(path, own.root), progress)  # type: ignore[arg-type]
     assert count == 8
     with path.open("a") as file:
         file.write('{"key": "cut o')  # as a crash in the middle of writing leaves it
     stage = FakeStage()
-    entries, failures = run_sweep(asked, settings, stage, Journal(path), progress)  # type: ignore[arg-type]
+    entries, failures = run_sweep(asked, settings, stage, Journal(path, own.root), progress)  # type: ignore[arg-type]
     # two engines with one of two core groups, two loads, three rounds
     assert count == 2 * 2 * 3
     assert len(stage.served) == 2
@@ -145,16 +151,95 @@ def test_a_sweep_that_was_cut_off_goes_on_where_it_stopped(
     assert len(failures) == 2
     assert any("left" in what for what in told)
 
-    again, _ = run_sweep(asked, settings, FakeStage(0), Journal(path), progress)  # type: ignore[arg-type]
+    again, _ = run_sweep(asked, settings, FakeStage(0), Journal(path, own.root), progress)  # type: ignore[arg-type]
     assert again == entries
 
 
 def test_what_was_measured_otherwise_is_not_taken(own: Project, tmp_path: Path) -> None:
     (setting,) = settings_of(sweep_of(connections=[1]), own)
     (longer,) = settings_of(Sweep.model_validate({"model": "m", "vary": {"connections": [1]}, "window_s": 9}), own)
-    journal = Journal(tmp_path / "rounds.jsonl")
+    journal = Journal(tmp_path / "rounds.jsonl", own.root)
     journal.keep(setting.spec, setting.loads[0], 0, {"model": "m"}, measured(1))
     assert journal.find(setting.spec, setting.loads[0], 0) is not None
     assert journal.find(setting.spec, setting.loads[0], 1) is None
     assert journal.find(longer.spec, longer.loads[0], 0) is None
-    assert Journal(tmp_path / "rounds.jsonl").find(setting.spec, setting.loads[0], 0) is not None
+    assert found_again(own)
+
+
+def found_again(own: Project) -> bool:
+    """Whether a journal that is opened anew has the first round of the first load."""
+    (setting,) = settings_of(sweep_of(connections=[1]), own)
+    return Journal(own.root / "rounds.jsonl", own.root).find(setting.spec, setting.loads[0], 0) is not None
+
+
+def keep_one(own: Project) -> None:
+    (setting,) = settings_of(sweep_of(connections=[1]), own)
+    journal = Journal(own.root / "rounds.jsonl", own.root)
+    journal.keep(setting.spec, setting.loads[0], 0, {"model": "m"}, measured(1))
+
+
+def test_weights_that_were_trained_again_are_measured_anew(own: Project) -> None:
+    keep_one(own)
+    assert found_again(own)
+    weights = own.root / "weights" / "model.safetensors"
+    weights.write_bytes(b"trained again")
+    assert not found_again(own)
+    weights.write_bytes(b"as trained")
+    assert found_again(own)
+
+
+def test_other_texts_to_choose_the_precision_on_are_measured_anew(own: Project) -> None:
+    (own.root / "models" / "m.yaml").write_text(yaml.safe_dump({**SPEC, "examples": "texts.csv"}))
+    (own.root / "texts.csv").write_text("text\nok\n")
+    keep_one(own)
+    assert found_again(own)
+    (own.root / "texts.csv").write_text("text\nok\nthanks\n")
+    assert not found_again(own)
+
+
+def test_changed_code_is_measured_anew_committed_or_not(
+    own: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code" / "marina" / "__init__.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("")
+    monkeypatch.setattr(marina, "__file__", str(code))
+    keep_one(own)
+    assert found_again(own)
+    code.write_text("BATCH = 2\n")
+    assert not found_again(own)
+    keep_one(own)
+    assert found_again(own)
+    (code.parent / "more.py").write_text("")
+    assert not found_again(own)
+
+
+def test_a_commit_that_leaves_the_code_alone_changes_nothing(own: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_one(own)
+    facts = journal_module.machine()
+    monkeypatch.setattr(journal_module, "machine", lambda: {**facts, "revision": "another"})
+    assert found_again(own)
+    monkeypatch.setattr(journal_module, "machine", lambda: {**facts, "cores": 99})
+    assert not found_again(own)
+
+
+def test_weights_are_read_once(own: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def counted(folder: Path) -> str:
+        read.append(folder)
+        return fingerprint(folder)
+
+    monkeypatch.setattr(journal_module, "fingerprint", counted)
+    journal = Journal(own.root / "rounds.jsonl", own.root)
+    for setting in settings_of(sweep_of(engine=["openvino", "torchscript"], connections=[1, 2]), own):
+        for pair in setting.loads:
+            assert journal.find(setting.spec, pair, 0) is None
+            journal.keep(setting.spec, pair, 0, {"model": "m"}, measured(1))
+    assert read == [own.root / "weights"]
+
+
+def test_missing_weights_are_told(own: Project) -> None:
+    (own.root / "weights" / "config.json").unlink()
+    with pytest.raises(SourceError, match=r"config\.json is missing"):
+        found_again(own)

@@ -1,0 +1,81 @@
+import grpc
+import pytest
+
+from marina import Client
+from marina.errors import ClientError, Failed, Refused
+from tests.marina.client.servers import HttpAnswer, grpc_server, http_server
+
+PAGE = b"<html><title>Sign in</title>a text of a user</html>"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "said"),
+    [
+        ("text/html", PAGE, f"text/html) of {len(PAGE)} bytes"),
+        ("application/json", b"", "of 0 bytes"),
+        ("application/json", b'{"label": "cut o', "of 16 bytes"),
+        ("application/json", b"\xff\xfe\xfa", "of 3 bytes"),
+        ("application/json", b"[" * 100_000, "of 100000 bytes"),
+        (None, b"OK", "no Content-Type"),
+        ("x" * 10_000, b"OK", "of 2 bytes"),
+    ],
+)
+def test_a_good_answer_over_http_that_is_not_json_is_an_error(content_type: str | None, body: bytes, said: str) -> None:
+    with (
+        http_server(lambda _: HttpAnswer(200, content_type, body)) as address,
+        Client.http(f"http://{address}", timeout_s=10) as client,
+        pytest.raises(Failed) as failed,
+    ):
+        client.ask("m", ["a text"])
+    message = str(failed.value)
+    assert message.startswith(f"http://{address} sent an answer (HTTP 200, ")
+    assert said in message
+    assert "proxy" in message
+    assert "user" not in message
+    assert len(message) < 400
+
+
+def test_json_over_http_is_the_answer_whatever_it_is_called() -> None:
+    for document, answer in ((b"null", None), (b"[[0.5, 1]]", [[0.5, 1]]), (b'"ok"', "ok")):
+        with (
+            http_server(lambda _, body=document: HttpAnswer(200, "text/plain", body)) as address,
+            Client.http(f"http://{address}", timeout_s=10) as client,
+        ):
+            assert client.ask("m", ["a text"]) == answer
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, Refused), (502, Failed)])
+def test_an_error_over_http_needs_no_json(status: int, kind: type[ClientError]) -> None:
+    with (
+        http_server(lambda _: HttpAnswer(status, "text/html", PAGE)) as address,
+        Client.http(f"http://{address}", timeout_s=10) as client,
+        pytest.raises(kind, match=f"HTTP status {status}"),
+    ):
+        client.ask("m", ["a text"])
+
+
+@pytest.mark.parametrize("body", [PAGE, b"", b"\xff\xfe\xfa", b"[" * 100_000])
+def test_an_answer_over_grpc_that_is_not_json_is_an_error(body: bytes) -> None:
+    with (
+        grpc_server(lambda *_: body) as address,
+        Client.grpc(address, timeout_s=10) as client,
+        pytest.raises(Failed) as failed,
+    ):
+        client.ask("m", ["a text"])
+    message = str(failed.value)
+    assert message.startswith(f"{address} sent a prediction of {len(body)} bytes that is not JSON")
+    assert "another kind of server" in message
+    assert "user" not in message
+
+
+def test_another_grpc_server_is_named() -> None:
+    def unknown(_: object, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        raise AssertionError
+
+    with (
+        grpc_server(unknown) as address,
+        Client.grpc(address, timeout_s=10) as client,
+        pytest.raises(Failed, match=f"{address} is not TorchServe's gRPC inference API"),
+    ):
+        client.ask("m", ["a text"])

@@ -1,0 +1,117 @@
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import grpc
+import pytest
+
+from marina import Client
+from marina.client.tokens import Token
+from marina.errors import Failed, MarinaError, Unauthorized
+from tests.marina.client.servers import HttpAnswer, grpc_server, http_server
+
+VALID = "new"
+REFUSAL = {"code": 400, "type": "InvalidKeyException", "message": "Token Authorization failed. Token is incorrect"}
+
+Asked = list[str | None]
+Connect = Callable[[Token], AbstractContextManager[tuple[Client, Asked]]]
+
+
+@contextmanager
+def over_http(token: Token) -> Iterator[tuple[Client, Asked]]:
+    asked: Asked = []
+
+    def answer(given: str | None) -> HttpAnswer:
+        asked.append(given)
+        good = given == f"Bearer {VALID}"
+        return HttpAnswer(200 if good else 400, "application/json", b"[1]" if good else json.dumps(REFUSAL).encode())
+
+    with http_server(answer) as address, Client.http(f"http://{address}", token, timeout_s=10) as client:
+        yield client, asked
+
+
+@contextmanager
+def over_grpc(token: Token) -> Iterator[tuple[Client, Asked]]:
+    asked: Asked = []
+
+    def answer(given: str | None, context: grpc.ServicerContext) -> bytes:
+        asked.append(given)
+        if given != f"Bearer {VALID}":
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, f"{REFUSAL['message']}\nInvalidKeyException")
+        return b"[1]"
+
+    with grpc_server(answer) as address, Client.grpc(address, token, timeout_s=10) as client:
+        yield client, asked
+
+
+@pytest.fixture(params=[over_http, over_grpc])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    made: Connect = request.param
+    return made
+
+
+def test_a_function_is_called_again_where_its_token_is_refused(connect: Connect) -> None:
+    tokens = iter(["old", VALID, VALID])
+    with connect(lambda: next(tokens)) as (client, asked):
+        assert client.ask("m", ["a text"]) == [1]
+        assert asked == ["Bearer old", f"Bearer {VALID}"]
+        assert client.ask("m", ["a text"]) == [1]
+        assert len(asked) == 3
+
+
+def test_a_second_refusal_is_the_last(connect: Connect) -> None:
+    tokens = iter(["old", "older", VALID])
+    with connect(lambda: next(tokens)) as (client, asked):
+        with pytest.raises(Unauthorized, match="Token is incorrect"):
+            client.ask("m", ["a text"])
+        assert asked == ["Bearer old", "Bearer older"]
+
+
+def test_the_same_token_is_not_sent_again(connect: Connect) -> None:
+    calls = 0
+
+    def token() -> str:
+        nonlocal calls
+        calls += 1
+        return "old"
+
+    with connect(token) as (client, asked):
+        with pytest.raises(Unauthorized):
+            client.ask("m", ["a text"])
+        assert asked == ["Bearer old"]
+        assert calls == 2
+
+
+@pytest.mark.parametrize(("token", "sent"), [("old", "Bearer old"), (None, None)])
+def test_a_token_that_is_no_function_is_refused_at_once(connect: Connect, token: Token, sent: str | None) -> None:
+    with connect(token) as (client, asked):
+        with pytest.raises(Unauthorized):
+            client.ask("m", ["a text"])
+        assert asked == [sent]
+
+
+def test_other_errors_ask_for_no_token() -> None:
+    calls = 0
+
+    def token() -> str:
+        nonlocal calls
+        calls += 1
+        return str(calls)
+
+    with (
+        http_server(lambda _: HttpAnswer(500, "application/json", b"{}")) as address,
+        Client.http(f"http://{address}", token, timeout_s=10) as client,
+    ):
+        with pytest.raises(Failed):
+            client.ask("m", ["a text"])
+        assert calls == 1
+
+
+def test_an_error_of_the_function_comes_out(connect: Connect) -> None:
+    def token() -> str:
+        raise MarinaError("no key file")
+
+    with connect(token) as (client, asked):
+        with pytest.raises(MarinaError, match="no key file"):
+            client.ask("m", ["a text"])
+        assert asked == []
