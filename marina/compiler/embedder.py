@@ -8,7 +8,7 @@ from typing import Any
 
 from handlers.worker.artifact import Prompt
 from handlers.worker.prompts import apply_steps
-from marina.compiler.loading import LOCAL, check_tokenizer_files, check_vocabulary, check_weights, told
+from marina.compiler.loading import check_tokenizer_files, check_vocabulary, check_weights, told
 from marina.compiler.source import encoder_folder, read_modules
 from marina.errors import SourceError
 from marina.spec import Spec
@@ -40,13 +40,24 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
     with told(spec, "sentence-transformers"):
         from sentence_transformers import SentenceTransformer
 
-        model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True, **own}, **LOCAL)
+        model = SentenceTransformer(
+            str(folder),
+            device="cpu",
+            model_kwargs={"use_safetensors": True, **own},
+            local_files_only=True,
+            trust_remote_code=False,
+        )
         tokenizer, encoder = model.tokenizer, model[0].auto_model
         model = _overridden(model, spec).eval()
     check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
     with told(spec, "transformers"):
         _, loading = type(encoder).from_pretrained(
-            encoder_folder(folder), config=encoder.config, use_safetensors=True, output_loading_info=True, **LOCAL
+            encoder_folder(folder),
+            config=encoder.config,
+            use_safetensors=True,
+            output_loading_info=True,
+            local_files_only=True,
+            trust_remote_code=False,
         )
     check_weights(spec, loading["missing_keys"], encoder_only=True)
     check_vocabulary(spec, encoder, tokenizer)
@@ -154,7 +165,8 @@ def _overridden(model: Any, spec: Spec) -> Any:
         prompts=model.prompts,
         default_prompt_name=model.default_prompt_name,
         truncate_dim=model.truncate_dim,
-        **LOCAL,
+        local_files_only=True,
+        trust_remote_code=False,
     )
 
 

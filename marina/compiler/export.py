@@ -12,7 +12,7 @@ from torch import nn
 from handlers.worker.artifact import POOLING_MASK, Head, Prompt
 from handlers.worker.placement import NEURON_ENGINES
 from marina.compiler.embedder import find_text_steps, is_unit_length, load_embedder, pooling_of, read_prompts
-from marina.compiler.loading import LOCAL, load_model, told
+from marina.compiler.loading import load_model, told
 from marina.compiler.modules import EmbeddingModel, HeadsModel, StaticPooling, TaskModel
 from marina.compiler.source import encoder_folder
 from marina.errors import SourceError
@@ -140,7 +140,7 @@ def _attention(spec: Spec, folder: Path) -> str | None:
     with told(spec, "transformers"):
         import transformers
 
-        config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     local = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
     return "eager" if local else None
 

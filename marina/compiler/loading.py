@@ -17,7 +17,6 @@ AUTO_CLASSES = {
     "token-classification": "AutoModelForTokenClassification",
     "question-answering": "AutoModelForQuestionAnswering",
 }
-LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
 def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[Any, Any]:
@@ -35,8 +34,10 @@ def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[
 
     encoder_only = bool(spec.heads)
     with told(spec, "transformers"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
-        config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            folder, use_fast=True, local_files_only=True, trust_remote_code=False
+        )
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     check_tokenizer_files(spec, folder, tokenizer)
     name = "AutoModel"
     if not encoder_only:
@@ -51,7 +52,8 @@ def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[
             use_safetensors=True,
             output_loading_info=True,
             attn_implementation=attention,
-            **LOCAL,
+            local_files_only=True,
+            trust_remote_code=False,
         )
     check_weights(spec, loading["missing_keys"], encoder_only)
     check_vocabulary(spec, model, tokenizer)

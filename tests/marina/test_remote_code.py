@@ -5,8 +5,8 @@ import pytest
 
 from tests.conftest import ROOT
 
-FOLDERS = ("benchmarks", "examples", "marina/bench")
-LOADERS = {"from_pretrained", "from_config", "pipeline"}
+FOLDERS = ("benchmarks", "examples", "handlers", "marina")
+LOADERS = {"from_pretrained", "from_config", "pipeline", "SentenceTransformer"}
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 

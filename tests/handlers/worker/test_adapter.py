@@ -54,6 +54,43 @@ def test_each_request_has_its_own_status_and_content_type(served: tuple[TextClas
     assert answers[3]["type"] == "NoBody"
 
 
+OVER_HTTP = {"host": "localhost"}
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "expected"),
+    [
+        ({"body": b""}, OVER_HTTP, "NoBody"),
+        ({"data": b"hello", "body": b""}, OVER_HTTP, "NoBody"),  # /predictions/m?data=hello
+        ({"data": b"hello"}, {**OVER_HTTP, "Content-Type": "application/x-www-form-urlencoded"}, "NoBody"),
+        ({"body": "hello"}, {**OVER_HTTP, "content-type": "multipart/form-data; boundary=x"}, "NoBody"),
+        ({"body": b""}, {**OVER_HTTP, "body": {"content-type": "text/plain"}}, None),
+        ({"data": b"hello", "body": b"ok"}, OVER_HTTP, None),
+        ({"data": b"hello"}, {}, None),  # gRPC
+        ({"data": b""}, {}, "NoBody"),
+    ],
+)
+def test_what_is_a_body_and_what_is_none(
+    served: tuple[TextClassification, Context], data: dict[str, Any], headers: dict[str, Any], expected: str | None
+) -> None:
+    handler, ctx = served
+    ctx.request_processor = [RequestProcessor(headers)]
+    answer = json.loads(handler.handle([data], ctx)[0])
+    if expected is None:
+        assert set(scores(answer)) == {"bad", "fair", "good"}
+    else:
+        assert (answer["type"], ctx.get_response_status(0)[0]) == (expected, 400)
+
+
+def test_calls_over_grpc_are_answered_as_the_last_of_a_stream(served: tuple[TextClassification, Context]) -> None:
+    handler, ctx = served
+    sequence = {"ts_request_sequence_id": "1", "ts_request_sequence_start": "true"}
+    ctx.request_processor = [RequestProcessor({}), RequestProcessor(dict(OVER_HTTP)), RequestProcessor(sequence)]
+    handler.handle([{"data": b"ok"}, {"body": b"ok"}, {"body": b"ok"}], ctx)
+    found = [ctx.get_response_headers(number).get("ts_stream_next") for number in range(3)]
+    assert found == ["false", None, "false"]
+
+
 def test_why_a_worker_cannot_serve_is_one_marked_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ArtifactError):
         TextClassification().initialize(context(tmp_path))

@@ -18,6 +18,7 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.instances import Limits
 from handlers.worker.model import Model
+from handlers.worker.plan import Shape
 from handlers.worker.settings import Settings
 from tests.conftest import ENGINE, ENGINES, WORDS, scores
 from tests.handlers.worker.conftest import TASKS, Tiny
@@ -242,6 +243,46 @@ def test_odd_requests_fail_alone_and_soon(
     odd, good = models["text-classification", ENGINE].reply([(body, headers), (b"ok", {})])
     assert good.status == 200
     assert json.loads(odd.body)["type"] == kind if kind else odd.status == 200
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_graph_that_fails_fails_its_own_rows(
+    compiled: dict[tuple[str, str], Tiny], monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    model = Model(compiled["text-classification", engine].artifact, SETTINGS, TextClassification())
+    long = "ok " * 40
+    graphs = model._runner._lanes[0]
+
+    def fail(_: int) -> Any:
+        raise RuntimeError(f"nrt_execute failed on {long}")
+
+    monkeypatch.setattr(graphs[Shape(4, 64)], "run", fail)
+    # as many as fill a call, so that no short one shares it
+    replies = ask(model, {"inputs": "ok"}, {"inputs": ["ok", long, long]}, {"inputs": [long] * 2}, {"inputs": "thanks"})
+    assert [status for status, _ in replies] == [200, 500, 500, 200]
+    assert replies[1][1]["error"] == "inputs[1]: the worker failed with RuntimeError"
+    monkeypatch.undo()
+    assert [status for status, _ in ask(model, {"inputs": long})] == [200]
+
+
+def test_a_panic_of_the_tokenizer_fails_its_own_request(
+    models: dict[tuple[str, str], Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PanicException(BaseException):
+        """As pyo3 raises it: no Exception."""
+
+    model = models["text-classification", ENGINE]
+    encode = model._tokenizer._encode_batch
+
+    def panic(inputs: list[str]) -> Any:
+        if "secret" in inputs:
+            raise PanicException("secret")
+        return encode(inputs)
+
+    monkeypatch.setattr(model._tokenizer, "_encode_batch", panic)
+    replies = ask(model, {"inputs": "ok"}, {"inputs": "secret"}, {"inputs": "ok"})
+    assert [status for status, _ in replies] == [200, 500, 200]
+    assert "secret" not in json.dumps(replies[1])
 
 
 def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
+import zlib
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -153,6 +156,88 @@ def test_open_inference_binary_tensors() -> None:
         read(head, "", task, inference_header_content_length="999999999999999999999999")
 
 
+BODY = json.dumps({"inputs": "grüße"}).encode()
+
+
+def bare_deflate(data: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-15)
+    return compressor.compress(data) + compressor.flush()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(BODY)),
+        ("X-GZIP", gzip.compress(BODY[:5]) + gzip.compress(BODY[5:])),
+        ("deflate", zlib.compress(BODY)),
+        (" Deflate ", bare_deflate(BODY)),
+        ("identity", BODY),
+    ],
+)
+def test_compressed_bodies_are_unpacked(encoding: str, body: bytes) -> None:
+    assert read(body, content_encoding=encoding).instances == (Instance("grüße"),)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "kind", "message"),
+    [
+        ("br", BODY, "UnknownEncoding", "the Content-Encoding is not gzip or deflate"),
+        ("gzip, deflate", BODY, "UnknownEncoding", "not gzip or deflate"),
+        ("gzip", BODY, "InvalidEncoding", "the body is not gzip, as its Content-Encoding says"),
+        ("gzip", gzip.compress(BODY)[:-4], "InvalidEncoding", "not gzip"),
+        ("deflate", zlib.compress(BODY)[:-4], "InvalidEncoding", "not deflate"),
+        ("gzip", gzip.compress(b"a" * 1_000_000), "BodyTooLarge", "more bytes than the 200000 allowed once"),
+        ("gzip", gzip.compress(b"a" * 150_000) * 2, "BodyTooLarge", "more bytes than the 200000"),
+        ("deflate", zlib.compress(b"a" * 100_000_000), "BodyTooLarge", "more bytes than the 200000"),
+    ],
+)
+def test_bodies_that_cannot_be_unpacked_are_refused(encoding: str, body: bytes, kind: str, message: str) -> None:
+    with pytest.raises(RequestError, match=message) as raised:
+        read(body, content_encoding=encoding)
+    assert raised.value.kind == kind
+    assert KINDS[kind].status == {"UnknownEncoding": 415, "BodyTooLarge": 413}.get(kind, 400)
+
+
+@given(st.sampled_from(["gzip", "deflate"]), st.binary(max_size=300))
+def test_anything_that_is_called_compressed_is_read_or_refused(encoding: str, body: bytes) -> None:
+    for sent in (body, gzip.compress(body), gzip.compress(body)[: len(body)], zlib.compress(body)):
+        with suppress(RequestError):
+            read(sent, content_encoding=encoding)
+
+
+def test_parameters_may_stand_beside_the_inputs() -> None:
+    assert read_json({"inputs": "a", "top_k": 1}).parameters["top_k"] == 1
+    embedding = {"inputs": ["a", "b"], "normalize": True, "prompt_name": "query", "truncation_direction": "left"}
+    assert read_json(embedding, SentenceEmbedding()).parameters == {
+        **{"normalize": True, "prompt_name": "query", "truncate": None, "truncation_direction": "left"}
+    }
+    with pytest.raises(RequestError, match='in "parameters" or beside "inputs", not in both'):
+        read_json({"inputs": "a", "top_k": 1, "parameters": {"top_k": 2}})
+    for wrong in ({"normalize": "yes"}, {"truncation_direction": "up"}, {"prompt_name": 1}):
+        with pytest.raises(RequestError, match="must be"):
+            read_json({"inputs": "a", **wrong}, SentenceEmbedding())
+
+
+def test_sentences_are_compared_by_the_cosine_of_their_embeddings() -> None:
+    document = {"inputs": {"source_sentence": "a", "sentences": ["b", "c", "d"]}}
+    request = read_json(document, SentenceEmbedding())
+    assert request.instances == (Instance("a"), Instance("b"), Instance("c"), Instance("d"))
+    assert write(request, [3.0, 4.0], [6.0, 8.0], [-4.0, 3.0], [0.0, 0.0]) == pytest.approx([1.0, 0.0, 0.0])
+    for wrong in ({"source_sentence": "a"}, {"sentences": ["a"]}, {"source_sentence": "a", "sentences": []}):
+        with pytest.raises(RequestError, match="sentences"):
+            read_json({"inputs": wrong}, SentenceEmbedding())
+    with pytest.raises(RequestError, match='does not take the field "sentences"'):
+        read_json(document)
+
+
+def test_classes_are_not_counted() -> None:
+    """`class_count` of Triton's clients."""
+    output = {"name": "score", "parameters": {"classification": 3, "binary_data": True}}
+    with pytest.raises(RequestError, match='the output "score" has no classes to count'):
+        read_json({"inputs": [tensor("a")], "outputs": [output]})
+    read_json({"inputs": [tensor("a")], "outputs": [{**output, "parameters": {"classification": 0}}]})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -177,6 +262,7 @@ def test_a_wrong_tensor_is_named(change: dict[str, Any], message: str) -> None:
         (b"\xff", "InvalidEncoding", "not UTF-8 at byte 0"),
         (b"{", "InvalidJson", "not valid JSON at line 1 column 2"),
         (b"", "InvalidJson", "not valid JSON"),
+        (b'{"inputs": "a", "top_k": 0}', "InvalidParameter", "whole number from 1"),
         (b"[" * 100_000, "InvalidJson", "nested too deeply|not valid JSON"),
         (b'{"inputs": ' + b"[" * 20 + b"]" * 20 + b"}", "InvalidJson", "nested more than 16 levels deep"),
         (b'{"inputs": ' + b"9" * 5000 + b"}", "InvalidJson", "not valid JSON"),

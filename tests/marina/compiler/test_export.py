@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +11,6 @@ from tests.conftest import save_tiny_model
 
 def spec(task: str, **fields: Any) -> Spec:
     return Spec.model_validate({"name": "m", "task": task, "source": {"path": "w"}, **fields})
-
-
-@pytest.mark.parametrize(
-    ("config", "pooling"),
-    [
-        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean"),
-        ({"pooling_mode_cls_token": True}, "cls"),
-        ({"pooling_mode_lasttoken": True}, "last"),
-        ({"pooling_mode": "max"}, "max"),
-        ({"pooling_mode": "lasttoken"}, "last"),
-    ],
-)
-def test_pooling_is_read_from_the_models_own_files(tmp_path: Path, config: dict[str, Any], pooling: str) -> None:
-    folder = save_tiny_model(tmp_path, "sentence-embedding")
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
-    (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Normalize"}]))
-    own: Any = export_model(spec("sentence-embedding"), folder).module
-    assert (own.pooling, own.normalize) == (pooling, True)
-    told: Any = export_model(spec("sentence-embedding", pooling="cls", normalize=False), folder).module
-    assert (told.pooling, told.normalize) == ("cls", False)
-
-
-def test_a_pooling_that_is_not_known_asks_for_the_specs(tmp_path: Path) -> None:
-    folder = save_tiny_model(tmp_path, "sentence-embedding")
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_weightedmean_tokens": True}))
-    with pytest.raises(SourceError, match="is not known; set pooling in the spec"):
-        export_model(spec("sentence-embedding"), folder)
-    told: Any = export_model(spec("sentence-embedding", pooling="mean"), folder).module
-    assert told.pooling == "mean"
 
 
 @pytest.mark.parametrize(

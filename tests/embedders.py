@@ -1,0 +1,46 @@
+"""Small random models as sentence-transformers writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+from tests.conftest import save_tiny_model
+
+WIDTH = 32  # of the encoder's token vectors
+PROMPTS = {"query": "change the ", "passage": "invoice "}
+
+
+def save_embedder(
+    folder: Path, *modules: Callable[[], Any], max_seq_length: int | None = None, seed: int = 0, **options: Any
+) -> Path:
+    """Write a model with modules after its encoder, by default a mean.
+
+    Args:
+        folder: to write to.
+        modules: each makes one.
+        max_seq_length: of the model.
+        seed: of its weights.
+        options: of `SentenceTransformer`, for example prompts.
+    """
+    import torch
+
+    encoder = Transformer(str(save_tiny_model(folder.with_name(f"{folder.name}-encoder"), "sentence-embedding", seed)))
+    torch.manual_seed(seed)
+    own = [make() for make in modules] or [Pooling(WIDTH, "mean")]
+    model = SentenceTransformer(modules=[encoder, *own], device="cpu", **options)
+    if max_seq_length:
+        model.max_seq_length = max_seq_length
+    model.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+def edit_json(path: Path, **fields: Any) -> None:
+    """Change fields of a JSON file, which may be missing."""
+    document = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**document, **fields}))
