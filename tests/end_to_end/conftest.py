@@ -7,9 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +71,41 @@ def run_marina(project: Project, *arguments: str, **environment: str) -> subproc
         timeout=300,
         check=False,
     )
+
+
+GRPC_START = """
+import grpc, inference_pb2, inference_pb2_grpc, json
+stub = inference_pb2_grpc.InferenceAPIsServiceStub(grpc.insecure_channel("127.0.0.1:{port}"))
+metadata = (("protocol", "gRPC"), ("channel", "channel"), ("authorization", "Bearer {token}"))
+def request(model, **inputs):
+    return inference_pb2.PredictionsRequest(model_name=model, input=inputs)
+def read(response):
+    return json.loads(response.prediction)
+"""
+
+
+def run_grpc(server: Server, folder: Path, code: str) -> Any:
+    """Run code with a client that is made from TorchServe's own protocol files; returns the JSON that it prints.
+
+    Args:
+        server: to call.
+        folder: to put the client's modules into.
+        code: that has `stub`, `metadata`, `request` and `read`.
+    """
+    if not (folder / "inference_pb2.py").exists():
+        jar = Path(str(find_spec("ts").origin)).parent / "frontend" / "model-server.jar"  # type: ignore[union-attr]
+        files = ["inference.proto", "google/rpc/status.proto"]
+        with zipfile.ZipFile(jar) as archive:
+            for name in files:
+                archive.extract(name, folder)
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder}"]
+        subprocess.run([*command, f"--grpc_python_out={folder}", *files], check=True)
+    start = GRPC_START.format(port=server.ports[3], token=server.token())
+    result = subprocess.run(
+        [sys.executable, "-c", start + code], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 @contextmanager

@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 from handlers.worker.emitter import INTERVAL_S
 from tests.conftest import WORDS, scores
-from tests.end_to_end.conftest import TRAINED, Server
+from tests.end_to_end.conftest import TRAINED, Server, run_grpc
 
 ENGINES = ("", "-torchscript")
 
@@ -223,26 +219,12 @@ def test_metrics_are_there_for_prometheus(server: Server) -> None:
 
 
 def test_grpc_clients_made_from_torchserves_own_protocol_files(server: Server, tmp_path: Path) -> None:
-    jar = Path(str(find_spec("ts").origin)).parent / "frontend" / "model-server.jar"  # type: ignore[union-attr]
-    with zipfile.ZipFile(jar) as file:
-        for name in ("inference.proto", "google/rpc/status.proto"):
-            file.extract(name, tmp_path)
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{tmp_path}", f"--python_out={tmp_path}"]
-    files = ["inference.proto", "google/rpc/status.proto"]
-    subprocess.run([*command, f"--grpc_python_out={tmp_path}", *files], check=True)
-    code = f"""
-import grpc, inference_pb2, inference_pb2_grpc, json
-stub = inference_pb2_grpc.InferenceAPIsServiceStub(grpc.insecure_channel("127.0.0.1:{server.ports[3]}"))
-metadata = (("protocol", "gRPC"), ("channel", "channel"), ("authorization", "Bearer {server.token()}"))
+    code = """
 def ask(**inputs):
-    request = inference_pb2.PredictionsRequest(model_name="ava-intent", input=inputs)
-    return json.loads(stub.Predictions(request, metadata=metadata).prediction)
-answers = [ask(data=b"change company address"), ask(body=b'{{"inputs": ["ok"]}}'), ask(data=b'{{"inputs": 5}}')]
-print(json.dumps(answers))
+    return read(stub.Predictions(request("ava-intent", **inputs), metadata=metadata))
+print(json.dumps([ask(data=b"change company address"), ask(body=b'{"inputs": ["ok"]}'), ask(data=b'{"inputs": 5}')]))
 """
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    text, several, refused = json.loads(result.stdout)
+    text, several, refused = run_grpc(server, tmp_path, code)
     assert text[0]["label"] == "change_company_address"
     assert len(several) == 1
     assert refused["code"] == 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 import requests
 import tritonclient.http
 from huggingface_hub import InferenceClient
+from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
 from marina import Client
 from marina.errors import Refused, Unauthorized, UnknownModel, Unreachable
 from tests.conftest import make_project, write_spec
-from tests.end_to_end.conftest import Server, run_marina, serving
+from tests.embedders import PROMPTS, save_embedder
+from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving
 from tests.handlers.worker.architectures import NER_LABELS, save_model
 from tests.handlers.worker.test_protocols import bodies
 
@@ -34,7 +37,10 @@ QUESTION = {"question": "who led the team", "context": "senior engineer, led a t
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     project = make_project(tmp_path_factory.mktemp("tasks"))
     for name, task in TASKS.items():
-        save_model(project.root / "weights" / name, "bert", task)
+        if task == "sentence-embedding":
+            save_embedder(project.root / "weights" / name, prompts=PROMPTS)
+        else:
+            save_model(project.root / "weights" / name, "bert", task)
         source = {"path": f"weights/{name}"}
         write_spec(project, name, task=task, source=source, shapes={"exact": ["1x16", "4x64"]})
     packed = run_marina(project, "archive")
@@ -138,6 +144,11 @@ def test_tritons_client(tiny_server: Server, binary: bool) -> None:
     assert json.loads(answer)["answer"] in QUESTION["context"]
     with pytest.raises(tritonclient.http.InferenceServerException, match="the inputs must be named"):
         infer("answer", question=["a"], other=["b"])
+    tensor = tritonclient.http.InferInput("text", [1], "BYTES")
+    tensor.set_data_from_numpy(np.array(["ok"], dtype=object), binary_data=binary)
+    classes = [tritonclient.http.InferRequestedOutput("score", binary_data=binary, class_count=1)]
+    with pytest.raises(tritonclient.http.InferenceServerException, match="has no classes to count"):
+        triton.infer("classify", [tensor], outputs=classes, headers=headers)
 
 
 def test_the_hugging_face_hub_client(tiny_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +164,77 @@ def test_the_hugging_face_hub_client(tiny_server: Server, monkeypatch: pytest.Mo
     answer = hub("answer").question_answering(**QUESTION)
     assert answer.answer in QUESTION["context"]
     assert hub("embed").feature_extraction(TEXT).shape == (32,)
+    unit = hub("embed").feature_extraction([TEXT, "ok " * 99], normalize=True, truncate=True)
+    assert np.linalg.norm(unit, axis=1) == pytest.approx([1, 1])
+    prompted = hub("embed").feature_extraction(TEXT, prompt_name="query")
+    alone = hub("embed").feature_extraction(f"change the {TEXT}")
+    assert prompted == pytest.approx(alone, abs=1e-6)
+    with pytest.raises(HfHubHTTPError, match="at most 64 are allowed"):
+        hub("embed").feature_extraction("ok " * 99, truncate=False)
+    with pytest.raises(HfHubHTTPError, match="there is no prompt"):
+        hub("embed").feature_extraction(TEXT, prompt_name="none such")
+    similar = hub("embed").sentence_similarity(TEXT, other_sentences=[TEXT, "ok"])
+    assert similar[0] == pytest.approx(1)
+    assert similar[1] < 0.99
+
+
+def test_streams_over_grpc_are_answered_and_harm_nobody(tiny_server: Server, tmp_path: Path) -> None:
+    """One call of StreamPredictions used to end the worker's thread in TorchServe."""
+    (pid,) = tiny_server.worker_pids("embed")
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+def stream(body):
+    return [read(part) for part in stub.StreamPredictions(request("embed", data=body), metadata=metadata, timeout=30)]
+with ThreadPoolExecutor(16) as threads:
+    streamed = list(threads.map(stream, [b"ok", b'{"inputs": 5}'] * 12))
+plain = read(stub.Predictions(request("embed", data=b"ok"), metadata=metadata))
+both = stub.StreamPredictions2(iter([request("embed", data=b"ok")]), metadata=metadata, timeout=5)
+try:
+    answers = [read(part) for part in both if part.prediction]
+except grpc.RpcError as error:
+    answers = str(error.code())
+print(json.dumps([streamed, plain, answers]))
+"""
+    streamed, plain, _ = run_grpc(tiny_server, tmp_path, code)
+    assert len(streamed) == 24
+    for number, parts in enumerate(streamed):
+        (answer,) = parts
+        assert answer["code"] == 400 if number % 2 else np.allclose(answer, plain, atol=1e-6)
+    assert tiny_server.worker_pids("embed") == [pid]
+    assert len(post(tiny_server, "/predictions/embed", {"inputs": "ok"})) == 32
+
+
+def test_nothing_at_all_is_no_text(tiny_server: Server) -> None:
+    headers = {"Authorization": f"Bearer {tiny_server.token()}"}
+    url = f"http://127.0.0.1:{tiny_server.ports[0]}/predictions/embed"
+    form = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+    for response in (
+        requests.get(url, params={"data": "hello"}, headers=headers, timeout=30),
+        requests.post(url, params={"data": "hello"}, headers=headers, timeout=30),
+        requests.post(url, headers=headers, timeout=30),
+        requests.post(url, data="data=hello", headers=form, timeout=30),
+        requests.post(url, data="body=hello", headers=form, timeout=30),
+    ):
+        assert (response.status_code, response.json()["type"]) == (400, "NoBody")
+    empty = requests.post(url, data=b"", headers={**headers, "Content-Type": "text/plain"}, timeout=30)
+    assert empty.status_code == 200
+    assert len(empty.json()) == 32
+
+
+def test_compressed_bodies(tiny_server: Server) -> None:
+    headers = {"Authorization": f"Bearer {tiny_server.token()}"}
+    triton = tritonclient.http.InferenceServerClient(f"127.0.0.1:{tiny_server.ports[0]}")
+    tensor = tritonclient.http.InferInput("text", [1], "BYTES")
+    tensor.set_data_from_numpy(np.array([TEXT], dtype=object), binary_data=True)
+    plain = post(tiny_server, "/predictions/embed", {"inputs": TEXT})
+    for algorithm in ("gzip", "deflate"):
+        answer = triton.infer("embed", [tensor], headers=dict(headers), request_compression_algorithm=algorithm)
+        assert np.allclose(answer.as_numpy("embedding")[0], plain, atol=1e-6)
+    url = f"http://127.0.0.1:{tiny_server.ports[0]}/predictions/embed"
+    for kind in ("application/json", "text/plain"):
+        own = {**headers, "Content-Type": kind, "Content-Encoding": "br"}
+        refused = requests.post(url, data=b"\x1b\x03", headers=own, timeout=30)
+        assert (refused.status_code, refused.json()["type"]) == (415, "UnknownEncoding")
 
 
 def test_what_serves_is_described_over_the_management_api(tiny_server: Server) -> None:
