@@ -76,12 +76,21 @@ def _for_each_spec(
                 raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(known) or 'none'}")
             documents.append(work(read_spec(project.models / f"{name}.yaml", overrides)))
         except (MarinaError, WorkerError) as error:
-            print_error(str(error))
+            print_error(_named(str(error), name))
+            failed = True
+        except OSError as error:  # a full disk, or a folder that may not be written
+            where = f" ({error.filename})" if error.filename else ""
+            print_error(f"{name}: {error.strerror or error}{where}")
             failed = True
     if as_json:
         print_json(documents)
     if failed:
         raise typer.Exit(1)
+
+
+def _named(message: str, name: str) -> str:
+    """A message that says which model it is about."""
+    return message if name in message else f"{name}: {message}"
 
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:

@@ -6,12 +6,16 @@ spec -> job -> exported model -> graphs, each checked against the reference -> a
 from __future__ import annotations
 
 from pathlib import Path
+from traceback import format_exception
 from typing import NamedTuple
 
+from handlers.worker.errors import WorkerError
 from handlers.worker.placement import NEURON_ENGINES
 from marina.compiler.build import Progress, build_artifact
 from marina.compiler.cache import artifact_key, discard, is_complete
+from marina.compiler.diagnosis import reason_of
 from marina.compiler.job import prepare_job
+from marina.errors import CompileError, MarinaError
 from marina.files import exclusive
 from marina.project import Project
 from marina.spec import Spec
@@ -31,8 +35,17 @@ def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
 
     Raises:
         SourceError, CompileError, SpecError: nothing is left behind, but graphs of Neuron engines that
-            were finished.
+            were finished, and the traceback of what nobody expected.
     """
+    try:
+        return _compile(spec, project, progress)
+    except (MarinaError, WorkerError):
+        raise
+    except Exception as error:
+        raise _unexpected(spec, error, project.artifacts / spec.name) from error
+
+
+def _compile(spec: Spec, project: Project, progress: Progress) -> Compiled:
     job = prepare_job(spec, project.root)
     folder = project.artifacts / spec.name / artifact_key(job)
     if is_complete(folder):
@@ -50,3 +63,20 @@ def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
             raise
         partial.rename(folder)
     return Compiled(folder, reused=False)
+
+
+def _unexpected(spec: Spec, error: Exception, folder: Path) -> CompileError:
+    """What is said of a failure that nobody expected; its traceback goes to a file, as far as there is room."""
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return CompileError(f"{spec.name}: compiling failed: {error.strerror or error}{where}; no artifact was written")
+    log = folder / "error.log"
+    try:
+        log.write_text("".join(format_exception(error)))
+        told = f"; its traceback is in {log}"
+    except OSError:
+        told = ""
+    return CompileError(
+        f"{spec.name}: compiling failed with {type(error).__name__}: {reason_of(error)}; no artifact was "
+        f"written. That is a fault of Marina or of a library below it{told}"
+    )

@@ -75,7 +75,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
     check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side), longest(shapes))
 
-    with Workshop(job, model, artifact, reference) as workshop:
+    with Workshop(job, model, artifact, rows, reference) as workshop:
         progress("choosing the precision" if job.spec.precision == "auto" else "checking the precision", 2, steps)
         settled = once(folder / DONE / "precision.json", workshop.settle_precision)
         gated = settled["precision"]

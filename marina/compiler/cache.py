@@ -12,12 +12,14 @@ import json
 import shutil
 from pathlib import Path
 
-import handlers.worker
 from handlers.worker.artifact import FORMAT, check_files, read_artifact
 from handlers.worker.errors import ArtifactError
+from handlers.worker.placement import group_cores
+from marina.compiler.code import code_of
 from marina.compiler.job import Job
+from marina.compiler.precision import candidates
 
-# The fields of a spec that decide what is compiled; the others only say how it is served.
+# The fields of a spec that always decide what is compiled; most others only say how it is served.
 COMPILED_FIELDS = {
     *("name", "version", "task", "source", "engine", "precision", "shapes"),
     *("pooling", "normalize", "heads", "parity", "mode"),
@@ -28,6 +30,11 @@ def artifact_key(job: Job) -> str:
     """The key of the artifact that a job leads to."""
     fields = job.spec.model_dump(mode="json", include=COMPILED_FIELDS)
     fields["shapes"] = [str(shape) for shape in job.spec.shapes.listed()]
+    tried = candidates(job.spec, job.examples)
+    if tried != ("f32",):  # then answers are judged, with the model's own parameters
+        fields["parameters"] = job.spec.parameters
+    if len(tried) > 1:  # and timed, on so many cores
+        fields["cores"] = group_cores(job.spec.core_groups)
     document = {
         "format": FORMAT,
         "spec": fields,
@@ -36,18 +43,9 @@ def artifact_key(job: Job) -> str:
         "versions": job.versions,
         "options": job.options,
         "device": job.device,
-        "code": _code(),
+        "code": code_of(job.spec.engine),
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _code() -> str:
-    """Hash of the code that compiles and checks, so that a new release does not reuse old work."""
-    digest = hashlib.sha256()
-    for folder in (Path(__file__).parent, Path(handlers.worker.__file__).parent):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def is_complete(folder: Path) -> bool:

@@ -78,7 +78,8 @@ def open_compiler(job: Job, model: Any, calibration: Sequence[Row], workdir: Pat
         workdir: for what compilers leave behind.
 
     Raises:
-        CompileError: the engine's packages are not installed, or it cannot take the model.
+        CompileError: the engine's packages are not installed.
+        Exception: whatever the engine raises over a model that it cannot take.
     """
     engine = job.spec.engine
     if engine in NEURON_ENGINES:
@@ -89,8 +90,6 @@ def open_compiler(job: Job, model: Any, calibration: Sequence[Row], workdir: Pat
         compiler: Compiler = import_module(f"marina.compiler.{engine}").open_compiler(model, calibration)
     except ImportError as error:
         raise CompileError(f"the engine {engine!r} needs a package that is not installed: {error}") from None
-    except Exception as error:
-        raise CompileError(f"the engine {engine!r} cannot take the model: {_first_line(error)}") from error
     return compiler
 
 
@@ -110,7 +109,3 @@ def package_versions(engine: str, precisions: Sequence[str]) -> dict[str, str]:
         except PackageNotFoundError:
             raise CompileError(f"the package {name} is not installed; run make setup") from None
     return versions
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -96,7 +96,8 @@ def _export_embedder(spec: Spec, folder: Path, attention: str | None) -> Exporte
     prompts = read_prompts(model)
     text_steps = find_text_steps(spec, model)
     encoder, tokenizer = model[0].auto_model, model.tokenizer
-    inputs = _inputs(encoder, tokenizer)
+    # pooling needs the mask, also where the encoder takes none
+    inputs = tuple(name for name in INPUTS if name in (*_inputs(encoder, tokenizer), "attention_mask"))
     if any(prompt.tokens for prompt in prompts.values()):
         inputs = (*inputs, POOLING_MASK)
     limits = [limit for limit in (_positions(encoder, tokenizer), model.max_seq_length) if limit]

@@ -38,6 +38,8 @@ def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[
             folder, use_fast=True, local_files_only=True, trust_remote_code=False
         )
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        # what a decoder keeps for the next token has no use here, and OpenVINO cannot convert it
+        config.use_cache = False
     check_tokenizer_files(spec, folder, tokenizer)
     name = "AutoModel"
     if not encoder_only:
@@ -61,25 +63,20 @@ def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[
 
 
 @contextmanager
-def told(spec: Spec, library: str) -> Iterator[None]:
-    """Say in one line what a library raises over a folder, and keep its warnings and bars to itself."""
-    from transformers.utils.logging import disable_progress_bar
+def told(spec: Spec, library: str, does: str = "load") -> Iterator[None]:
+    """Say in one line what a library raises over a folder; its warnings and bars are switched off."""
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     disable_progress_bar()
-    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    set_verbosity_error()
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     try:
         yield
     except SourceError:
         raise
     except Exception as error:  # whatever a damaged file makes the library raise
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise SourceError(f"{spec.name}: {library} cannot load source {spec.source}: {reason}") from None
-    finally:
-        for logger, level in zip(loggers, levels):
-            logger.setLevel(level)
+        raise SourceError(f"{spec.name}: {library} cannot {does} source {spec.source}: {reason}") from None
 
 
 def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
@@ -107,8 +104,10 @@ def check_weights(spec: Spec, missing_keys: list[str], encoder_only: bool) -> No
 
 def check_vocabulary(spec: Spec, model: Any, tokenizer: Any) -> None:
     """Refuse a tokenizer with tokens that the model has no embedding for."""
-    table = model.get_input_embeddings()
-    rows = getattr(table, "num_embeddings", None)
+    try:
+        rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # models that read characters have no table of tokens
+        return
     token, largest = max(tokenizer.get_vocab().items(), key=lambda entry: int(entry[1]), default=("", -1))
     if rows is not None and largest >= rows:
         raise SourceError(

@@ -7,7 +7,7 @@ is missed here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -83,13 +83,16 @@ def reference_rows(
     if every_prompt:
         asked += [(instance, prompt) for prompt in others for instance in instances[1 : 1 + PROMPTED]]
     rows = []
-    with told(spec, "the model's library"), torch.no_grad():
-        for instance, prompt in asked:
+    for instance, prompt in asked:
+        with told(spec, "the model's own library", "read a text with"):
             reading = reference.read(instance, prompt)
-            if 0 < len(reading.row.ids) <= max_length:
+        tokens = len(reading.row.ids)
+        if 0 < tokens <= max_length:
+            what = "a text" if instance.text_pair is None else "a pair of texts"
+            with told(spec, "the model's own library", f"compute {what} of {tokens} tokens with"), torch.no_grad():
                 # -0.0 and 0.0 are equal but are not written alike
                 outputs = [output.round(DIGITS) + 0.0 for output in reference.answer(instance, prompt)]
-                rows.append(GoldenRow(*reading, outputs))
+            rows.append(GoldenRow(*reading, outputs))
     return rows
 
 
@@ -100,6 +103,22 @@ def choose_golden(rows: list[GoldenRow]) -> list[GoldenRow]:
     return [ordered[place] for place in places]
 
 
+class _Exact:
+    """Runs a model with sums in float64, or in float32 from where its code insists on that."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model.double().eval()
+
+    def __call__(self, run: Callable[[], Any]) -> Any:
+        try:
+            return run()
+        except RuntimeError as error:
+            if "type" not in str(error) or next(self._model.parameters()).dtype == torch.float32:
+                raise
+            self._model.float()
+            return run()
+
+
 class _TaskReference:
     """A transformers model with its own tokenizer."""
 
@@ -107,7 +126,7 @@ class _TaskReference:
 
     def __init__(self, spec: Spec, folder: Path) -> None:
         model, self._tokenizer = load_model(spec, folder)
-        self._model = model.double().eval()
+        self._model, self._exactly = model, _Exact(model)
         self._task = spec.task
         self._accepted = inspect.signature(model.forward).parameters
 
@@ -123,7 +142,8 @@ class _TaskReference:
 
     def _run(self, instance: Instance) -> Any:
         batch = self._tokenizer(instance.text, instance.text_pair, return_tensors="pt", verbose=False)
-        return self._model(**{name: tensor for name, tensor in batch.items() if name in self._accepted})
+        inputs = {name: tensor for name, tensor in batch.items() if name in self._accepted}
+        return self._exactly(lambda: self._model(**inputs))
 
 
 class _HeadsReference(_TaskReference):
@@ -132,7 +152,7 @@ class _HeadsReference(_TaskReference):
     def __init__(self, spec: Spec, folder: Path) -> None:
         super().__init__(spec, folder)
         self._pooling = pooling_of(spec, folder)
-        self._heads = read_heads(spec, folder, self._model.config.hidden_size).double()
+        self._heads = read_heads(spec, folder, self._model.config.hidden_size)
 
     def answer(self, instance: Instance, prompt: str | None) -> Outputs:
         vectors = self._run(instance).last_hidden_state[0]
@@ -142,7 +162,7 @@ class _HeadsReference(_TaskReference):
             "max": vectors.max(0).values,
             "lasttoken": vectors[-1],
         }[self._pooling]
-        return [(head.weight @ pooled + head.bias).numpy() for head in self._heads.values()]
+        return [(head.weight.to(pooled) @ pooled + head.bias.to(pooled)).numpy() for head in self._heads.values()]
 
 
 class _EmbeddingReference:
@@ -153,7 +173,7 @@ class _EmbeddingReference:
         self._name = spec.name
         self._steps = find_text_steps(spec, model)
         self._prompts = read_prompts(model)
-        self._model = model.double()
+        self._model, self._exactly = model, _Exact(model)
         # no prompt at all can be asked for too; those of equal text are read alike
         names = dict.fromkeys((model.default_prompt_name, None, *self._prompts))
         texts = {(self._prompts[name].text if name is not None else ""): name for name in reversed(names)}
@@ -174,5 +194,6 @@ class _EmbeddingReference:
     def answer(self, instance: Instance, prompt: str | None) -> Outputs:
         text = self._prompts[prompt].text if prompt is not None else ""
         # an empty prompt is none, where leaving it out would take the default one
-        (found,) = self._model.encode([instance.text], prompt=text, batch_size=1, show_progress_bar=False)
+        options = {"prompt": text, "batch_size": 1, "show_progress_bar": False}
+        (found,) = self._exactly(lambda: self._model.encode([instance.text], **options))
         return [np.asarray(found, dtype=np.float64)]

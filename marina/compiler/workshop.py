@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ import psutil
 from handlers.worker.artifact import TOKENIZER_FILE, Artifact
 from handlers.worker.calls import load_graphs, new_inputs, run_rows
 from handlers.worker.engines import Engine, Graph, Setup, open_engine
+from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
 from handlers.worker.instances import Instance
 from handlers.worker.placement import NEURON_ENGINES, group_cores
@@ -25,6 +27,7 @@ from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
 from marina.compiler.agreement import measure_agreement
 from marina.compiler.cache import discard
 from marina.compiler.device import Device
+from marina.compiler.diagnosis import diagnose, reason_of
 from marina.compiler.engines import Compiler, Recipe, open_compiler
 from marina.compiler.job import Job
 from marina.compiler.mitigations import LADDER
@@ -37,6 +40,7 @@ from marina.tasks import TASKS
 if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel
 
+SPARE = 1 << 20  # bytes; a disk with fewer is full
 # the rows of those texts that fit, with the reference model's outputs
 Texts = Callable[[list[Instance]], list[GoldenRow]]
 
@@ -48,14 +52,16 @@ class Workshop:
         job: what is compiled.
         model: loaded.
         artifact: what is known of it so far.
-        texts: computes the rows of texts with their reference outputs.
+        rows: with reference outputs, that every graph is checked on.
+        texts: computes such rows of other texts.
 
     Attributes:
         runs: whether its graphs can be run here. Without a Neuron device those of its engines cannot.
     """
 
-    def __init__(self, job: Job, model: ExportedModel, artifact: Artifact, texts: Texts) -> None:
+    def __init__(self, job: Job, model: ExportedModel, artifact: Artifact, rows: list[GoldenRow], texts: Texts) -> None:
         self.runs = job.device
+        self._rows = rows
         self._texts = texts
         self._job = job
         self._model = model
@@ -79,7 +85,13 @@ class Workshop:
     @cached_property
     def compiler(self) -> Compiler:
         """The engine's compiler, with the model."""
-        return open_compiler(self._job, self._model, self._calibration(), compiler_folder(self._artifact.folder))
+        calibration = self._calibration()
+        try:
+            return open_compiler(self._job, self._model, calibration, compiler_folder(self._artifact.folder))
+        except CompileError:
+            raise
+        except Exception as error:
+            raise self._refused(error, self.shapes[0]) from error
 
     def _calibration(self) -> list[Row]:
         """Rows like those that will be served, where a precision needs them."""
@@ -119,7 +131,13 @@ class Workshop:
         """Compile one graph; returns its entry in `artifact.json` but for its parity, and the seconds it took."""
         start = time.monotonic()
         folder = self._artifact.folder
-        paths = self.compiler.compile(shape, recipe, folder)
+        compiler = self.compiler
+        try:
+            paths = compiler.compile(shape, recipe, folder)
+        except (CompileError, OSError):
+            raise
+        except Exception as error:
+            raise self._refused(error, shape) from error
         return {
             "shape": str(shape),
             "graph": str(paths.graph.relative_to(folder)),
@@ -139,7 +157,16 @@ class Workshop:
             return {"parity": None, "megabytes": 0.0}
         before = psutil.Process().memory_full_info().uss
         graph, shape = self._load(record, artifact)
-        parity = measure_parity(graph, shape, rows, artifact)
+        try:
+            parity = measure_parity(graph, shape, rows, artifact)
+        except NotFiniteError:
+            raise
+        except GoldenError as error:
+            raise self._unfaithful(error, shape, rows, artifact) from None
+        except WorkerError:
+            raise
+        except Exception as error:
+            raise self._refused(error, shape) from error
         if self._job.spec.engine in NEURON_ENGINES:  # loaded by another process
             return {"parity": parity, "megabytes": 0.0}
         return {"parity": parity, "megabytes": (psutil.Process().memory_full_info().uss - before) / 1e6}
@@ -210,6 +237,25 @@ class Workshop:
             "tried": [trial.entry(self._job.spec) for trial in trials],
             "milliseconds": {trial.precision: trial.milliseconds for trial in trials},
         }
+
+    def _refused(self, error: Exception, shape: Shape) -> CompileError:
+        """What is said of an engine that cannot take the model."""
+        spec = self._job.spec
+        folder = self._artifact.folder
+        if shutil.disk_usage(folder).free < SPARE:  # engines say it in words of their own
+            return CompileError(f"{spec.name}: no space left on the disk of {folder}; free some, and compile again")
+        advice = diagnose(self._model, spec.engine, shape, self._rows, self._artifact)
+        return CompileError(
+            f"{spec.name}: the engine {spec.engine} cannot take the model: {reason_of(error)}. {advice}"
+        )
+
+    def _unfaithful(self, error: GoldenError, shape: Shape, rows: list[GoldenRow], artifact: Artifact) -> CompileError:
+        """What is said of a graph that does not answer as the reference does."""
+        advice = diagnose(self._model, self._job.spec.engine, shape, rows, artifact)
+        return CompileError(
+            f"{artifact.name}: {error}; no artifact was written. {advice}. Raise parity.tolerance in the spec only if "
+            "that difference is acceptable"
+        )
 
     def _too_few(self, purpose: str) -> CompileError:
         spec = self._job.spec

@@ -1,5 +1,6 @@
 """Compiling as a whole: the cache, resuming, two at once, and what is left behind by a failure."""
 
+import errno
 import json
 import os
 import random
@@ -16,9 +17,12 @@ from handlers.text_classification import TextClassification
 from handlers.worker.artifact import Head, check_files, read_artifact
 from handlers.worker.instances import Limits
 from handlers.worker.model import Model
+from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.plan import Shape
 from handlers.worker.settings import Settings
 from marina.compiler import compile_model
+from marina.compiler.cache import artifact_key
+from marina.compiler.job import prepare_job
 from marina.compiler.timing import read_measured, read_times
 from marina.errors import CompileError, SpecError
 from marina.project import Project
@@ -130,6 +134,48 @@ def test_unchanged_work_is_not_redone(project: Project, add_tiny: AddTiny) -> No
     config = project.root / "weights" / "m" / "config.json"
     config.write_text(config.read_text().replace('"good"', '"best"'))
     assert not compile_model(read_spec(path), project, no_progress).reused
+
+
+def test_the_key_holds_what_decides_a_precision(project: Project, add_tiny: AddTiny) -> None:
+    write_examples(project, 20)
+    path = add_tiny("m", examples="texts.csv")
+
+    def key(**fields: object) -> str:
+        return artifact_key(prepare_job(read_spec(path, fields), project.root))
+
+    parameters, groups = {"parameters": {"top_k": 1}}, {"core_groups": "1,1"}
+    assert key() == key(**parameters) == key(**groups)
+    if "openvino" in ENGINES:
+        judged = {"precision": "int8"}
+        assert key(**judged) == key(**judged, **groups)
+        assert key(**judged) != key(**judged, **parameters)
+        timed = {"precision": "auto"}
+        other = {"core_groups": "1,1" if len(cpu_cores()) > 1 else "2"}
+        assert len({key(**timed), key(**timed, **parameters), key(**timed, **other)}) == 3
+
+
+def test_a_failure_that_nobody_expected_is_one_line_with_a_traceback_on_file(
+    project: Project, add_tiny: AddTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("division by zero\nand more")
+
+    monkeypatch.setattr("marina.compiler.build_artifact", fail)
+    message = r"^m: compiling failed with ZeroDivisionError: division by zero.* That is a fault of"
+    with pytest.raises(CompileError, match=message) as told:
+        compile_model(read_spec(add_tiny("m")), project, no_progress)
+    assert "\n" not in str(told.value)
+    assert "ZeroDivisionError" in (project.artifacts / "m" / "error.log").read_text()
+
+
+def test_a_full_disk_is_said_so(project: Project, add_tiny: AddTiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.partial")
+
+    monkeypatch.setattr("marina.compiler.build_artifact", fail)
+    message = r"^m: compiling failed: No space left on device \(x\.partial\); no artifact"
+    with pytest.raises(CompileError, match=message):
+        compile_model(read_spec(add_tiny("m")), project, no_progress)
 
 
 def test_a_damaged_artifact_is_made_anew(project: Project, add_tiny: AddTiny) -> None:

@@ -1,0 +1,73 @@
+"""What of Marina's own code decides an artifact: the modules that compiling imports, by what they do.
+
+Comments and docstrings do not count, nor do modules of serving that compiling only passes by.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import handlers
+import marina
+
+ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
+ENTRIES = ("marina.compiler.build",)
+# of the engine in use; the others are not imported by name
+ENGINE_ENTRIES = ("marina.compiler.{}", "handlers.worker.engines.{}")
+# What tasks have above them, where workers run, and clients: they change nothing that a graph computes.
+PASSED_BY = ("handlers.worker.adapter", "handlers.worker.placement", "marina.client")
+
+
+@cache
+def code_of(engine: str) -> str:
+    """Hash of the code that decides what an engine's artifacts hold."""
+    return hash_of(deciding_modules(engine), lambda path: path.read_text(encoding="utf-8"))
+
+
+def deciding_modules(engine: str) -> dict[str, Path]:
+    """The modules that compiling for an engine imports, by their names."""
+    found: dict[str, Path] = {}
+    waiting = [*ENTRIES, *(entry.format(engine) for entry in ENGINE_ENTRIES)]
+    while waiting:
+        name = waiting.pop()
+        path = _file_of(name)
+        if name in found or path is None or name.startswith(PASSED_BY):
+            continue
+        found[name] = path
+        waiting += _imports(ast.parse(path.read_text(encoding="utf-8")))
+    return dict(sorted(found.items()))
+
+
+def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:
+    """Hash of what modules do, without their comments and docstrings."""
+    digest = hashlib.sha256()
+    for name, path in modules.items():
+        tree = ast.parse(read(path))
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
+                node.body = node.body[1:]
+        digest.update(f"{name}\0{ast.dump(tree)}\n".encode())
+    return digest.hexdigest()
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The modules that a module imports, anywhere in it; of a name from a package, either may be the module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _file_of(name: str) -> Path | None:
+    """The file of a module of Marina; None for others."""
+    root = ROOTS.get(name.partition(".")[0])
+    if root is None:
+        return None
+    path = root.joinpath(*name.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)

@@ -1,0 +1,54 @@
+"""What of Marina's own code belongs to the key of an artifact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from handlers.worker.engines import ENGINES
+from marina.compiler.code import deciding_modules, hash_of
+
+
+def read(path: Path) -> str:
+    return path.read_text()
+
+
+def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
+    found = set(deciding_modules("openvino"))
+    assert {"marina.compiler.export", "marina.compiler.reference", "marina.compiler.openvino"} <= found
+    assert {"handlers.worker.tokenizing", "handlers.worker.golden", "handlers.question_answering"} <= found
+    for serving in ("metrics", "emitter", "adapter", "model", "protocols", "placement.leases"):
+        assert f"handlers.worker.{serving}" not in found
+    assert not {name for name in found if name.startswith(("marina.bench", "marina.server", "marina.cli"))}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_counts_for_itself_alone(engine: str) -> None:
+    found = set(deciding_modules(engine))
+    others = {f"marina.compiler.{other}" for other in ENGINES if other != engine}
+    assert f"marina.compiler.{engine}" in found
+    assert not found & others
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (("", "# a comment\n"), True),
+        (('    """', '    """Said in other words. '), True),
+        (("GOLDEN = 8  # rows", "GOLDEN = 8  # of the rows"), True),
+        (("GOLDEN = 8", "GOLDEN = 9"), False),
+    ],
+)
+def test_comments_do_not_count_and_code_does(change: tuple[str, str], same: bool) -> None:
+    modules = deciding_modules("torchscript")
+    reference = modules["marina.compiler.reference"]
+
+    def changed(path: Path) -> str:
+        text = read(path)
+        if path != reference:
+            return text
+        assert change[0] in text
+        return text.replace(*change, 1)
+
+    assert (hash_of(modules, changed) == hash_of(modules, read)) == same
