@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import statistics
 from collections import defaultdict
@@ -17,6 +16,7 @@ from benchmarks.picture import draw
 from benchmarks.setup import CONNECTIONS, NEAR, Setup, set_up
 from handlers.worker.artifact import read_artifact
 from handlers.worker.instances import Instance
+from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.bare import bare_graphs
 from marina.bench.bert_base import bert_texts
 from marina.bench.inside import Inside
@@ -56,7 +56,7 @@ WINDOWS = [
 
 def main() -> None:
     """Set up, measure in rounds, and report."""
-    cores = len(os.sched_getaffinity(0))
+    cores = len(cpu_cores())
     with progress_bar("bench") as progress:
         setup = set_up(ROOT, cores, progress)
     ports = Ports(*free_ports(5))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.peers import ONNX_TASKS, Peer, peers
+from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load import Load, Target
 from marina.bench.measure import measure
 from marina.bench.measured import Measured
@@ -44,7 +45,7 @@ USUAL_TOKENS, USUAL_BATCH = 128, 6
 def main() -> None:
     """Install, measure, report."""
     project = find_project()
-    cores = len(os.sched_getaffinity(0))
+    cores = len(cpu_cores())
     wanted = peers(cores)
     folder = project.root / "build" / "bench" / "peers"
     for packages in sorted({peer.packages for peer in wanted}):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shlex
 import subprocess
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from handlers.worker.placement.discovery import cpu_cores
 
 PACKAGES = (
     *("marina", "torchserve", "torch", "openvino", "torch-neuron", "torch-neuronx", "neuronx-cc"),
@@ -23,7 +24,7 @@ def machine() -> dict[str, Any]:
     """Processor, cores, memory, versions of the packages that matter, and the revision of the code, as JSON types."""
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(cpu_cores()),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),

@@ -104,7 +104,8 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         folder, reused = compile_model(spec, project, progress)
     artifact = read_artifact(folder)
     times = read_times(folder)
-    tried = read_json(folder / ARTIFACT_FILE)["tried"]
+    recorded = read_json(folder / ARTIFACT_FILE)
+    tried, decided = recorded["tried"], recorded["decided"]
     graphs = [
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs
@@ -113,11 +114,12 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         done = "reused" if reused else f"compiled in {time.monotonic() - start:.1f} s"
         say(f"{spec.name}: {done}, {len(graphs)} {artifact.engine} {artifact.precision} graphs in {relative(folder)}")
         if not reused:
-            _print_tried(tried, read_measured(folder)["precisions"])
+            _print_tried(tried, read_measured(folder))
+            _print_decided(artifact.precision, decided, read_measured(folder))
             _print_graphs(artifact, times)
         _print_notes(artifact)
     document = {"name": spec.name, "artifact": str(folder), "reused": reused, "precision": artifact.precision}
-    return {**document, "tried": tried, "graphs": graphs}
+    return {**document, "decided": decided, "tried": tried, "graphs": graphs}
 
 
 def _print_graphs(artifact: Artifact, times: Mapping[Shape, float]) -> None:
@@ -147,16 +149,31 @@ def _print_notes(artifact: Artifact) -> None:
         say(f"outputs were not finite, and are with: {', '.join(compiler['mitigations'])}")
 
 
-def _print_tried(tried: list[dict[str, Any]], milliseconds: dict[str, float]) -> None:
+def _print_tried(tried: list[dict[str, Any]], measured: dict[str, Any]) -> None:
     """The precisions that were tried: time of the largest graph, and whether answers stay the same."""
     rows = [
         [
             entry["precision"],
-            f"{milliseconds[entry['precision']]:.2f}",
+            f"{measured['precisions'][entry['precision']]:.2f}",
             f"{entry['measure']} {entry['value']:.4f} of {entry['least']}" if "value" in entry else "",
             "yes" if entry["passed"] else "no",
         ]
         for entry in tried
     ]
-    if rows:
-        print_table(["precision", "ms a call", "answers on held-out texts", "passes"], rows)
+    if not rows:
+        return
+    print_table(["precision", "ms a call", "answers on held-out texts", "passes"], rows)
+    judged = next((entry for entry in tried if "value" in entry), None)
+    if judged:
+        say(f"judged on {judged['texts']} texts of {judged['of']}; texts of another kind may do worse")
+
+
+def _print_decided(precision: str, decided: str, measured: dict[str, Any]) -> None:
+    """Why a precision was kept, where there was a choice."""
+    reasons = {
+        "answers": "no other keeps the answers",
+        "speed": f"faster than each smaller one by more than the {measured['noise']:.0%} that times moved",
+        "size": f"the smallest; no other is faster by more than the {measured['noise']:.0%} that times moved",
+    }
+    if decided in reasons:
+        say(f"kept {precision}: {reasons[decided]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ from handlers.worker.artifact import (
 from handlers.worker.golden import GoldenRow, check_tokenizer
 from handlers.worker.instances import Instance
 from handlers.worker.placement import group_cores
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.placement.limits import free_memory
 from handlers.worker.plan import longest
 from handlers.worker.tokenizing import RowTokenizer
 from marina.compiler.cache import discard
@@ -26,8 +29,11 @@ from marina.compiler.graphs import DONE, make_graphs, once
 from marina.compiler.job import Job
 from marina.compiler.options import compiler_record
 from marina.compiler.precision import precision_of
+from marina.compiler.runtime import Runtime
+from marina.compiler.source import count_weights
 from marina.compiler.timing import COMPILING, write_times
 from marina.compiler.tolerance import gate, tolerance
+from marina.compiler.trials import Trials
 from marina.compiler.workshop import Workshop
 from marina.errors import CompileError, SourceError
 from marina.files import write_json
@@ -35,6 +41,9 @@ from marina.files import write_json
 if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel
 
+# of memory: for libraries, and for each weight in float32 as the model and as an engine's copy of it, and, while the
+# reference is computed, in float64 beside the model
+BYTES, BYTES_A_WEIGHT = 500_000_000, 12
 # what is being done, steps done, steps in all
 Progress = Callable[[str, int, int], None]
 
@@ -49,9 +58,13 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
             faithful.
     """
     # transformers and torch are slow to import, and a job that is done already does not need them
+    import torch
+
     from marina.compiler.export import export_model
     from marina.compiler.reference import choose_golden, open_reference, reference_rows
 
+    _check_memory(job)
+    torch.set_num_threads(len(cpu_cores()))  # PyTorch knows no quota of CPU time
     shapes = job.spec.shapes.listed()
     steps = 2 * len(shapes) + 4
     for name in ("graphs", DONE):
@@ -75,29 +88,41 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
     check_tokenizer(rows, RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side), longest(shapes))
 
-    with Workshop(job, model, artifact, rows, reference) as workshop:
+    with closing(Runtime(job, artifact)) as runtime:
+        workshop = Workshop(job, model, artifact, rows, runtime)
+        trials = Trials(job, artifact, workshop.compile_into, runtime, reference)
         progress("choosing the precision" if job.spec.precision == "auto" else "checking the precision", 2, steps)
-        settled = once(folder / DONE / "precision.json", workshop.settle_precision)
+        settled = once(folder / DONE / "precision.json", trials.settle)
         gated = settled["precision"]
         artifact = replace(artifact, precision=gated, tolerance=gate(job, gated))
-        records, recipe = make_graphs(workshop, rows, artifact, lambda what, done: progress(what, 3 + done, steps))
+        records, recipe = make_graphs(workshop, artifact, lambda what, done: progress(what, 3 + done, steps))
         if job.options:
             artifact = replace(artifact, precision=precision_of(job.spec, recipe.mitigations))
-            settled = once(folder / DONE / "judged.json", partial(workshop.judge, records, artifact))
+            settled = once(folder / DONE / "judged.json", partial(trials.judge, records, artifact))
         settled = dict(settled)
-        tried = settled.pop("milliseconds")
+        measured = settled.pop("measured")
 
         progress("timing the graphs", steps - 1, steps)
         compiling = {shape: {name: record.pop(name) for name in COMPILING} for shape, record in zip(shapes, records)}
-        fields = {**_fields(job, model), **settled, "compiler": compiler_record(job, recipe, workshop.runs)}
-        times = workshop.time_graphs(artifact_from({**fields, "graphs": records}, folder))
-    write_times(folder, times, compiling, tried, group_cores(job.spec.core_groups))
+        fields = {**_fields(job, model), **settled, "compiler": compiler_record(job, recipe, job.device)}
+        times = runtime.time(artifact_from({**fields, "graphs": records}, folder)) if job.device else {}
+    write_times(folder, times, compiling, measured, group_cores(job.spec.core_groups))
     discard(folder / DONE)
     for left_behind in (folder / "graphs").glob("*.partial"):
         left_behind.unlink()
     allowed = tolerance(job, model, rows, records, gated)
     fields = {**fields, "tolerance": allowed, "graphs": records, "files": _files(folder)}
     write_json(folder / ARTIFACT_FILE, fields)
+
+
+def _check_memory(job: Job) -> None:
+    need = BYTES + BYTES_A_WEIGHT * count_weights(job.source)
+    free = free_memory()
+    if free < need:
+        raise CompileError(
+            f"{job.spec.name}: compiling needs about {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free, "
+            "within the limit of the container if there is one; free some, or compile elsewhere"
+        )
 
 
 def _check_length(job: Job, model: ExportedModel) -> None:
@@ -136,6 +161,7 @@ def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
         "source": {**spec.source.model_dump(exclude_none=True), "sha256": job.weights},
         "engine": spec.engine,
         "precision": precision_of(spec, ()),
+        "decided": "",
         "tried": [],
         "inputs": model.inputs,
         "outputs": model.outputs,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.instances import Instance
+from marina.errors import CompileError
 from marina.spec import Spec
 from marina.tasks import TASKS
 from marina.texts import read_texts
@@ -83,3 +84,17 @@ def read_examples(spec: Spec, root: Path) -> Examples:
 def _evenly(instances: list[Instance], most: int) -> list[Instance]:
     """At most so many instances, from all over the list."""
     return instances[:: -(-len(instances) // most)] if instances else []
+
+
+def too_few(spec: Spec, limit: int, purpose: str) -> CompileError:
+    """What is said where no text of the spec's own is left to calibrate or to judge on.
+
+    Args:
+        spec: the model's.
+        limit: tokens that the longest shape holds.
+        purpose: "calibrate" or "judge".
+    """
+    return CompileError(
+        f"{spec.name}: examples holds no text of at most {limit} tokens to {purpose} on, which every other one is "
+        f"for; give more texts, or use precision: f32"
+    )

@@ -12,7 +12,6 @@ from typing import Any
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.errors import NotFiniteError
-from handlers.worker.golden import GoldenRow
 from handlers.worker.plan import Shape
 from marina.compiler.engines import Recipe
 from marina.compiler.workshop import Workshop
@@ -23,9 +22,7 @@ DONE = "done"  # folder with a record for everything that is finished
 Step = Callable[[str, int], None]  # what is being done, and how many steps are
 
 
-def make_graphs(
-    workshop: Workshop, rows: list[GoldenRow], artifact: Artifact, step: Step
-) -> tuple[list[dict[str, Any]], Recipe]:
+def make_graphs(workshop: Workshop, artifact: Artifact, step: Step) -> tuple[list[dict[str, Any]], Recipe]:
     """Compile and check every graph, with one remedy after another until their outputs are finite.
 
     Returns:
@@ -46,7 +43,7 @@ def make_graphs(
             for record in compiled:
                 step(f"checking graph {record['shape']}", len(compiled) + len(records))
                 done = artifact.folder / DONE / f"{recipe.file_name(record['shape'])}.checked.json"
-                records.append({**record, **once(done, partial(workshop.check_graph, record, rows, artifact))})
+                records.append({**record, **once(done, partial(workshop.check_graph, record, artifact))})
         except NotFiniteError as error:
             why = " once more, as outputs were not finite"
             write_json(failure, {"error": str(error)})

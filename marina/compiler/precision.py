@@ -1,9 +1,10 @@
-"""Settles the precision of a model: the one that the spec names, or the fastest that keeps its answers."""
+"""Settles the precision of a model: the one that the spec names, or of those that keep its answers the fastest."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from handlers.worker.placement import NEURON_ENGINES
@@ -16,15 +17,22 @@ from marina.spec import Spec
 DIGITS = 4  # of agreements on file; later ones depend on the processor
 
 
-class Trial(NamedTuple):
-    """What was seen of one precision: milliseconds of one call, and how alike answers are.
+# why a precision was kept, as artifact.json says it
+ASKED = "asked for"  # the spec leaves no choice
+ANSWERS = "answers"  # no other keeps them
+SPEED = "speed"  # faster than every smaller one that keeps answers, by more than the noise
+SIZE = "size"  # of those that keep answers the smallest, and no other is faster by more than the noise
 
-    f32 has no agreement: its graphs are held to a tolerance instead.
+
+class Trial(NamedTuple):
+    """What was seen of one precision: how alike answers are, and, where it was timed, milliseconds of one call.
+
+    f32 has no agreement: its graphs are held to a tolerance instead. rounds are those of all precisions in turn.
     """
 
     precision: str
-    milliseconds: float
     agreement: Agreement | None
+    rounds: tuple[float, ...] = ()
 
     def passes(self, spec: Spec) -> bool:
         """Whether answers are alike enough for the spec."""
@@ -36,7 +44,24 @@ class Trial(NamedTuple):
             return {"precision": self.precision, "passed": True}
         value = math.floor(self.agreement.value * 10**DIGITS) / 10**DIGITS
         agreement = {**self.agreement._asdict(), "value": value, "least": _least(self.agreement, spec)}
-        return {"precision": self.precision, "passed": self.passes(spec), **agreement}
+        return {
+            "precision": self.precision,
+            "passed": self.passes(spec),
+            **agreement,
+            "of": spec.examples or "built-in texts",
+        }
+
+
+class Choice(NamedTuple):
+    """The precision that is kept, why, and what was tried to find it.
+
+    noise is the share by which rounds of the kept precision and of the next best moved against each other.
+    """
+
+    precision: str
+    decided: str
+    trials: tuple[Trial, ...] = ()
+    noise: float = 0.0
 
 
 def candidates(spec: Spec, examples: Examples) -> tuple[str, ...]:
@@ -59,25 +84,51 @@ def precision_of(spec: Spec, mitigations: Sequence[str]) -> str:
     return "f32" if spec.precision == "auto" else spec.precision
 
 
-def choose(spec: Spec, examples: Examples, attempt: Callable[[str], Trial]) -> tuple[str, list[Trial]]:
-    """The precision to compile in, and what was tried to find it.
+def choose(
+    spec: Spec,
+    examples: Examples,
+    attempt: Callable[[str], Trial],
+    time: Callable[[Sequence[str]], Mapping[str, tuple[float, ...]]],
+) -> Choice:
+    """The precision to compile in.
 
     Args:
         spec: the model's.
         examples: its texts.
-        attempt: tries one precision.
+        attempt: judges one precision by its answers.
+        time: milliseconds of one call in each of several precisions, in rounds that take turns.
 
     Raises:
         CompileError: the only precision that the spec lets be tried changes answers.
     """
     names = candidates(spec, examples)
     if names == ("f32",):
-        return "f32", []
-    trials = [attempt(name) for name in names]
-    passing = [trial for trial in trials if trial.passes(spec)]
-    if not passing:
-        raise changes_answers(trials[0], spec)
-    return min(passing, key=lambda trial: trial.milliseconds).precision, trials
+        return Choice("f32", ASKED)
+    judged = [attempt(name) for name in names]
+    if not any(trial.passes(spec) for trial in judged):
+        raise changes_answers(judged[0], spec)
+    times = time(names)
+    trials = tuple(trial._replace(rounds=times[trial.precision]) for trial in judged)
+    kept, *others = (trial for trial in trials if trial.passes(spec))
+    if not others:
+        return Choice(kept.precision, ASKED if len(names) == 1 else ANSWERS, trials)
+    decided, noise = SIZE, 0.0
+    for other in others:  # from the smallest on
+        gain, moved = compare(other.rounds, kept.rounds)
+        noise = max(noise, moved)
+        if gain > moved:
+            kept, decided = other, SPEED
+    return Choice(kept.precision, decided, trials, noise)
+
+
+def compare(rounds: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
+    """By what share one graph is faster than another, and by what share that moved from round to round.
+
+    Each round is compared with the other graph's of the same time, so that what slows both down does not count.
+    The second number is half of the range of the first over all rounds.
+    """
+    ratios = [own / other for own, other in zip(rounds, others)]
+    return 1 - statistics.median(ratios), (max(ratios) - min(ratios)) / 2
 
 
 def changes_answers(trial: Trial, spec: Spec) -> CompileError:

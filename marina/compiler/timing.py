@@ -5,13 +5,46 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from handlers.worker.artifact import Artifact
+from handlers.worker.calls import write_rows
+from handlers.worker.engines import Graph
 from handlers.worker.plan import Shape
+from handlers.worker.tokenizing import Row
 
 BUDGET_S = 0.3  # for each graph
+ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # of graphs that are compared: rounds, and calls and seconds in one at least
 COMPILING = ("seconds", "megabytes")  # to compile a graph, and of memory that it takes once loaded
+
+
+def time_in_turn(graphs: Mapping[str, tuple[Graph, Shape]], artifact: Artifact) -> dict[str, tuple[float, ...]]:
+    """Milliseconds of one call of each graph with every place filled, in rounds that take turns.
+
+    What slows the machine down for a while then slows all of them. A round is the median of a few calls.
+
+    Args:
+        graphs: by name, each with its shape.
+        artifact: theirs.
+    """
+    for graph, shape in graphs.values():
+        row = Row([artifact.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
+        write_rows(graph, [row] * shape.batch_size, artifact)
+        graph.run(shape.batch_size)
+    rounds: dict[str, list[float]] = {name: [] for name in graphs}
+    for _ in range(ROUNDS):
+        for name, (graph, shape) in graphs.items():
+            calls: list[float] = []
+            while len(calls) < CALLS or sum(calls) < ROUND_S:
+                start = time.perf_counter()
+                graph.run(shape.batch_size)
+                calls.append(time.perf_counter() - start)
+            rounds[name].append(statistics.median(calls) * 1000)
+    return {name: tuple(times) for name, times in rounds.items()}
 
 
 def times_file(folder: Path) -> Path:
@@ -37,7 +70,7 @@ def write_times(
     folder: Path,
     milliseconds: dict[Shape, float],
     compiling: dict[Shape, dict[str, float]],
-    precisions: dict[str, float],
+    measured: dict[str, Any],
     cores: int,
 ) -> None:
     """Write what was measured, with the machine that it belongs to.
@@ -46,14 +79,15 @@ def write_times(
         folder: the artifact's.
         milliseconds: of one call of each graph.
         compiling: of each graph the fields `COMPILING`.
-        precisions: milliseconds of one graph in each precision that was tried.
+        measured: "precisions", milliseconds of one graph in each precision that was tried, and their "noise".
         cores: that computed.
     """
     document = {
         "machine": {"processor": _processor(), "cores_of_machine": os.cpu_count(), "cores_used": cores},
         "milliseconds": {str(shape): round(value, 3) for shape, value in milliseconds.items()},
         **{name: {str(shape): round(found[name], 3) for shape, found in compiling.items()} for name in COMPILING},
-        "precisions": {name: round(value, 3) for name, value in precisions.items()},
+        "precisions": {name: round(value, 3) for name, value in measured["precisions"].items()},
+        "noise": round(measured["noise"], 3),
     }
     times_file(folder).write_text(json.dumps(document, indent=1) + "\n")
 

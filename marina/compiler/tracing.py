@@ -19,9 +19,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.placement.limits import free_memory
 from handlers.worker.plan import Shape
 from marina.compiler.engines import GraphPaths, Recipe
-from marina.compiler.limits import free_memory, processors
 from marina.errors import CompileError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class TracingCompiler:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
         weights = sum(path.stat().st_size for path in job.source.glob("*.safetensors")) // 4
-        self.at_once = max(1, min(processors(), free_memory() // (COMPILER_BYTES + BYTES_A_WEIGHT * weights)))
+        self.at_once = max(1, min(len(cpu_cores()), free_memory() // (COMPILER_BYTES + BYTES_A_WEIGHT * weights)))
 
     def compile(self, shape: Shape, recipe: Recipe, folder: Path) -> GraphPaths:
         graph = folder / "graphs" / f"{shape}.pt"

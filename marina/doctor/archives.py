@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
 import yaml
 
 from handlers.worker.adapter import ARTIFACT_FOLDER
@@ -18,6 +17,7 @@ from handlers.worker.errors import ArtifactError, PlacementError
 from handlers.worker.placement import NEURON_ENGINES, core_groups
 from handlers.worker.placement.discovery import cpu_cores, neuron_cores
 from handlers.worker.placement.groups import possible_groups
+from handlers.worker.placement.limits import free_memory
 from marina.archive import CONFIG_FILE, is_intact
 from marina.doctor.findings import Finding, fails, note, ok
 from marina.project import Project
@@ -157,7 +157,7 @@ def _together(archives: list[Archive]) -> list[Finding]:
 def _memory(archives: list[Archive]) -> Finding:
     """What all workers hold at least: every one has its own graphs."""
     need = JAVA_BYTES + sum(archive.workers * (WORKER_BYTES + archive.size) for archive in archives)
-    free = psutil.virtual_memory().available
+    free = free_memory()
     workers = sum(archive.workers for archive in archives)
     found = f"{workers} workers need at least {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
     if need > free:

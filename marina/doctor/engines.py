@@ -9,7 +9,7 @@ from pathlib import Path
 from handlers.worker.engines.packages import COMPILERS, INSTALL, RUNTIMES, installed, is_placeholder
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import NEURON_ENGINES
-from handlers.worker.placement.discovery import DEVICES, cpu_cores, neuron_cores
+from handlers.worker.placement.discovery import DEVICES, allowed_cores, cpu_cores, neuron_cores
 from handlers.worker.placement.leases import leases_folder, read_holders
 from marina.doctor.findings import Finding, fails, note, ok
 
@@ -40,7 +40,9 @@ def _package(engine: str, name: str) -> Finding:
 
 
 def _cpu_cores() -> Finding:
-    cores = cpu_cores()
+    cores, allowed = cpu_cores(), allowed_cores()
+    if len(cores) < len(allowed):
+        return ok("CPU cores", f"{len(cores)} of {len(allowed)}: a quota of CPU time allows no more")
     return ok("CPU cores", f"{len(cores)}: {','.join(str(core) for core in cores)}")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.errors import PlacementError
-from handlers.worker.placement.discovery import VISIBLE_CORES, cpu_cores, neuron_cores
+from handlers.worker.placement.discovery import VISIBLE_CORES, allowed_cores, cpu_cores, neuron_cores
 from handlers.worker.placement.groups import Group, format_cores, parse_core_groups, possible_groups
 from handlers.worker.placement.leases import Lease, leases_folder, take_lease
 
@@ -27,7 +27,8 @@ WAIT_S = 30.0  # for cores that another worker holds
 class Placement(NamedTuple):
     """Where a worker computes.
 
-    cores are numbered as the host numbers them. threads is how many CPU threads it may keep busy.
+    cores are numbered as the host numbers them; under a quota of CPU time they stand for their number alone.
+    threads is how many CPU threads it may keep busy.
     lease is None where the worker has every core and no group was asked for.
     """
 
@@ -89,6 +90,9 @@ def _place_on_cpu(sizes: tuple[int, ...] | None, model: str) -> Placement:
     # side by side among those allowed, whatever their numbers
     groups = [tuple(cores[place] for place in group) for group in _groups(tuple(range(len(cores))), sizes[0])]
     lease = take_lease(leases_folder("cpu"), groups, model, shared=True, wait_s=0)
+    if len(cores) < len(allowed_cores()):
+        # a quota leaves open which cores, and containers that each take the first would crowd there
+        return Placement(lease.cores, sizes[0], lease)
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # a thread that has just ended
             os.sched_setaffinity(int(task.name), lease.cores)
@@ -106,6 +110,6 @@ def _groups(cores: Group, size: int) -> list[Group]:
 
 
 def group_cores(asked: str | None) -> int:
-    """How many CPU cores one worker computes on: its group's size, or all that it may run on."""
+    """How many CPU cores one worker computes on: its group's size, or all that it may keep busy."""
     sizes = core_groups(asked)
     return sizes[0] if sizes else len(cpu_cores())

@@ -11,6 +11,7 @@ from typing import Any
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.groups import Group, parse_cores
+from handlers.worker.placement.limits import cpu_quota
 
 VISIBLE_CORES = "NEURON_RT_VISIBLE_CORES"
 NEURON_LS = "/opt/aws/neuron/bin/neuron-ls"
@@ -19,9 +20,15 @@ SYSFS = Path("/sys/devices/virtual/neuron_device")
 DEVICES = Path("/dev")
 
 
-def cpu_cores() -> Group:
+def allowed_cores() -> Group:
     """The CPU cores that this process may run on."""
     return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def cpu_cores() -> Group:
+    """The CPU cores that this process may keep busy: as many of those allowed as its quota is worth, at least 1."""
+    allowed, quota = allowed_cores(), cpu_quota()
+    return allowed if quota is None else allowed[: max(1, int(quota))]
 
 
 def neuron_cores() -> Group:

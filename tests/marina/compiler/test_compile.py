@@ -120,7 +120,10 @@ def test_auto_keeps_one_that_passes_and_says_what_it_tried(project: Project, add
     tried = {entry["precision"]: entry for entry in json.loads((folder / "artifact.json").read_text())["tried"]}
     assert list(tried) == ["int8", "bf16", "f32"]
     assert tried[read_artifact(folder).precision]["passed"]
+    assert json.loads((folder / "artifact.json").read_text())["decided"] in ("answers", "speed", "size")
+    assert tried["int8"]["of"] == "texts.csv"
     assert set(read_measured(folder)["precisions"]) == set(tried)
+    assert read_measured(folder)["noise"] >= 0
     assert contents(folder).keys() == {"artifact.json", *read_artifact(folder).files}
 
 
