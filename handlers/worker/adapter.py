@@ -12,9 +12,9 @@ from typing import Any
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.emitter import Emitter
-from handlers.worker.errors import WorkerError
+from handlers.worker.errors import RequestError, WorkerError
 from handlers.worker.instances import Instance
-from handlers.worker.model import Model
+from handlers.worker.model import Model, refuse
 from handlers.worker.parameters import Parameter
 from handlers.worker.protocols import dump
 from handlers.worker.settings import read_settings
@@ -78,7 +78,12 @@ class Handler(ABC):
             return [dump(self._model.describe())]
         bodies = [(_body(request, own), own) for request, own in zip(data, headers)]
         answers = []
-        for index, reply in enumerate(self._model.reply(bodies)):
+        # the URLs /explanations, :explain and /explain
+        explained = [own.get("explain") == "True" for own in headers]
+        answered = iter(self._model.reply([one for one, other in zip(bodies, explained) if not other]))
+        refusal = refuse(RequestError("NoExplanation", "this model gives predictions, and no explanations"))
+        replies = [refusal if other else next(answered) for other in explained]
+        for index, reply in enumerate(replies):
             context.set_response_content_type(index, "application/json")
             if not _over_http(headers[index]):
                 # the last answer, where the call is a stream; without it the worker's thread in TorchServe fails

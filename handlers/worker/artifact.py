@@ -64,8 +64,7 @@ class Artifact:
     in tasks that answer for tokens, sequence_length next. heads are those outputs that have labels.
     special_tokens are the ids of "cls" and "unk", where the tokenizer has them.
     prompts are those that requests may name, default_prompt the name of the one for requests that
-    name none; text_steps are what the model's library does to a text after that, before the
-    tokenizer: "strip" and "lower", as Python's str has them. unit_length says that outputs are vectors
+    name none. unit_length says that outputs are vectors
     of length 1.
     tolerance bounds the absolute difference of every output to the golden rows.
     compiler says how a Neuron engine's graphs were compiled; it is empty for CPU engines.
@@ -87,7 +86,6 @@ class Artifact:
     heads: Mapping[str, Head]
     prompts: Mapping[str, Prompt]
     default_prompt: str | None
-    text_steps: tuple[str, ...]
     unit_length: bool
     tolerance: float
     compiler: Mapping[str, Any]
@@ -137,7 +135,6 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             heads={name: Head(tuple(head["labels"]), head["activation"]) for name, head in fields["heads"].items()},
             prompts={name: Prompt(**prompt) for name, prompt in fields["prompts"].items()},
             default_prompt=fields["default_prompt"],
-            text_steps=tuple(fields["text_steps"]),
             unit_length=fields["unit_length"],
             tolerance=fields["tolerance"],
             compiler=fields["compiler"],

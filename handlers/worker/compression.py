@@ -6,6 +6,7 @@ import zlib
 
 from handlers.worker.errors import RequestError
 
+MEMBERS = 100  # of a gzip file; each costs a copy of those after it
 # how zlib names the formats; what HTTP calls deflate is zlib's format, and some clients send it bare
 WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
@@ -37,9 +38,9 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _inflate(body: bytes, bits: int, most: int) -> bytes | None:
-    """At most one byte more than may be; None where the body is of another format or ends too soon."""
+    """At most one byte more than may be; None for another format, an end that is missing, or too many members."""
     content = b""
-    while body:
+    for _ in range(MEMBERS):
         member = zlib.decompressobj(bits)
         try:
             content += member.decompress(body, most + 1 - len(content))
@@ -50,4 +51,6 @@ def _inflate(body: bytes, bits: int, most: int) -> bytes | None:
         if not member.eof:
             return None
         body = member.unused_data if bits > 15 else b""  # a gzip file may have several members
-    return content
+        if not body:
+            return content
+    return None

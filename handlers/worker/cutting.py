@@ -7,6 +7,7 @@ is chosen here from the tokens of the whole instance.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from handlers.worker.errors import RequestError
@@ -14,6 +15,8 @@ from handlers.worker.errors import RequestError
 
 class Cut:
     """What is left of an encoding; it answers as the library's encodings do.
+
+    Lists are made once: each look into an encoding of the library makes them anew for the whole text.
 
     Args:
         encoding: the library's, of the whole instance.
@@ -26,32 +29,41 @@ class Cut:
         self.ids = self._kept(encoding.ids)
         self.type_ids = self._kept(encoding.type_ids)
 
-    @property
+    @cached_property
     def tokens(self) -> list[str]:
         return self._kept(self._encoding.tokens)
 
-    @property
+    @cached_property
     def offsets(self) -> list[tuple[int, int]]:
         return self._kept(self._encoding.offsets)
 
-    @property
+    @cached_property
     def special_tokens_mask(self) -> list[int]:
         return self._kept(self._encoding.special_tokens_mask)
 
-    @property
+    @cached_property
     def sequence_ids(self) -> list[int | None]:
         return self._kept(self._encoding.sequence_ids)
 
     def token_to_word(self, place: int) -> int | None:
         """The word of a token, in its text; None where the tokenizer knows no words."""
-        word: int | None = self._encoding.token_to_word(self._places[place])
-        return word
+        return self._words[place]
 
     def word_to_chars(self, word: int, sequence: int) -> tuple[int, int] | None:
         """The characters of a word, as far as its tokens are kept."""
-        words, sequences = self._kept(self._encoding.word_ids), self.sequence_ids
-        own = [span for span, *found in zip(self.offsets, words, sequences) if found == [word, sequence]]
-        return (own[0][0], own[-1][1]) if own else None
+        return self._spans.get((word, sequence))
+
+    @cached_property
+    def _words(self) -> list[int | None]:
+        return self._kept(self._encoding.word_ids)
+
+    @cached_property
+    def _spans(self) -> dict[tuple[int | None, int | None], tuple[int, int]]:
+        spans: dict[tuple[int | None, int | None], tuple[int, int]] = {}
+        for (start, end), *word in zip(self.offsets, self._words, self.sequence_ids):
+            first, _ = spans.get((word[0], word[1]), (start, end))
+            spans[word[0], word[1]] = first, end
+        return spans
 
     def _kept(self, values: list[Any]) -> list[Any]:
         return [values[place] for place in self._places]

@@ -15,6 +15,7 @@ def describe(
     artifact: Artifact,
     settings: Settings,
     task: Task,
+    defaults: Mapping[str, Json],
     cores: Sequence[int],
     parity: float,
     times: Mapping[Shape, float],
@@ -25,6 +26,7 @@ def describe(
         artifact: the model's.
         settings: how it is served.
         task: its task.
+        defaults: its own defaults for parameters, where they differ from the task's.
         cores: that this worker computes on, as the host numbers them.
         parity: as this worker measured it.
         times: milliseconds of one call of each graph, as this worker measured them.
@@ -40,9 +42,8 @@ def describe(
         "milliseconds": {str(shape): round(time, 3) for shape, time in times.items()},
         "max_tokens": longest(artifact.shapes),
         "long_text": settings.long_text,
-        "parameters": {
-            name: settings.parameters.get(name, parameter.default) for name, parameter in task.parameters.items()
-        },
+        "parameters": {name: defaults.get(name, parameter.default) for name, parameter in task.parameters.items()},
+        "prompts": {name: prompt.text for name, prompt in artifact.prompts.items()},
         "parity": {
             "tolerance": artifact.tolerance,
             "compiled": max((graph.parity for graph in artifact.graphs if graph.parity is not None), default=None),

@@ -27,7 +27,7 @@ class Kind(NamedTuple):
 KINDS = {
     "NoBody": Kind(
         400,
-        "The request has no body that can be read; a form and what stands in the URL count as none.",
+        "The request has no body that can be read; a form or parameters of the URL are no body.",
         "Send text/plain, or JSON with 'Content-Type: application/json'.",
     ),
     "InvalidEncoding": Kind(
@@ -78,6 +78,9 @@ KINDS = {
         413,
         "The answer would have more bytes than TorchServe takes from a worker.",
         "Send fewer texts at once, or ask for less with the parameters.",
+    ),
+    "NoExplanation": Kind(
+        400, "The URL asks for an explanation.", "Ask for a prediction: /predictions/NAME, or :predict and /infer."
     ),
     "Unexpected": Kind(500, "The worker failed at this request.", "See the worker's log, and report it."),
     "NotFinite": Kind(

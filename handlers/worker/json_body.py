@@ -25,16 +25,17 @@ def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> tuple[Any, 
         RequestError: nothing at all, too large, not UTF-8, not JSON, or not as its headers say.
     """
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if body is None or (len(body) == 0 and not media_type):
+    if body is None or (body in (b"", "") and not media_type):
         raise RequestError(
             "NoBody", "no body that can be read; send text/plain, or JSON with 'Content-Type: application/json'"
         )
+    encoding = headers.get("content-encoding", "")
     is_json = media_type == "application/json"
     if isinstance(body, (bytes, bytearray)):
         if len(body) > limits.body_bytes:
             message = f"the body has {len(body)} bytes; at most {limits.body_bytes} are allowed"
             raise RequestError("BodyTooLarge", message)
-        body = decompress(bytes(body), headers.get("content-encoding", ""), limits.body_bytes)
+        body = decompress(bytes(body), encoding, limits.body_bytes)
         length = _header_length(headers, len(body))
         if length is not None:
             return _decode_json(_utf8(body[:length])), bytes(body[length:])
@@ -42,6 +43,8 @@ def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> tuple[Any, 
         if is_json or (not media_type.startswith("text/") and text.lstrip()[:1] in ("{", "[")):
             return _decode_json(text), b""
         return text, b""
+    # TorchServe could read it as it is, so it is not what the header says
+    decompress(b"", encoding, 0)
     if isinstance(body, str) and is_json:
         # decoded by TorchServe: a JSON document that is a bare string
         return None, b""

@@ -22,7 +22,7 @@ from handlers.worker.placement import place
 from handlers.worker.plan import Planner, longest
 from handlers.worker.protocols import read_request, write_answers, write_error
 from handlers.worker.settings import Settings
-from handlers.worker.task import Example, Json, Task
+from handlers.worker.task import Example, Json, Task, own_parameters
 from handlers.worker.timing import time_graphs
 from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
 
@@ -77,9 +77,7 @@ class Model:
         self._max_length = longest(artifact.shapes)
         self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side, task.offsets)
         check_tokenizer(golden, self._tokenizer, self._max_length)
-        # what a request leaves out: the spec's own, else the model's
-        self._defaults = {"prompt_name": artifact.default_prompt} if "prompt_name" in task.parameters else {}
-        self._defaults |= settings.parameters
+        self._defaults = own_parameters(task, artifact, settings.parameters)
         setup = Setup(
             cores=len(self._placement.cores),
             threads=self._placement.threads,
@@ -96,7 +94,8 @@ class Model:
 
     def describe(self) -> Json:
         """What serves; see `handlers.worker.description`."""
-        return describe(self._artifact, self._settings, self._task, self._placement.cores, self._parity, self._times)
+        measured = (self._placement.cores, self._parity, self._times)
+        return describe(self._artifact, self._settings, self._task, self._defaults, *measured)
 
     def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
         """Answer a batch.
@@ -115,7 +114,7 @@ class Model:
             replies = [
                 self._write(request, [next(answers) for _ in request.instances])
                 if isinstance(request, Request)
-                else Reply(request.status, write_error(request), {})
+                else refuse(request)
                 for request in requests
             ]
         for reply in replies:
@@ -208,7 +207,7 @@ class Model:
         answered = []
         for number, answer in enumerate(answers):
             if isinstance(answer, RequestError):
-                return Reply(answer.status, write_error(answer, request.place(number)), {})
+                return refuse(answer, request.place(number))
             answered.append(answer)
         cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
         identity = {"name": self._artifact.name, "version": self._artifact.version}
@@ -221,6 +220,10 @@ class Model:
                     "AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed"
                 )
         except Exception as error:
-            failure = refused(error)
-            return Reply(failure.status, write_error(failure), {})
+            return refuse(refused(error))
         return Reply(200, body, {TRUNCATED_HEADER: cut} if cut else {})
+
+
+def refuse(error: RequestError, where: str = "") -> Reply:
+    """The reply to a request that is refused, and what in it is at fault."""
+    return Reply(error.status, write_error(error, where), {})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from handlers.worker.artifact import Artifact
 from handlers.worker.errors import RequestError
 from handlers.worker.instances import Instance
@@ -16,22 +14,15 @@ def prompted(instance: Instance, name: str | None, artifact: Artifact) -> tuple[
     Args:
         instance: its first text is the one.
         name: of the prompt; None for none.
-        artifact: knows its prompts, and what its library does to texts.
+        artifact: knows its prompts.
 
     Raises:
         RequestError: it has no such prompt.
     """
     if name is None:
-        return instance._replace(text=apply_steps(instance.text, artifact.text_steps)), 0
+        return instance, 0
     if name not in artifact.prompts:
         known = ", ".join(artifact.prompts) or "none"
         raise RequestError("InvalidParameter", f"there is no prompt {quote(name)}; this model has: {known}")
     prompt = artifact.prompts[name]
-    return instance._replace(text=apply_steps(prompt.text + instance.text, artifact.text_steps)), prompt.tokens
-
-
-def apply_steps(text: str, steps: Sequence[str]) -> str:
-    """What a model's library does to a text before the tokenizer; see `Artifact.text_steps`."""
-    for step in steps:
-        text = text.strip() if step == "strip" else text.lower()
-    return text
+    return instance._replace(text=prompt.text + instance.text), prompt.tokens

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.calls import Outputs
+from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.instances import Instance
-from handlers.worker.parameters import Parameter
+from handlers.worker.parameters import Parameter, read_parameters
 from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
 
 Json = Any
@@ -61,3 +62,23 @@ class Task(Protocol):
 
     def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
         """The answer for one instance, as JSON types."""
+
+
+def own_parameters(task: Task, artifact: Artifact, given: Mapping[str, Json]) -> dict[str, Json]:
+    """What a model takes for the parameters that a request leaves out, where it is not the task's default.
+
+    Args:
+        task: the model's.
+        artifact: the model's, which knows its default prompt.
+        given: what the spec says.
+
+    Raises:
+        ArtifactError: they do not fit the model, so that every request would be refused.
+    """
+    own = {"prompt_name": artifact.default_prompt} if "prompt_name" in task.parameters else {}
+    own |= given
+    try:
+        task.prepare(Instance("x", "x"), read_parameters(None, task.parameters, own), artifact)
+    except RequestError as error:
+        raise ArtifactError(f"{artifact.name}: parameters in the spec do not fit the model: {error}") from None
+    return own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,12 +101,15 @@ class RowTokenizer:
         except Exception:
             return RequestError("InvalidText", "the tokenizer cannot read the text")
         except BaseException as error:
+            logging.getLogger(__name__).error("the tokenizer failed with %s", type(error).__name__)
             return RequestError("Unexpected", f"the tokenizer failed with {type(error).__name__}")
 
     def _laid_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
         tokens = len(encoding)
-        if not tokens:
-            return RequestError("InvalidText", "the text has no tokens")
+        if tokens <= window.prompt_tokens or window.max_length <= window.prompt_tokens:
+            return RequestError(
+                "InvalidText", "the text has no tokens" + " but the prompt's" * bool(window.prompt_tokens)
+            )
         if tokens <= window.max_length:
             return _tokenized([encoding], window, cut=False)
         if window.rule == "reject":

@@ -90,7 +90,7 @@ def _for_each_spec(
 
 def _named(message: str, name: str) -> str:
     """A message that says which model it is about."""
-    return message if name in message else f"{name}: {message}"
+    return message if message.startswith(f"{name}:") or f"{name}.yaml" in message else f"{name}: {message}"
 
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _print_decided(precision: str, decided: str, measured: dict[str, Any]) -> No
     reasons = {
         "answers": "no other keeps the answers",
         "speed": f"faster than each smaller one by more than the {measured['noise']:.0%} that times moved",
-        "size": f"the smallest; no other is faster by more than the {measured['noise']:.0%} that times moved",
+        "size": f"the smallest; no larger one is faster by more than the {measured['noise']:.0%} that times moved",
     }
     if decided in reasons:
         say(f"kept {precision}: {reasons[decided]}")

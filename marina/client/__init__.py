@@ -101,9 +101,13 @@ class Client:
         """
         return cls(GrpcTransport(address, token, timeout_s, tls, certificates))
 
-    def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """The embedding of each text."""
-        return cast("list[list[float]]", self.ask(model, list(texts)))
+    def embed(self, model: str, texts: Sequence[str], **parameters: Json) -> list[list[float]]:
+        """The embedding of each text.
+
+        Args:
+            parameters: prompt_name, with None for no prompt at all, normalize, truncate, truncation_direction.
+        """
+        return cast("list[list[float]]", self.ask(model, list(texts), **parameters))
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None

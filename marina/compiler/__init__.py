@@ -9,8 +9,10 @@ from pathlib import Path
 from traceback import format_exception
 from typing import NamedTuple
 
+from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import WorkerError
 from handlers.worker.placement import NEURON_ENGINES
+from handlers.worker.task import own_parameters
 from marina.compiler.build import Progress, build_artifact
 from marina.compiler.cache import artifact_key, discard, is_complete
 from marina.compiler.diagnosis import reason_of
@@ -19,6 +21,7 @@ from marina.errors import CompileError, MarinaError
 from marina.files import exclusive
 from marina.project import Project
 from marina.spec import Spec
+from marina.tasks import TASKS
 
 
 class Compiled(NamedTuple):
@@ -34,11 +37,13 @@ def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
     Work that was cut off is taken up where it stopped; a second process waits for the first.
 
     Raises:
-        SourceError, CompileError, SpecError: nothing is left behind, but graphs of Neuron engines that
+        SourceError, CompileError, SpecError, WorkerError: nothing is left behind, but graphs of Neuron engines that
             were finished, and the traceback of what nobody expected.
     """
     try:
-        return _compile(spec, project, progress)
+        compiled = _compile(spec, project, progress)
+        own_parameters(TASKS[spec.task](), read_artifact(compiled.folder), spec.parameters)
+        return compiled
     except (MarinaError, WorkerError):
         raise
     except Exception as error:

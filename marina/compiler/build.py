@@ -78,6 +78,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     progress("loading the model", 0, steps)
     model = export_model(job.spec, job.source)
     _check_length(job, model)
+    _check_prompts(job, model)
 
     progress("computing reference outputs", 1, steps)
     rows = reference(job.examples.parity, every_prompt=True)
@@ -134,6 +135,17 @@ def _check_length(job: Job, model: ExportedModel) -> None:
         )
 
 
+def _check_prompts(job: Job, model: ExportedModel) -> None:
+    length = longest(job.spec.shapes.listed())
+    for name, prompt in model.prompts.items():
+        tokens = len(model.tokenizer(prompt.text, verbose=False)["input_ids"])
+        if prompt.text and tokens >= length:
+            raise CompileError(
+                f"{job.spec.name}: the prompt {name!r} has {tokens} tokens, which leaves no room for a text in the "
+                f"longest shape ({length}); raise shapes.sequence_lengths"
+            )
+
+
 def _check_words(job: Job, rows: list[GoldenRow], model: ExportedModel) -> None:
     special = set(model.tokenizer.all_special_ids)
     if not any(set(row.row.ids) - special for row in rows):
@@ -173,7 +185,6 @@ def _fields(job: Job, model: ExportedModel) -> dict[str, Any]:
         "heads": {name: {"labels": head.labels, "activation": head.activation} for name, head in model.heads.items()},
         "prompts": {name: prompt._asdict() for name, prompt in model.prompts.items()},
         "default_prompt": model.default_prompt,
-        "text_steps": model.text_steps,
         "unit_length": model.unit_length,
         "tolerance": spec.parity.tolerance,
         "compiler": {},

@@ -43,7 +43,7 @@ def artifact_key(job: Job) -> str:
         "versions": job.versions,
         "options": job.options,
         "device": job.device,
-        "code": code_of(job.spec.engine),
+        "code": code_of(job.spec.engine, job.spec.task),
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 

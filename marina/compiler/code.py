@@ -13,29 +13,31 @@ from pathlib import Path
 
 import handlers
 import marina
+from marina.tasks import TASKS
 
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
 ENTRIES = ("marina.compiler.build",)
 # of the engine in use; the others are not imported by name
 ENGINE_ENTRIES = ("marina.compiler.{}", "handlers.worker.engines.{}")
-# What tasks have above them, where workers run, and clients: they change nothing that a graph computes.
-PASSED_BY = ("handlers.worker.adapter", "handlers.worker.placement", "marina.client")
+# What tasks have above them, where workers run, clients, and specs, whose values count: none changes what a graph is.
+PASSED_BY = ("handlers.worker.adapter", "handlers.worker.placement", "marina.client", "marina.spec.sections")
 
 
 @cache
-def code_of(engine: str) -> str:
-    """Hash of the code that decides what an engine's artifacts hold."""
-    return hash_of(deciding_modules(engine), lambda path: path.read_text(encoding="utf-8"))
+def code_of(engine: str, task: str) -> str:
+    """Hash of the code that decides what an engine's artifacts for a task hold."""
+    return hash_of(deciding_modules(engine, task), lambda path: path.read_text(encoding="utf-8"))
 
 
-def deciding_modules(engine: str) -> dict[str, Path]:
-    """The modules that compiling for an engine imports, by their names."""
+def deciding_modules(engine: str, task: str) -> dict[str, Path]:
+    """The modules that compiling a task for an engine imports, by their names."""
     found: dict[str, Path] = {}
     waiting = [*ENTRIES, *(entry.format(engine) for entry in ENGINE_ENTRIES)]
+    others = tuple(handler.__module__ for name, handler in TASKS.items() if name != task)
     while waiting:
         name = waiting.pop()
         path = _file_of(name)
-        if name in found or path is None or name.startswith(PASSED_BY):
+        if name in found or path is None or name.startswith((*PASSED_BY, *others)):
             continue
         found[name] = path
         waiting += _imports(ast.parse(path.read_text(encoding="utf-8")))
@@ -43,15 +45,20 @@ def deciding_modules(engine: str) -> dict[str, Path]:
 
 
 def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:
-    """Hash of what modules do, without their comments and docstrings."""
+    """Hash of what modules do, without their comments, docstrings and documentation of fields."""
     digest = hashlib.sha256()
     for name, path in modules.items():
         tree = ast.parse(read(path))
         for node in ast.walk(tree):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
-                node.body = node.body[1:]
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                node.body = [one for one in node.body if not _is_text(one)]
         digest.update(f"{name}\0{ast.dump(tree)}\n".encode())
     return digest.hexdigest()
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Whether a statement is a text by itself: a docstring, or the documentation of a field."""
+    return isinstance(statement, ast.Expr) and isinstance(getattr(statement.value, "value", None), str)
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -80,6 +80,8 @@ def diagnose(model: ExportedModel, engine: str, shape: Shape, rows: Sequence[Gol
             _check_unpadded(model, rows, artifact)
         except GoldenError as error:
             return f"The model itself, without any engine, is no closer to its reference in float32 ({error})"
+        except Exception as error:
+            return f"The model itself cannot compute a row without padding: {reason_of(error)}"
         return (
             "Padding alone changes the answers of the model itself, without any engine; shapes are static, so no "
             "engine can serve it"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import Prompt
-from handlers.worker.prompts import apply_steps
 from marina.compiler.loading import check_tokenizer_files, check_vocabulary, check_weights, told
 from marina.compiler.source import encoder_folder, read_modules
 from marina.errors import SourceError
@@ -18,8 +17,6 @@ LIBRARY = "sentence_transformers"
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
 INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 POOLING = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
-STEPS = ((), ("strip",), ("strip", "lower"), ("lower",))
-PROBES = ("  Straße OK\tNow ", "\u3000Ab C\u00a0\n", "X")  # for what is done before the tokenizer
 
 
 def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
@@ -112,26 +109,6 @@ def read_prompts(model: Any) -> dict[str, Prompt]:
         name: Prompt(text, int(model.preprocess(["x"], prompt=text).get("prompt_length", 0)) if left_out else 0)
         for name, text in model.prompts.items()
     }
-
-
-def find_text_steps(spec: Spec, model: Any) -> tuple[str, ...]:
-    """What the library does to a text before its tokenizer: it depends on the release.
-
-    Raises:
-        SourceError: its tokens cannot be had from the tokenizer.
-    """
-    backend = model.tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    expected = [model.preprocess([probe])["input_ids"][0].tolist() for probe in PROBES]
-    for steps in STEPS:
-        backend.no_truncation()
-        backend.no_padding()
-        if [backend.encode(apply_steps(probe, steps)).ids for probe in PROBES] == expected:
-            return steps
-    raise SourceError(
-        f"{spec.name}: source {spec.source}: sentence-transformers makes other tokens of a text than its tokenizer.json"
-    )
 
 
 def is_unit_length(model: Any) -> bool:

@@ -11,7 +11,7 @@ from torch import nn
 
 from handlers.worker.artifact import POOLING_MASK, Head, Prompt
 from handlers.worker.placement import NEURON_ENGINES
-from marina.compiler.embedder import find_text_steps, is_unit_length, load_embedder, pooling_of, read_prompts
+from marina.compiler.embedder import is_unit_length, load_embedder, pooling_of, read_prompts
 from marina.compiler.loading import load_model, told
 from marina.compiler.modules import EmbeddingModel, HeadsModel, StaticPooling, TaskModel
 from marina.compiler.source import encoder_folder
@@ -27,8 +27,8 @@ class ExportedModel:
     """A model in evaluation mode, ready to compile.
 
     module takes the `inputs` positionally, each int64 of (batch_size, sequence_length), and
-    returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
-    text_steps and unit_length see `handlers.worker.artifact.Artifact`.
+    returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt and
+    unit_length see `handlers.worker.artifact.Artifact`.
     """
 
     module: nn.Module
@@ -39,7 +39,6 @@ class ExportedModel:
     positions: int | None  # the longest sequence that the model can read
     prompts: dict[str, Prompt] = field(default_factory=dict)
     default_prompt: str | None = None
-    text_steps: tuple[str, ...] = ()
     unit_length: bool = False
 
 
@@ -94,7 +93,6 @@ def read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
 def _export_embedder(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     model = load_embedder(spec, folder, attention)
     prompts = read_prompts(model)
-    text_steps = find_text_steps(spec, model)
     encoder, tokenizer = model[0].auto_model, model.tokenizer
     # pooling needs the mask, also where the encoder takes none
     inputs = tuple(name for name in INPUTS if name in (*_inputs(encoder, tokenizer), "attention_mask"))
@@ -110,7 +108,6 @@ def _export_embedder(spec: Spec, folder: Path, attention: str | None) -> Exporte
         positions=min(limits, default=None),
         prompts=prompts,
         default_prompt=model.default_prompt_name,
-        text_steps=text_steps,
         unit_length=is_unit_length(model),
     )
 

@@ -16,6 +16,7 @@ from marina.compiler.examples import Examples, read_examples
 from marina.compiler.options import compiler_options
 from marina.compiler.precision import candidates
 from marina.compiler.source import find_source, fingerprint
+from marina.errors import SourceError
 from marina.spec import Spec
 
 
@@ -38,7 +39,10 @@ def prepare_job(spec: Spec, root: Path) -> Job:
     Raises:
         SourceError, SpecError, CompileError: the weights, the examples or a package is missing.
     """
-    source = find_source(spec.source, root)
+    try:
+        source = find_source(spec.source, root)
+    except SourceError as error:
+        raise SourceError(f"{spec.name}: {error}") from None
     examples = read_examples(spec, root)
     versions = package_versions(spec.engine, candidates(spec, examples))
     options = compiler_options(spec, source)

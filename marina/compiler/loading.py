@@ -84,7 +84,7 @@ def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
     names = {"tokenizer.json", *type(tokenizer).vocab_files_names.values()}
     if not any((folder / name).is_file() for name in names if isinstance(name, str)):
         raise SourceError(
-            f"{spec.name}: source {spec.source} has no tokenizer, that is none of {', '.join(sorted(names))}; save the "
+            f"{spec.name}: source {spec.source} has no tokenizer files (none of {', '.join(sorted(names))}); save the "
             "model's own there with its save_pretrained"
         )
     if not tokenizer.is_fast:

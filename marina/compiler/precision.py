@@ -21,7 +21,7 @@ DIGITS = 4  # of agreements on file; later ones depend on the processor
 ASKED = "asked for"  # the spec leaves no choice
 ANSWERS = "answers"  # no other keeps them
 SPEED = "speed"  # faster than every smaller one that keeps answers, by more than the noise
-SIZE = "size"  # of those that keep answers the smallest, and no other is faster by more than the noise
+SIZE = "size"  # the smallest of those that keep answers, and of no larger one that can be said
 
 
 class Trial(NamedTuple):
@@ -55,7 +55,7 @@ class Trial(NamedTuple):
 class Choice(NamedTuple):
     """The precision that is kept, why, and what was tried to find it.
 
-    noise is the share by which rounds of the kept precision and of the next best moved against each other.
+    noise is the largest share by which rounds moved against each other, in the comparisons that decided.
     """
 
     precision: str
@@ -109,15 +109,17 @@ def choose(
         raise changes_answers(judged[0], spec)
     times = time(names)
     trials = tuple(trial._replace(rounds=times[trial.precision]) for trial in judged)
-    kept, *others = (trial for trial in trials if trial.passes(spec))
-    if not others:
-        return Choice(kept.precision, ASKED if len(names) == 1 else ANSWERS, trials)
-    decided, noise = SIZE, 0.0
-    for other in others:  # from the smallest on
-        gain, moved = compare(other.rounds, kept.rounds)
-        noise = max(noise, moved)
-        if gain > moved:
-            kept, decided = other, SPEED
+    passing = [trial for trial in trials if trial.passes(spec)]
+    if len(passing) == 1:
+        return Choice(passing[0].precision, ASKED if len(names) == 1 else ANSWERS, trials)
+    kept, decided, noise = passing[0], SIZE, 0.0
+    for place, trial in enumerate(passing[1:], 1):  # from the smallest on
+        found = [compare(trial.rounds, smaller.rounds) for smaller in passing[:place]]
+        moved = max(moved for _, moved in found)
+        if all(gain > moved for gain, moved in found):
+            kept, decided, noise = trial, SPEED, moved
+        elif decided == SIZE:
+            noise = max(noise, moved)
     return Choice(kept.precision, decided, trials, noise)
 
 

@@ -17,9 +17,8 @@ import torch
 
 from handlers.worker.golden import GoldenRow
 from handlers.worker.instances import Instance
-from handlers.worker.prompts import apply_steps
 from handlers.worker.tokenizing import Row
-from marina.compiler.embedder import find_text_steps, load_embedder, pooling_of, read_prompts
+from marina.compiler.embedder import load_embedder, pooling_of, read_prompts
 from marina.compiler.export import read_heads
 from marina.compiler.loading import load_model, told
 from marina.errors import SourceError
@@ -171,7 +170,6 @@ class _EmbeddingReference:
     def __init__(self, spec: Spec, folder: Path) -> None:
         model = load_embedder(spec, folder)
         self._name = spec.name
-        self._steps = find_text_steps(spec, model)
         self._prompts = read_prompts(model)
         self._model, self._exactly = model, _Exact(model)
         # no prompt at all can be asked for too; those of equal text are read alike
@@ -181,7 +179,7 @@ class _EmbeddingReference:
 
     def read(self, instance: Instance, prompt: str | None) -> Reading:
         before = self._prompts[prompt] if prompt is not None else None
-        text = apply_steps((before.text if before else "") + instance.text, self._steps)
+        text = (before.text if before else "") + instance.text
         whole = self._model.tokenizer(text, truncation=False, verbose=False)
         own = Row(list(whole["input_ids"]), list(whole.encodings[0].type_ids), before.tokens if before else 0)
         limit = self._model.max_seq_length

@@ -13,9 +13,7 @@ from marina.errors import SourceError
 from marina.spec.sections import Source
 
 # What `from_pretrained` reads: configuration, tokenizer and safetensors; never a pickle.
-_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
-# In the folder itself, and in those of the modules of sentence-transformers.
-PATTERNS = (*_FILES, *(f"*/{pattern}" for pattern in _FILES))
+PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
 MODULES_FILE = "modules.json"
 
 
@@ -85,9 +83,10 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def fingerprint(folder: Path) -> str:
-    """sha256 over the names and contents of the files that make the model."""
+    """sha256 over the names and contents of the files that make the model, those of its modules among them."""
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in PATTERNS for path in folder.glob(pattern)}):
+    folders = {folder, *(folder / module["path"] for module in read_modules(folder))}
+    for path in sorted({path for own in folders for pattern in PATTERNS for path in own.glob(pattern)}):
         digest.update(f"{path.relative_to(folder)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest()
 

@@ -23,6 +23,7 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.plan import Shape
 from marina.compiler.engines import GraphPaths, Recipe
+from marina.compiler.source import count_weights
 from marina.errors import CompileError
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class TracingCompiler:
         self._workdir = workdir
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
-        weights = sum(path.stat().st_size for path in job.source.glob("*.safetensors")) // 4
-        self.at_once = max(1, min(len(cpu_cores()), free_memory() // (COMPILER_BYTES + BYTES_A_WEIGHT * weights)))
+        bytes_each = COMPILER_BYTES + BYTES_A_WEIGHT * count_weights(job.source)
+        self.at_once = max(1, min(len(cpu_cores()), free_memory() // bytes_each))
 
     def compile(self, shape: Shape, recipe: Recipe, folder: Path) -> GraphPaths:
         graph = folder / "graphs" / f"{shape}.pt"

@@ -60,6 +60,7 @@ def client(request: pytest.FixtureRequest, tiny_server: Server) -> Iterator[Clie
 def test_our_client_has_a_method_a_task(client: Client) -> None:
     (vector,) = client.embed("embed", [TEXT])
     assert len(vector) == 32
+    assert client.embed("embed", [TEXT], prompt_name="query") == client.embed("embed", [PROMPTS["query"] + TEXT])
     one, two = client.classify("classify", [TEXT, ("ok", "thanks")], top_k=1)
     assert set(one[0]) == set(two[0]) == {"label", "score"}
     (entities,) = client.tag("tag", [TEXT], aggregation_strategy="first")

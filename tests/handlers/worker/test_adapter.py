@@ -82,6 +82,15 @@ def test_what_is_a_body_and_what_is_none(
         assert (answer["type"], ctx.get_response_status(0)[0]) == (expected, 400)
 
 
+def test_explanations_are_refused(served: tuple[TextClassification, Context]) -> None:
+    """/explanations/m is TorchServe's URL for them; a prediction would be another answer than the client means."""
+    handler, ctx = served
+    ctx.request_processor = [RequestProcessor({**OVER_HTTP, "explain": "True"}), RequestProcessor(dict(OVER_HTTP))]
+    explained, predicted = (json.loads(answer) for answer in handler.handle([{"body": b"ok"}, {"body": b"ok"}], ctx))
+    assert (explained["type"], ctx.get_response_status(0)[0]) == ("NoExplanation", 400)
+    assert set(scores(predicted)) == {"bad", "fair", "good"}
+
+
 def test_calls_over_grpc_are_answered_as_the_last_of_a_stream(served: tuple[TextClassification, Context]) -> None:
     handler, ctx = served
     sequence = {"ts_request_sequence_id": "1", "ts_request_sequence_start": "true"}

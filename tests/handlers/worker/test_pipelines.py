@@ -33,11 +33,13 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return make_project(tmp_path_factory.mktemp("workshop"))
 
 
-def open_model(project: Project, folder: Path, task: str, long_text: str = "truncate", **fields: Any) -> Model:
-    shapes = {"exact": ["1x16", "2x32", "1x64"]}
-    path = write_spec(project, folder.name, task=task, source={"path": str(folder)}, shapes=shapes, **fields)
+def open_model(
+    project: Project, folder: Path, task: str, long_text: str = "truncate", windows: int = 64, **fields: Any
+) -> Model:
+    fields = {"shapes": {"exact": ["1x16", "2x32", "1x64"]}, **fields}
+    path = write_spec(project, folder.name, task=task, source={"path": str(folder)}, **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
-    settings = Settings(long_text, None, "data-parallel", Limits(64, 10_000, 64, 1_000_000), {})
+    settings = Settings(long_text, None, "data-parallel", Limits(256, 10_000, windows, 1_000_000), {})
     return Model(artifact, settings, TASKS[task]())
 
 
@@ -177,6 +179,23 @@ def all_spans(
             ]
         )
     return found
+
+
+def test_few_characters_may_make_many_windows(workshop: Project, tmp_path: Path) -> None:
+    """NFKC writes the ligature as 18 letters; the bound is on windows, and a setting."""
+    folder = save_model(tmp_path / "ligatures", "xlm-roberta", "question-answering")
+    shapes = {"exact": ["1x48"]}
+    model = open_model(workshop, folder, "question-answering", long_text="window", windows=256, shapes=shapes)
+    context = "\ufdfa" * 30
+    answer = ask(model, {"question": "how do i reset my password?", "context": context})
+    assert answer["answer"] == context[answer["start"] : answer["end"]]
+    strict = open_model(workshop, folder, "question-answering", long_text="window", windows=4, shapes=shapes)
+    (reply,) = strict.reply([(json.dumps({"question": "ok", "context": context}).encode(), JSON)])
+    refused = json.loads(reply.body)
+    assert (refused["type"], reply.status) == ("TooManyWindows", 400)
+    assert refused["error"].endswith("windows of 48 tokens; at most 4 are allowed")
+    assert "serving.max_windows" in refused["fix"]
+    assert "let the spec say" not in refused["fix"]
 
 
 def test_question_answering_is_that_of_the_last_pipeline(workshop: Project, tmp_path: Path) -> None:

@@ -92,6 +92,12 @@ def test_the_hub_client_gets_its_list_around_one_classification() -> None:
     assert write(request, [0.5, 0.5]) == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("value", [5, True, 2.5, [], ""])
+def test_what_torchserve_decoded_and_is_no_object_is_refused(value: Any) -> None:
+    with pytest.raises(RequestError, match="the JSON body must be an object"):
+        read(value)
+
+
 def test_what_torchserve_decoded_is_taken_as_it_is() -> None:
     assert read({"inputs": "a"}).instances == (Instance("a"),)
     assert read("a", "text/plain").instances == (Instance("a"),)
@@ -186,14 +192,18 @@ def test_compressed_bodies_are_unpacked(encoding: str, body: bytes) -> None:
         ("gzip", BODY, "InvalidEncoding", "the body is not gzip, as its Content-Encoding says"),
         ("gzip", gzip.compress(BODY)[:-4], "InvalidEncoding", "not gzip"),
         ("deflate", zlib.compress(BODY)[:-4], "InvalidEncoding", "not deflate"),
+        ("gzip", b"", "InvalidEncoding", "not gzip"),
+        ("gzip", gzip.compress(b"") * 5000, "InvalidEncoding", "not gzip"),
+        ("gzip", "TorchServe could read it", "InvalidEncoding", "not gzip"),
+        ("utf-8", "TorchServe could read it", "UnknownEncoding", "not gzip or deflate"),
         ("gzip", gzip.compress(b"a" * 1_000_000), "BodyTooLarge", "more bytes than the 200000 allowed once"),
         ("gzip", gzip.compress(b"a" * 150_000) * 2, "BodyTooLarge", "more bytes than the 200000"),
         ("deflate", zlib.compress(b"a" * 100_000_000), "BodyTooLarge", "more bytes than the 200000"),
     ],
 )
-def test_bodies_that_cannot_be_unpacked_are_refused(encoding: str, body: bytes, kind: str, message: str) -> None:
+def test_bodies_that_cannot_be_unpacked_are_refused(encoding: str, body: Any, kind: str, message: str) -> None:
     with pytest.raises(RequestError, match=message) as raised:
-        read(body, content_encoding=encoding)
+        read(body, "text/plain", content_encoding=encoding)
     assert raised.value.kind == kind
     assert KINDS[kind].status == {"UnknownEncoding": 415, "BodyTooLarge": 413}.get(kind, 400)
 

@@ -179,6 +179,25 @@ def test_any_pair_is_cut_as_the_library_cuts_it_whole(
             assert encoding.word_to_chars(word, sequence) == expected.word_to_chars(word, sequence)
 
 
+def test_a_text_that_is_nothing_but_a_prompt_is_refused(source: Path) -> None:
+    windows = [Window(8, "truncate", prompt_tokens=2), Window(8, "truncate", prompt_tokens=3)]
+    fine, refused = tokenizer(source).encode([Instance("ok"), Instance("ok")], windows)
+    assert isinstance(fine, Tokenized)
+    assert fine.rows[0].prompt_tokens == 2
+    assert isinstance(refused, RequestError)
+    assert str(refused) == "the text has no tokens but the prompt's"
+
+
+def test_what_is_cut_is_read_once(source: Path) -> None:
+    """Each look into an encoding of the library makes a list of the whole text."""
+    (found,) = tokenizer(source).encode([Instance("ok " * 3000)], [Window(32, "truncate")])
+    assert isinstance(found, Tokenized)
+    (encoding,) = found.encodings
+    for field in ("tokens", "offsets", "special_tokens_mask", "sequence_ids"):
+        assert getattr(encoding, field) is getattr(encoding, field)
+    assert encoding.word_to_chars(5, 0) == (15, 17)
+
+
 def test_a_panic_of_the_library_fails_its_text_alone(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
         """As pyo3 raises it: no Exception."""

@@ -15,10 +15,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Dropout, LayerNorm, Normalize, Pooling
 
 from handlers.sentence_embedding import SentenceEmbedding
+from handlers.worker.errors import ArtifactError
 from handlers.worker.instances import Limits
 from handlers.worker.model import Model
 from handlers.worker.settings import Settings
 from marina.compiler import compile_model, export
+from marina.compiler.source import fingerprint
 from marina.errors import CompileError, SourceError
 from marina.project import Project
 from marina.spec import read_spec
@@ -41,6 +43,13 @@ def ask(model: Model, inputs: Any, **parameters: Any) -> Any:
     body = json.dumps({"inputs": inputs, "parameters": parameters}).encode()
     (reply,) = model.reply([(body, DIRECT)])
     return np.array(json.loads(reply.body)) if reply.status == 200 else json.loads(reply.body)
+
+
+def test_a_served_model_tells_its_prompts(project: Project, tmp_path: Path) -> None:
+    model = open_model(project, save_embedder(tmp_path / "m", prompts=PROMPTS, default_prompt_name="query"))
+    described = model.describe()
+    assert described["prompts"].items() >= PROMPTS.items()
+    assert described["parameters"]["prompt_name"] == "query"
 
 
 def load(folder: Path) -> Any:
@@ -138,6 +147,39 @@ def test_texts_are_compared(project: Project, tmp_path: Path) -> None:
     wrong = ask(model, {"source_sentence": "ok", "sentences": ["a", 5]})
     assert wrong["error"].startswith("inputs.sentences[1] must be a text")
     assert ask(model, {"source_sentence": "ok"})["type"] == "InvalidBody"
+
+
+def test_parameters_that_do_not_fit_the_model_are_refused_before_it_is_packed(project: Project, tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "m", lambda: Pooling(WIDTH, "mean"), Normalize, prompts=PROMPTS)
+    assert open_model(project, folder, parameters={"prompt_name": "query"})
+    with pytest.raises(
+        ArtifactError, match=r'^m: parameters in the spec do not fit the model: there is no prompt "qeury"'
+    ):
+        open_model(project, folder, parameters={"prompt_name": "qeury"})
+    with pytest.raises(ArtifactError, match="of unit length; leave out normalize"):
+        open_model(project, folder, parameters={"normalize": False})
+
+
+def test_a_prompt_must_leave_room_for_a_text(project: Project, tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "m", prompts={"query": "ok " * 20})
+    with pytest.raises(CompileError, match=r"the prompt 'query' has 22 tokens, which leaves no room .* shape \(16\)"):
+        open_model(project, folder, shapes={"exact": ["1x16"]})
+
+
+def test_the_fingerprint_follows_the_files_of_modules_and_no_others(tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "m")
+    modules = json.loads((folder / "modules.json").read_text())
+    deep = folder / "mods" / "deep"
+    deep.mkdir(parents=True)
+    shutil.move(folder / "1_Pooling", deep / "pool")
+    modules[1]["path"] = "mods/deep/pool"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    first = fingerprint(folder)
+    (folder / "checkpoint-5").mkdir()
+    (folder / "checkpoint-5" / "trainer_state.json").write_text("{}")
+    assert fingerprint(folder) == first
+    edit_json(deep / "pool" / "config.json", pooling_mode="cls")
+    assert fingerprint(folder) != first
 
 
 LeaveOut = Callable[[torch.nn.Module], torch.nn.Module]

@@ -58,6 +58,7 @@ def run(own: Spec, seen: Seen, noise: float = 0.0, examples: Examples = OWN) -> 
         ((9.0, 1.0), (8.0, 1.0), "f32", "speed"),
         ((9.0, 1.0), (2.0, 1.0), "bf16", "speed"),
         ((9.0, 1.0), (2.0, 0.9), "f32", "speed"),
+        ((9.0, 1.0), (5.0, 1.0), "bf16", "speed"),
     ],
 )
 def test_the_fastest_that_keeps_answers_is_kept(
@@ -81,6 +82,16 @@ def test_a_larger_precision_must_win_by_more_than_the_noise(gain: float, noise: 
     seen = {"int8": (24.49, 1.0), "bf16": (24.49 * (1 - gain), 1.0), "f32": (90.0, 1.0)}
     choice = run(spec(precision="auto"), seen, noise)
     assert (choice.precision, choice.decided) == (expected, "speed" if expected == "bf16" else "size")
+
+
+def test_the_noise_that_is_told_is_of_what_decided() -> None:
+    rounds = {"int8": (10.6, 10.6, 10.6), "bf16": (10.0, 10.0, 9.9), "f32": (20.0, 28.0, 20.0)}
+    trials = {name: Trial(name, None if name == "f32" else Agreement("same label", 1.0, 9)) for name in rounds}
+    choice = choose(
+        spec(precision="auto"), OWN, trials.__getitem__, lambda names: {name: rounds[name] for name in names}
+    )
+    assert (choice.precision, choice.decided) == ("bf16", "speed")
+    assert choice.noise < 0.01
 
 
 @given(st.lists(st.tuples(st.floats(1, 1.2), st.floats(1, 9)), min_size=3, max_size=9))
