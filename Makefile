@@ -19,7 +19,7 @@ INF1   := .venv-inf1-tests
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-inf1-stack check bench bench-peers verify-hardware docs format clean
+.PHONY: help setup train compile archive serve stop test test-long test-inf1-stack check bench bench-peers verify-hardware docs format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 17
@@ -41,8 +41,11 @@ serve: archive  ## all of the above, start TorchServe, and show an answer
 stop: setup  ## stop TorchServe
 	$(BIN)/marina stop
 
-test: $(VENV)/dev build/training/ava-intent  ## run every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/dev build/training/ava-intent  ## run the tests, but for the slowest
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+
+test-long: $(VENV)/dev build/training/ava-intent  ## run the slowest: the README, Neuron and benchmarks on real servers
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 test-inf1-stack: $(INF1)/installed  ## run the tests of compiling and serving on Python 3.10 with torch 1.13
 	$(INF1)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/handlers tests/marina/compiler

@@ -127,10 +127,12 @@ def compare(rounds: Sequence[float], others: Sequence[float]) -> tuple[float, fl
     """By what share one graph is faster than another, and by what share that moved from round to round.
 
     Each round is compared with the other graph's of the same time, so that what slows both down does not count.
-    The second number is half of the range of the first over all rounds.
+    The second number is half of the range of the first over all rounds, of five or more without the highest and the
+    lowest: one round can always be cut off by something else.
     """
-    ratios = [own / other for own, other in zip(rounds, others)]
-    return 1 - statistics.median(ratios), (max(ratios) - min(ratios)) / 2
+    ratios = sorted(own / other for own, other in zip(rounds, others))
+    usual = ratios[1:-1] if len(ratios) >= 5 else ratios
+    return 1 - statistics.median(ratios), (usual[-1] - usual[0]) / 2
 
 
 def changes_answers(trial: Trial, spec: Spec) -> CompileError:

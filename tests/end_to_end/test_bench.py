@@ -16,6 +16,8 @@ from tests.end_to_end.conftest import Server, run_marina, serving
 
 from marina.project import Project, project_beside  # isort: skip
 
+pytestmark = pytest.mark.long
+
 QUICK = ("--warm-up", "0.2", "--seconds", "1", "--connections", "4")
 
 

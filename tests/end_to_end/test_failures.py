@@ -133,6 +133,7 @@ def wait_for_server(project: Project) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_serve_stops_what_it_started(
     project: Project, add_tiny: AddTiny, ending: signal.Signals
@@ -147,6 +148,7 @@ def test_an_interrupted_serve_stops_what_it_started(
     assert not (project.run / "state.json").exists()
 
 
+@pytest.mark.long
 def test_a_serve_that_was_killed_while_it_launched_is_cleaned_up(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
     assert run_marina(project, "archive").returncode == 0
@@ -159,6 +161,7 @@ def test_a_serve_that_was_killed_while_it_launched_is_cleaned_up(project: Projec
     assert processes_of(project) == []
 
 
+@pytest.mark.long
 def test_what_a_killed_server_left_is_cleaned_up(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
     assert run_marina(project, "archive").returncode == 0
@@ -179,6 +182,7 @@ def run_state(project: Project) -> dict[str, object]:
     return document
 
 
+@pytest.mark.long
 def test_a_deep_folder_serves_too(tmp_path: Path, project: Project, add_tiny: AddTiny) -> None:
     """Unix sockets must have short paths, folders need not."""
     add_tiny("m")

@@ -22,6 +22,8 @@ from tests.conftest import make_project, save_tiny_model, scores, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
 from tests.standin import events, standin_environment
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("MARINA_TEST_KILLS", "3"))
 TEXTS = ["change company address", "ok", "please send the latest invoice to our account manager", "wireless mouse"]
 READY_S = 120

@@ -12,6 +12,8 @@ from handlers.worker.placement.discovery import cpu_cores
 from marina.project import Project
 from tests.end_to_end.conftest import Server, run_marina, serving
 
+pytestmark = pytest.mark.long
+
 AddTiny = Callable[..., Path]
 
 

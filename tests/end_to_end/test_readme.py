@@ -15,6 +15,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import free_ports, port_options
 
+pytestmark = pytest.mark.long
+
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DEFAULT_PORTS = ("8080", "8081", "8082", "7070", "7071")
 

@@ -24,6 +24,8 @@ from tests.conftest import ENGINES, ROOT
 from tests.end_to_end.conftest import free_ports, run_marina
 from tests.standin import standin_environment
 
+pytestmark = pytest.mark.long
+
 AddTiny = Callable[..., Path]
 
 

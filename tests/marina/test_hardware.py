@@ -15,6 +15,8 @@ from marina.project import Project
 from marina.spec import Spec
 from tests.standin import PACKAGES, standin_environment
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def check(

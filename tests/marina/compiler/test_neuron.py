@@ -124,6 +124,7 @@ def test_masks_are_finite_only_meanwhile() -> None:
     assert torch.finfo(torch.float32).min == least
 
 
+@pytest.mark.long
 def test_what_is_not_a_number_is_cured_and_told(host: Callable[..., Path], project: Project, add_tiny: AddTiny) -> None:
     host(NEURON_STANDIN_NAN="saturate")
     spec = read_spec(add_tiny("m", engine="neuronx", shapes={"exact": ["2x16"]}, neuronx={"optlevel": 1}))
@@ -153,6 +154,7 @@ def test_without_a_device_graphs_are_made_but_not_judged(
     assert 1e-3 <= artifact.tolerance < 0.1
 
 
+@pytest.mark.long
 def test_what_the_compiler_does_not_know_is_an_error_unless_the_cpu_may_compute_it(
     host: Callable[..., Path], project: Project, add_tiny: AddTiny
 ) -> None:
@@ -166,6 +168,7 @@ def test_what_the_compiler_does_not_know_is_an_error_unless_the_cpu_may_compute_
     assert 0 < graph["cpu_share"] < 1
 
 
+@pytest.mark.long
 def test_graphs_that_were_finished_are_kept(host: Callable[..., Path], project: Project, add_tiny: AddTiny) -> None:
     """Killed while the others compile."""
     host(cores=0, NEURON_STANDIN_COMPILE_S="1")
