@@ -170,10 +170,11 @@ def _print_tried(tried: list[dict[str, Any]], measured: dict[str, Any]) -> None:
 
 def _print_decided(precision: str, decided: str, measured: dict[str, Any]) -> None:
     """Why a precision was kept, where there was a choice."""
+    moved = f"{measured['noise']:.0%} that times moved"
     reasons = {
         "answers": "no other keeps the answers",
-        "speed": f"faster than each smaller one by more than the {measured['noise']:.0%} that times moved",
-        "size": f"the smallest; no larger one is faster by more than the {measured['noise']:.0%} that times moved",
+        "speed": f"faster than each smaller one by more than the {moved}",
+        "size": f"the smallest; no larger one is faster{f' by more than the {moved}' if measured['noise'] else ''}",
     }
     if decided in reasons:
         say(f"kept {precision}: {reasons[decided]}")

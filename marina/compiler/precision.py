@@ -55,7 +55,8 @@ class Trial(NamedTuple):
 class Choice(NamedTuple):
     """The precision that is kept, why, and what was tried to find it.
 
-    noise is the largest share by which rounds moved against each other, in the comparisons that decided.
+    noise is the largest share by which rounds moved against each other, in the comparisons that decided; 0 where no
+    larger precision was faster.
     """
 
     precision: str
@@ -115,11 +116,10 @@ def choose(
     kept, decided, noise = passing[0], SIZE, 0.0
     for place, trial in enumerate(passing[1:], 1):  # from the smallest on
         found = [compare(trial.rounds, smaller.rounds) for smaller in passing[:place]]
-        moved = max(moved for _, moved in found)
         if all(gain > moved for gain, moved in found):
-            kept, decided, noise = trial, SPEED, moved
+            kept, decided, noise = trial, SPEED, max(moved for _, moved in found)
         elif decided == SIZE:
-            noise = max(noise, moved)
+            noise = max([noise, *(moved for gain, moved in found if gain > 0)])
     return Choice(kept.precision, decided, trials, noise)
 
 
