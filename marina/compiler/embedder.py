@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from marina.spec import Spec
 LIBRARY = "sentence_transformers"
 # what can be compiled, of the library's modules; Dropout does nothing outside of training
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
+EMBEDDING = "sentence_embedding"  # where modules leave the vector of a text
 INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 POOLING = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 
@@ -84,6 +86,18 @@ def check_modules(spec: Spec, folder: Path) -> None:
                 f"{where} has pickled weights, which are not read; load the model once with sentence-transformers and "
                 "write it with save_pretrained"
             )
+        activation = str(_config(own).get("activation_function", "torch."))
+        if name == "Dense" and not activation.startswith("torch."):
+            raise SourceError(f"{where} has the activation {activation}, for which the library would take another")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The configuration of a module; empty where it has none, or none that can be read."""
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def pooling_of(spec: Spec, folder: Path) -> str:
@@ -113,8 +127,9 @@ def read_prompts(model: Any) -> dict[str, Prompt]:
 
 def is_unit_length(model: Any) -> bool:
     """Whether embeddings are scaled to length 1 in the end."""
-    kinds = [type(module).__name__ for module in model if type(module).__name__ != "Dropout"]
-    return kinds[-1] == "Normalize" and model.truncate_dim is None
+    last = [module for module in model if type(module).__name__ != "Dropout"][-1]
+    output = getattr(last, "module_output_name", None) or EMBEDDING
+    return type(last).__name__ == "Normalize" and output == EMBEDDING and model.truncate_dim is None
 
 
 def _overridden(model: Any, spec: Spec) -> Any:

@@ -249,6 +249,13 @@ def test_pickled_weights_of_a_module_are_not_read(project: Project, tmp_path: Pa
         open_model(project, folder)
 
 
+def test_an_activation_that_the_library_would_replace_is_refused(project: Project, tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "m", lambda: Pooling(WIDTH, "mean"), lambda: Dense(WIDTH, 16))
+    edit_json(folder / "2_Dense" / "config.json", activation_function="my_package.Swish")
+    with pytest.raises(SourceError, match=r"Dense, has the activation my_package\.Swish, for which the library would"):
+        open_model(project, folder)
+
+
 def test_modules_elsewhere_are_not_read(project: Project, tmp_path: Path) -> None:
     folder = save_embedder(tmp_path / "m")
     modules = json.loads((folder / "modules.json").read_text())
