@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from handlers.worker.artifact import Artifact
 from handlers.worker.errors import RequestError
 from handlers.worker.instances import Instance
 from handlers.worker.text import quote
+from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
 
 
 def prompted(instance: Instance, name: str | None, artifact: Artifact) -> tuple[Instance, int]:
@@ -26,3 +29,21 @@ def prompted(instance: Instance, name: str | None, artifact: Artifact) -> tuple[
         raise RequestError("InvalidParameter", f"there is no prompt {quote(name)}; this model has: {known}")
     prompt = artifact.prompts[name]
     return instance._replace(text=prompt.text + instance.text), prompt.tokens
+
+
+def default_rows(
+    instances: Sequence[Instance], artifact: Artifact, tokenizer: RowTokenizer, max_length: int, rule: str
+) -> list[Row]:
+    """The rows of texts as the model reads them where a request names no prompt; those without one are left out.
+
+    Args:
+        instances: texts.
+        artifact: the model's.
+        tokenizer: its.
+        max_length: tokens that a row holds.
+        rule: for longer texts, as `Window` has it: "truncate", or "reject" to leave them out.
+    """
+    prepared = [prompted(instance, artifact.default_prompt, artifact) for instance in instances]
+    windows = [Window(max_length, rule, prompt_tokens=tokens) for _, tokens in prepared]
+    found = tokenizer.encode([instance for instance, _ in prepared], windows)
+    return [row for tokenized in found if isinstance(tokenized, Tokenized) for row in tokenized.rows]

@@ -96,16 +96,13 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     from handlers.worker.engines import Setup, open_engine
     from handlers.worker.placement import place
     from handlers.worker.plan import Planner, longest
-    from handlers.worker.prompts import prompted
+    from handlers.worker.prompts import default_rows
     from handlers.worker.timing import time_graphs
-    from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
+    from handlers.worker.tokenizing import RowTokenizer
 
     described = read_artifact(artifact)
     tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.truncation_side)
-    prepared = [prompted(text, described.default_prompt, described) for text in texts]
-    windows = [Window(longest(described.shapes), "truncate", prompt_tokens=tokens) for _, tokens in prepared]
-    found = tokenizer.encode([instance for instance, _ in prepared], windows)
-    rows = [tokenized.rows[0] for tokenized in found if isinstance(tokenized, Tokenized)]
+    rows = default_rows(texts, described, tokenizer, longest(described.shapes), "truncate")
     placement = place(described.engine, core_groups, described.name)
     before = psutil.Process().memory_info().rss
     setup = Setup(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import Prompt
-from marina.compiler.loading import check_tokenizer_files, check_vocabulary, check_weights, told
+from marina.compiler.loading import check_tokenizer_files, check_vocabulary, check_weights, source_errors
 from marina.compiler.source import encoder_folder, read_modules
 from marina.errors import SourceError
 from marina.spec import Spec
@@ -36,7 +36,7 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
     """
     check_modules(spec, folder)
     own = {} if attention is None else {"attn_implementation": attention}
-    with told(spec, "sentence-transformers"):
+    with source_errors(spec, "sentence-transformers"):
         from sentence_transformers import SentenceTransformer
 
         model = SentenceTransformer(
@@ -49,7 +49,7 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
         tokenizer, encoder = model.tokenizer, model[0].auto_model
         model = _overridden(model, spec).eval()
     check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
-    with told(spec, "transformers"):
+    with source_errors(spec, "transformers"):
         _, loading = type(encoder).from_pretrained(
             encoder_folder(folder),
             config=encoder.config,
@@ -60,7 +60,7 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
         )
     check_weights(spec, loading["missing_keys"], encoder_only=True)
     check_vocabulary(spec, encoder, tokenizer)
-    with told(spec, "sentence-transformers"):
+    with source_errors(spec, "sentence-transformers"):
         _check_features(spec, model)
     return model
 
@@ -106,7 +106,7 @@ def pooling_of(spec: Spec, folder: Path) -> str:
         return POOLING[spec.pooling]
     for module in read_modules(folder):
         if module["type"].endswith(".Pooling"):
-            with told(spec, "sentence-transformers"):
+            with source_errors(spec, "sentence-transformers"):
                 from sentence_transformers.sentence_transformer.modules import Pooling
 
                 mode = Pooling.load(str(folder), subfolder=module["path"]).pooling_mode

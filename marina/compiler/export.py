@@ -12,7 +12,7 @@ from torch import nn
 from handlers.worker.artifact import POOLING_MASK, Head, Prompt
 from handlers.worker.placement import NEURON_ENGINES
 from marina.compiler.embedder import is_unit_length, load_embedder, pooling_of, read_prompts
-from marina.compiler.loading import load_model, told
+from marina.compiler.loading import load_model, source_errors
 from marina.compiler.modules import EmbeddingModel, HeadsModel, StaticPooling, TaskModel
 from marina.compiler.source import encoder_folder
 from marina.errors import SourceError
@@ -135,7 +135,7 @@ def _attention(spec: Spec, folder: Path) -> str | None:
     """
     if spec.engine in NEURON_ENGINES:
         return "eager"
-    with told(spec, "transformers"):
+    with source_errors(spec, "transformers"):
         import transformers
 
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

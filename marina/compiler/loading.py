@@ -33,7 +33,7 @@ def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[
     import transformers
 
     encoder_only = bool(spec.heads)
-    with told(spec, "transformers"):
+    with source_errors(spec, "transformers"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, use_fast=True, local_files_only=True, trust_remote_code=False
         )
@@ -47,7 +47,7 @@ def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[
         check_architecture(
             spec, folder, config, {task: getattr(transformers, own) for task, own in AUTO_CLASSES.items()}
         )
-    with told(spec, "transformers"):
+    with source_errors(spec, "transformers"):
         model, loading = getattr(transformers, name).from_pretrained(
             folder,
             config=config,
@@ -63,8 +63,8 @@ def load_model(spec: Spec, folder: Path, attention: str | None = None) -> tuple[
 
 
 @contextmanager
-def told(spec: Spec, library: str, does: str = "load") -> Iterator[None]:
-    """Say in one line what a library raises over a folder; its warnings and bars are switched off."""
+def source_errors(spec: Spec, library: str, does: str = "load") -> Iterator[None]:
+    """Raise what a library raises over a folder as a SourceError of one line, with its warnings and bars off."""
     from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     disable_progress_bar()

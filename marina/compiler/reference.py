@@ -20,7 +20,7 @@ from handlers.worker.instances import Instance
 from handlers.worker.tokenizing import Row
 from marina.compiler.embedder import load_embedder, pooling_of, read_prompts
 from marina.compiler.export import read_heads
-from marina.compiler.loading import load_model, told
+from marina.compiler.loading import load_model, source_errors
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -83,12 +83,15 @@ def reference_rows(
         asked += [(instance, prompt) for prompt in others for instance in instances[1 : 1 + PROMPTED]]
     rows = []
     for instance, prompt in asked:
-        with told(spec, "the model's own library", "read a text with"):
+        with source_errors(spec, "the model's own library", "read a text with"):
             reading = reference.read(instance, prompt)
         tokens = len(reading.row.ids)
         if 0 < tokens <= max_length:
             what = "a text" if instance.text_pair is None else "a pair of texts"
-            with told(spec, "the model's own library", f"compute {what} of {tokens} tokens with"), torch.no_grad():
+            with (
+                source_errors(spec, "the model's own library", f"compute {what} of {tokens} tokens with"),
+                torch.no_grad(),
+            ):
                 # -0.0 and 0.0 are equal but are not written alike
                 outputs = [output.round(DIGITS) + 0.0 for output in reference.answer(instance, prompt)]
             rows.append(GoldenRow(*reading, outputs))

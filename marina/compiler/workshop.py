@@ -15,8 +15,8 @@ from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
 from handlers.worker.placement import NEURON_ENGINES
 from handlers.worker.plan import Shape, longest
-from handlers.worker.prompts import prompted
-from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
+from handlers.worker.prompts import default_rows
+from handlers.worker.tokenizing import Row, RowTokenizer
 from marina.compiler.diagnosis import diagnose, reason_of
 from marina.compiler.engines import Compiler, GraphPaths, Recipe, open_compiler
 from marina.compiler.examples import too_few
@@ -136,11 +136,8 @@ class Workshop:
         if "int8" not in candidates(self._job.spec, self._job.examples) or not texts:
             return []
         artifact, most = self._artifact, longest(self.shapes)
-        prepared = [prompted(instance, artifact.default_prompt, artifact) for instance in texts]
-        windows = [Window(most, "reject", prompt_tokens=tokens) for _, tokens in prepared]
         tokenizer = RowTokenizer(artifact.folder / TOKENIZER_FILE, artifact.truncation_side)
-        found = tokenizer.encode([instance for instance, _ in prepared], windows)
-        rows = [row for tokenized in found if isinstance(tokenized, Tokenized) for row in tokenized.rows]
+        rows = default_rows(texts, artifact, tokenizer, most, "reject")
         if not rows:
             raise too_few(self._job.spec, most, "calibrate")
         return rows
