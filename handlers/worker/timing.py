@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.calls import Graphs, write_rows
+from handlers.worker.engines import Graph
 from handlers.worker.plan import Shape
 from handlers.worker.tokenizing import Row
 
@@ -30,10 +31,8 @@ def time_graphs(lanes: Sequence[Graphs], artifact: Artifact, budget_s: float) ->
     """
     shapes = list(lanes[0])
     for shape in shapes:
-        row = Row([artifact.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
         for lane in lanes:
-            write_rows(lane[shape], [row] * shape.batch_size, artifact)
-            lane[shape].run(shape.batch_size)
+            warm_up(lane[shape], shape, artifact)
     times: dict[Shape, list[float]] = {shape: [] for shape in shapes}
     end = time.perf_counter() + budget_s
     with ThreadPoolExecutor(len(lanes)) as threads:
@@ -48,3 +47,10 @@ def time_graphs(lanes: Sequence[Graphs], artifact: Artifact, budget_s: float) ->
                     list(threads.map(lambda lane, shape=shape: lane[shape].run(shape.batch_size), lanes))
                 times[shape].append((time.perf_counter() - start) / len(lanes))
     return {shape: statistics.median(found) * 1000 for shape, found in times.items()}
+
+
+def warm_up(graph: Graph, shape: Shape, artifact: Artifact) -> None:
+    """Fill every place of a graph of this shape, and run it once."""
+    row = Row([artifact.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
+    write_rows(graph, [row] * shape.batch_size, artifact)
+    graph.run(shape.batch_size)

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import Artifact
-from handlers.worker.calls import write_rows
 from handlers.worker.engines import Graph
 from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row
+from handlers.worker.timing import warm_up
 
 BUDGET_S = 0.3  # for each graph
 ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # of graphs that are compared: rounds, and calls and seconds in one at least
@@ -32,9 +31,7 @@ def time_in_turn(graphs: Mapping[str, tuple[Graph, Shape]], artifact: Artifact) 
         artifact: theirs.
     """
     for graph, shape in graphs.values():
-        row = Row([artifact.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
-        write_rows(graph, [row] * shape.batch_size, artifact)
-        graph.run(shape.batch_size)
+        warm_up(graph, shape, artifact)
     rounds: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(ROUNDS):
         for name, (graph, shape) in graphs.items():
