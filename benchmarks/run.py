@@ -15,8 +15,8 @@ import psutil
 from benchmarks.picture import draw
 from benchmarks.setup import CONNECTIONS, NEAR, Setup, set_up
 from handlers.worker.artifact import read_artifact
-from handlers.worker.instances import Instance
 from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.values import Instance
 from marina.bench.bare import bare_graphs
 from marina.bench.bert_base import bert_texts
 from marina.bench.inside import Inside

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.archive import pack
 from marina.bench.bert_base import bert_base
 from marina.bench.mix import mixed

@@ -1,1 +1,1 @@
-"""What runs inside TorchServe: one small handler a task, and the worker that all of them share."""
+"""What runs inside TorchServe: the entry file of each task's archives, and the worker that all of them share."""

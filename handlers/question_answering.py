@@ -1,79 +1,12 @@
-"""Extractive question answering: spans of the context, as the pipeline of transformers 4.57 finds them.
-
-That is the last release series with this pipeline; transformers 5 has none. A context that is too long makes
-several windows that overlap by doc_stride. The best spans of all windows are ranked together, and the
-scores of equal answers, but for upper case, are added up, so that a score can exceed 1.
-"""
+"""The entry file of archives that answer questions: the task, given to TorchServe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from handlers.worker.adapter import Handler
-from handlers.worker.artifact import Artifact
-from handlers.worker.errors import RequestError
-from handlers.worker.parameters import Parameter, flag, whole
-from handlers.worker.spans import Span, best_spans, place_in_text
-from handlers.worker.task import Example, Fields, Json, Parameters
-from handlers.worker.tokenizing import RowTokenizer, Window
-
-DEFAULT_LENGTH = 384  # tokens in a window, where the shapes allow it
-DEFAULT_STRIDE = 128
+from handlers.worker.hosts.torchserve import TorchServeHandler
+from handlers.worker.tasks.question_answering import TASK
 
 
-class QuestionAnswering(Handler):
-    """Finds the spans of a context that answer a question."""
+class QuestionAnswering(TorchServeHandler):
+    """TorchServe makes one for each worker."""
 
-    task = "question-answering"
-    fields = Fields("question", "context", second_required=True)
-    offsets = True
-    parameters: Mapping[str, Parameter] = {
-        "top_k": whole(1, least=1, most=100),
-        "doc_stride": whole(None, least=0, null=True),
-        "max_seq_len": whole(None, least=1, null=True),
-        "max_answer_len": whole(15, least=1),
-        # transformers takes it and, with fast tokenizers, does not use it
-        "max_question_len": whole(64, least=1),
-        "handle_impossible_answer": flag(default=False),
-        "align_to_words": flag(default=True),
-    }
-
-    def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
-        length = min(parameters["max_seq_len"] or DEFAULT_LENGTH, max_length)
-        stride = parameters["doc_stride"]
-        if stride is None:
-            return Window(length, long_text, min(length // 2, DEFAULT_STRIDE), exact=False, cut="only_second")
-        if stride > length:
-            raise RequestError("InvalidParameter", f"doc_stride {stride} is larger than a window of {length} tokens")
-        return Window(length, long_text, stride, cut="only_second")
-
-    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
-        parameters = example.parameters
-        context = str(example.instance.text_pair)
-        top_k, align = parameters["top_k"], parameters["align_to_words"]
-        merged: dict[str, Span] = {}
-        null_score = 1.0
-        for encoding, (starts, ends) in zip(example.tokenized.encodings, example.outputs):
-            found, null = best_spans(
-                starts,
-                ends,
-                encoding,
-                cls=artifact.special_tokens.get("cls"),
-                # some become equal when they are widened to words
-                top_k=2 * top_k + 10 if align else top_k,
-                longest=parameters["max_answer_len"],
-            )
-            null_score = min(null_score, null)
-            for span in (place_in_text(span, encoding, align) for span in found):
-                text = context[span.start : span.end].lower()
-                before = merged.get(text)
-                merged[text] = before._replace(score=before.score + span.score) if before else span
-        spans = list(merged.values())
-        if parameters["handle_impossible_answer"]:
-            spans.append(Span(null_score, 0, 0))
-        ranked = sorted(spans, key=lambda span: span.score, reverse=True)[:top_k]
-        answers = [
-            {"score": span.score, "start": span.start, "end": span.end, "answer": context[span.start : span.end]}
-            for span in ranked
-        ]
-        return answers[0] if len(answers) == 1 else answers
+    task = TASK

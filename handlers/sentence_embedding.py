@@ -1,52 +1,12 @@
-"""Sentence embeddings: the answer for a text is its embedding, a list of floats.
-
-The parameters are those of Hugging Face's feature-extraction task: prompt_name is a prompt of the model, null
-none at all; normalize scales to unit length; truncate says whether a text that is too long is cut.
-"""
+"""The entry file of archives that embed sentences: the task, given to TorchServe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
-from handlers.worker.adapter import Handler
-from handlers.worker.artifact import Artifact
-from handlers.worker.errors import RequestError
-from handlers.worker.instances import Instance
-from handlers.worker.parameters import Parameter, choice, flag, word
-from handlers.worker.prompts import prompted
-from handlers.worker.task import Example, Fields, Json, Parameters
-from handlers.worker.tokenizing import RowTokenizer, Window
+from handlers.worker.hosts.torchserve import TorchServeHandler
+from handlers.worker.tasks.sentence_embedding import TASK
 
 
-class SentenceEmbedding(Handler):
-    """Pooling and normalisation are part of the graph; its output is the answer."""
+class SentenceEmbedding(TorchServeHandler):
+    """TorchServe makes one for each worker."""
 
-    task = "sentence-embedding"
-    fields = Fields("text")
-    vectors = True
-    parameters: Mapping[str, Parameter] = {
-        "prompt_name": word(None),
-        "normalize": flag(None),
-        "truncate": flag(None),
-        "truncation_direction": choice(None, "left", "right"),
-    }
-
-    def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
-        truncate = parameters["truncate"]
-        rule = long_text if truncate is None else "truncate" if truncate else "reject"
-        return Window(max_length, rule, side=parameters["truncation_direction"])
-
-    def prepare(self, instance: Instance, parameters: Parameters, artifact: Artifact) -> tuple[Instance, int]:
-        if parameters["normalize"] is False and artifact.unit_length:
-            raise RequestError(
-                "InvalidParameter", "this model's own embeddings are of unit length; leave out normalize"
-            )
-        return prompted(instance, parameters["prompt_name"], artifact)
-
-    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
-        vector = example.outputs[0][0]
-        if example.parameters["normalize"] and not artifact.unit_length:
-            vector = vector / max(float(np.linalg.norm(vector)), np.finfo(np.float32).tiny)
-        return vector.tolist()
+    task = TASK

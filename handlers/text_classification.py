@@ -1,48 +1,12 @@
-"""Text classification of one text or a pair: labels with their scores, the best first.
-
-Scores are those of transformers' text-classification pipeline. A model with several named heads
-answers with an object that has one entry a head.
-"""
+"""The entry file of archives that classify texts: the task, given to TorchServe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-import numpy.typing as npt
-
-from handlers.worker.activation import activate
-from handlers.worker.adapter import Handler
-from handlers.worker.artifact import Artifact, Head
-from handlers.worker.parameters import Parameter, choice, flag, whole
-from handlers.worker.task import Example, Fields, Json, Parameters
-from handlers.worker.tokenizing import RowTokenizer
-
-ONLY_OUTPUT = ("logits",)  # of a model without named heads
+from handlers.worker.hosts.torchserve import TorchServeHandler
+from handlers.worker.tasks.text_classification import TASK
 
 
-class TextClassification(Handler):
-    """Ranks the labels of every head."""
+class TextClassification(TorchServeHandler):
+    """TorchServe makes one for each worker."""
 
-    task = "text-classification"
-    fields = Fields("text", "text_pair")
-    parameters: Mapping[str, Parameter] = {
-        "top_k": whole(None, least=1, null=True),
-        "function_to_apply": choice("default", "softmax", "sigmoid", "none"),
-        "return_all_scores": flag(default=True),
-    }
-
-    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
-        ranked = {
-            name: _rank(output, artifact.heads[name], example.parameters)
-            for name, output in zip(artifact.outputs, example.outputs[0])
-        }
-        return ranked["logits"] if artifact.outputs == ONLY_OUTPUT else ranked
-
-
-def _rank(logits: npt.NDArray[np.float32], head: Head, parameters: Parameters) -> Json:
-    function = parameters["function_to_apply"]
-    scores = activate(logits, head.activation if function == "default" else function)
-    top_k = parameters["top_k"] if parameters["return_all_scores"] else 1
-    order = np.argsort(-scores, kind="stable")[:top_k]
-    return [{"label": head.labels[i], "score": score} for i, score in zip(order.tolist(), scores[order].tolist())]
+    task = TASK

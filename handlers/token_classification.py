@@ -1,74 +1,12 @@
-"""Token classification: entities with character offsets, as transformers' pipeline gives them.
-
-aggregation_strategy "none" answers for every token; the others join tokens to entities: "simple"
-by their labels alone, "first", "average" and "max" after every word has got one label. A text that
-makes several windows is answered window by window, and of entities that overlap the longer stays.
-"""
+"""The entry file of archives that classify tokens: the task, given to TorchServe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from handlers.worker.activation import activate
-from handlers.worker.adapter import Handler
-from handlers.worker.artifact import Artifact
-from handlers.worker.entities import Token, join_tokens, join_windows
-from handlers.worker.errors import RequestError
-from handlers.worker.parameters import Parameter, choice, whole, words
-from handlers.worker.task import Example, Fields, Json, Parameters
-from handlers.worker.tokenizing import RowTokenizer, Window
+from handlers.worker.hosts.torchserve import TorchServeHandler
+from handlers.worker.tasks.token_classification import TASK
 
 
-class TokenClassification(Handler):
-    """Labels tokens, and joins them to entities."""
+class TokenClassification(TorchServeHandler):
+    """TorchServe makes one for each worker."""
 
-    task = "token-classification"
-    fields = Fields("text")
-    offsets = True
-    parameters: Mapping[str, Parameter] = {
-        "aggregation_strategy": choice("none", "simple", "first", "average", "max"),
-        "ignore_labels": words(["O"]),
-        "stride": whole(None, least=0, null=True),
-    }
-
-    def window(self, parameters: Parameters, max_length: int, long_text: str) -> Window:
-        """A request that names a stride asks for windows; without one they share a quarter."""
-        stride = parameters["stride"]
-        if stride is None and long_text != "window":
-            return Window(max_length, long_text)
-        if stride is None:
-            return Window(max_length, "window", max_length // 4, exact=False)
-        return Window(max_length, "window", stride)
-
-    def answer(self, example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
-        strategy = example.parameters["aggregation_strategy"]
-        if strategy == "none" and len(example.outputs) > 1:
-            raise RequestError(
-                "InvalidParameter",
-                f"the text makes {len(example.outputs)} windows, whose tokens cannot be told apart; "
-                'ask for another aggregation_strategy than "none"',
-            )
-        ignored = frozenset(example.parameters["ignore_labels"])
-        entities = []
-        for encoding, outputs in zip(example.tokenized.encodings, example.outputs):
-            tokens = _tokens(example, encoding, outputs[0], artifact, tokenizer)
-            joined = join_tokens(tokens, strategy, artifact.heads["logits"].labels, tokenizer.library)
-            entities += [entity for entity in joined if entity.get("entity_group", entity.get("entity")) not in ignored]
-        return join_windows(entities) if len(example.outputs) > 1 else entities
-
-
-def _tokens(example: Example, encoding: Json, logits: Json, artifact: Artifact, tokenizer: RowTokenizer) -> list[Token]:
-    """The tokens of one row that are no special tokens, with the scores of every label."""
-    text = example.instance.text
-    word_aware = bool(getattr(tokenizer.library.model, "continuing_subword_prefix", None))
-    scores = activate(logits[: len(encoding.ids)], "softmax")
-    tokens = []
-    for position, (start, end) in enumerate(encoding.offsets):
-        if encoding.special_tokens_mask[position]:
-            continue
-        token = encoding.tokens[position]
-        continues = len(token) != end - start if word_aware else start > 0 and " " not in text[start - 1 : start + 1]
-        if encoding.ids[position] == artifact.special_tokens.get("unk"):
-            token, continues = text[start:end], False
-        tokens.append(Token(token, scores[position], start, end, position, continues))
-    return tokens
+    task = TASK

@@ -22,10 +22,10 @@ from typing import NamedTuple
 import yaml
 
 import handlers
-from handlers.worker.adapter import ARTIFACT_FOLDER
+from handlers.worker.hosts.torchserve import ARTIFACT_FOLDER
+from handlers.worker.tasks import TASKS
 from marina.files import exclusive
 from marina.spec import Spec
-from marina.tasks import handler_file
 
 CONFIG_FILE = "model-config.yaml"
 # TorchServe reads the name and the version; torch-model-archiver writes the rest. The time is
@@ -107,7 +107,7 @@ def model_config(spec: Spec) -> dict[str, object]:
 def _contents(spec: Spec, artifact: Path) -> dict[str, Path | bytes]:
     """Every file of the archive by its name, in the archive's order."""
     package = Path(handlers.__file__).parent
-    handler = handler_file(spec.task)
+    handler = TASKS[spec.task].entry_file
     sources = [package / "__init__.py", *sorted((package / "worker").rglob("*.py"))]
     contents: dict[str, Path | bytes] = {
         MANIFEST: json.dumps(_manifest(spec, handler), indent=2).encode(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from handlers.worker.errors import KINDS
-from handlers.worker.metrics import COUNTERS
+from handlers.worker.telemetry.metrics import COUNTERS
 from marina.bench.report.layout import layout_of, markdown_of
 from marina.bench.report.pictures import pictures_of
 from marina.bench.result import read_result
@@ -50,7 +50,7 @@ def errors_page() -> str:
     return ERRORS_HEAD + "\n".join(rows) + "\n" + ERRORS_TAIL
 
 
-METRICS_HEAD = """# Made from `handlers/worker/metrics.py` by `make docs`; do not edit. TorchServe shows the metrics that are named here.
+METRICS_HEAD = """# Made from `handlers/worker/telemetry/metrics.py` by `make docs`; do not edit. TorchServe shows the metrics that are named here.
 """
 # TorchServe's own, as its ts/configs/metrics.yaml has them
 _HOST = ["Level", "Hostname"]
@@ -100,7 +100,7 @@ def metrics_table() -> str:
     return "\n".join([TABLE_START, "", "| metric | labels | counts |", "|---|---|---|", *rows, "", TABLE_END])
 
 
-TABLE_START = "<!-- made from handlers/worker/metrics.py by make docs -->"
+TABLE_START = "<!-- made from handlers/worker/telemetry/metrics.py by make docs -->"
 TABLE_END = "<!-- end -->"
 
 

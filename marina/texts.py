@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.instances import Instance
-from handlers.worker.task import Fields
+from handlers.worker.request.schema import Fields
+from handlers.worker.values import Instance
 from marina.errors import SpecError
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 
 FORMAT = 4
 ARTIFACT_FILE = "artifact.json"

@@ -123,7 +123,7 @@ class RequestError(WorkerError):
         self.status = KINDS[kind].status
 
 
-def refused(error: Exception) -> RequestError:
+def request_error(error: Exception) -> RequestError:
     """What one request is told of any failure; one of our own must not reach its neighbours."""
     if isinstance(error, RequestError):
         return error

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.artifact import GOLDEN_FILE, REMEDY, Artifact, read_json
-from handlers.worker.calls import Graphs, run_rows, write_rows
 from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
-from handlers.worker.instances import Instance
-from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row, RowTokenizer, Tokenized, Window
+from handlers.worker.rows.calls import Graphs, run_rows, write_rows
+from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.values import Instance, Row, Shape
 
 
 class GoldenRow(NamedTuple):

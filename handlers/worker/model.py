@@ -11,20 +11,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
-from handlers.worker.calls import Outputs, Runner, load_graphs
-from handlers.worker.description import describe
 from handlers.worker.engines import Setup, open_engine
-from handlers.worker.errors import ArtifactError, RequestError, refused
+from handlers.worker.errors import ArtifactError, RequestError, request_error
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
-from handlers.worker.instances import Answered, Instance, Request
-from handlers.worker.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
 from handlers.worker.placement import place
-from handlers.worker.plan import Planner, longest
-from handlers.worker.protocols import read_request, write_answers, write_error
+from handlers.worker.request.instances import Answered, Request
+from handlers.worker.request.protocols import read_request, write_answers, write_error
+from handlers.worker.rows.calls import Runner, load_graphs
+from handlers.worker.rows.plan import Planner, longest
+from handlers.worker.rows.timing import time_graphs
+from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
 from handlers.worker.settings import Settings
-from handlers.worker.task import Example, Json, Task, own_parameters
-from handlers.worker.timing import time_graphs
-from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
+from handlers.worker.tasks.base import Example, Task, own_parameters
+from handlers.worker.telemetry.description import describe
+from handlers.worker.telemetry.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
+from handlers.worker.values import Instance, Json, Outputs
 
 # bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
 MAX_ANSWER = 6_500_000
@@ -63,8 +64,8 @@ class Model:
     def __init__(self, folder: Path, settings: Settings, task: Task) -> None:
         self.metrics = Metrics()
         artifact = read_artifact(folder)
-        if artifact.task != task.task:
-            raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.task}; {REMEDY}")
+        if artifact.task != task.name:
+            raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.name}; {REMEDY}")
         check_files(artifact)
         self._placement = place(artifact.engine, settings.core_groups, artifact.name)
         # the tokenizer's threads; with one, handing over to it costs more than it does
@@ -86,14 +87,14 @@ class Model:
             compiler=artifact.compiler,
             versions=artifact.versions,
         )
-        lanes = load_graphs(open_engine(artifact.engine, setup), artifact)
-        self._parity = check_graphs(lanes[0], golden, artifact)
-        self._times = time_graphs(lanes, artifact, TIMING_BUDGET_S)
-        self._runner = Runner(lanes, artifact)
+        streams = load_graphs(open_engine(artifact.engine, setup), artifact)
+        self._parity = check_graphs(streams[0], golden, artifact)
+        self._times = time_graphs(streams, artifact, TIMING_BUDGET_S)
+        self._runner = Runner(streams, artifact)
         self._planner = Planner(self._times)
 
     def describe(self) -> Json:
-        """What serves; see `handlers.worker.description`."""
+        """What serves; see `handlers.worker.telemetry.description`."""
         measured = (self._placement.cores, self._parity, self._times)
         return describe(self._artifact, self._settings, self._task, self._defaults, *measured)
 
@@ -114,7 +115,7 @@ class Model:
             replies = [
                 self._write(request, [next(answers) for _ in request.instances])
                 if isinstance(request, Request)
-                else refuse(request)
+                else error_reply(request)
                 for request in requests
             ]
         for reply in replies:
@@ -127,7 +128,7 @@ class Model:
         try:
             return read_request(body, headers, self._task, self._settings.limits, self._defaults)
         except Exception as error:
-            return refused(error)
+            return request_error(error)
 
     def _answers(self, requests: Sequence[Request]) -> list[Answered | RequestError]:
         """Tokenize, plan, call and gather; one answer an instance, or the error that it fails with."""
@@ -165,7 +166,7 @@ class Model:
             window = window._replace(most=self._settings.limits.windows)
             prepared = [self._task.prepare(one, request.parameters, self._artifact) for one in request.instances]
         except Exception as error:
-            return [refused(error)] * len(request.instances)
+            return [request_error(error)] * len(request.instances)
         return [(instance, window._replace(prompt_tokens=tokens)) for instance, tokens in prepared]
 
     def _bounded(
@@ -201,13 +202,13 @@ class Model:
             example = Example(instance, tokenized, outputs, parameters)
             return Answered(self._task.answer(example, self._artifact, self._tokenizer), tokenized.cut)
         except Exception as error:
-            return refused(error)
+            return request_error(error)
 
     def _write(self, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
         answered = []
         for number, answer in enumerate(answers):
             if isinstance(answer, RequestError):
-                return refuse(answer, request.place(number))
+                return error_reply(answer, request.place(number))
             answered.append(answer)
         cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
         identity = {"name": self._artifact.name, "version": self._artifact.version}
@@ -220,10 +221,10 @@ class Model:
                     "AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed"
                 )
         except Exception as error:
-            return refuse(refused(error))
+            return error_reply(request_error(error))
         return Reply(200, body, {TRUNCATED_HEADER: cut} if cut else {})
 
 
-def refuse(error: RequestError, where: str = "") -> Reply:
+def error_reply(error: RequestError, where: str = "") -> Reply:
     """The reply to a request that is refused, and what in it is at fault."""
     return Reply(error.status, write_error(error, where), {})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
-from handlers.worker.instances import Limits
+from handlers.worker.request.instances import Limits
 
 
 class Settings(NamedTuple):

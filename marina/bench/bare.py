@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handlers.worker.instances import Instance
+from handlers.worker.values import Instance
 from marina.bench.histogram import decoded, encoded, merged, milliseconds, new_histogram, record
 from marina.bench.measured import Measured
 from marina.spec import Spec
@@ -92,13 +92,13 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     import psutil
 
     from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
-    from handlers.worker.calls import load_graphs
     from handlers.worker.engines import Setup, open_engine
     from handlers.worker.placement import place
-    from handlers.worker.plan import Planner, longest
-    from handlers.worker.prompts import default_rows
-    from handlers.worker.timing import time_graphs
-    from handlers.worker.tokenizing import RowTokenizer
+    from handlers.worker.rows.calls import load_graphs
+    from handlers.worker.rows.plan import Planner, longest
+    from handlers.worker.rows.prompts import default_rows
+    from handlers.worker.rows.timing import time_graphs
+    from handlers.worker.rows.tokenizer import RowTokenizer
 
     described = read_artifact(artifact)
     tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.truncation_side)
@@ -121,7 +121,7 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
 
 def _run(seconds: float) -> Bare:
     """Half of the time with all rows at hand, a quarter each alone and paced."""
-    from handlers.worker.calls import write_rows
+    from handlers.worker.rows.calls import write_rows
 
     (loaded,) = _loaded
     graphs, rows = loaded.graphs, loaded.rows
@@ -144,7 +144,7 @@ def _run(seconds: float) -> Bare:
 
 def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
     """A histogram of one text after the other."""
-    from handlers.worker.calls import write_rows
+    from handlers.worker.rows.calls import write_rows
 
     times = new_histogram()
     end = time.perf_counter() + seconds

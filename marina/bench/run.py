@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from handlers.worker.artifact import read_artifact
+from handlers.worker.tasks import TASKS
 from marina.bench.bare import bare_graphs, measured_bare
 from marina.bench.costs import Price, price_of
 from marina.bench.fields import read_fields
@@ -22,7 +23,6 @@ from marina.compiler.build import Progress
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec, read_spec
-from marina.tasks import TASKS
 
 
 def find_served(project: Project, name: str, url: str | None, token: str | None, protocol: Protocol) -> Served:

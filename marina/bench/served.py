@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from handlers.worker.task import Fields
+from handlers.worker.request.schema import Fields
+from handlers.worker.tasks import TASKS
 from marina.bench.inside import Inside
 from marina.bench.load import Load, Target
 from marina.bench.measure import WindowReport, measure
@@ -20,7 +21,6 @@ from marina.project import Project
 from marina.server import require_running
 from marina.server.management import Management
 from marina.server.tokens import token
-from marina.tasks import TASKS
 
 Protocol = Literal["rest", "grpc"]
 DEFAULT_PORTS: dict[Protocol, int] = {"rest": 8080, "grpc": 7070}

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from handlers.worker.errors import WorkerError
+from handlers.worker.tasks import TASKS
 from marina.bench.journal import Journal
 from marina.bench.load import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
 from marina.bench.result import Entry
@@ -24,7 +25,6 @@ from marina.compiler.build import Progress
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec, read_spec
-from marina.tasks import TASKS
 
 SERVING = ("batch_size", "batch_delay_ms")
 ASKED = ("connections", "rate", "instances")  # how it is asked; the rest is how the server is set up

@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handlers.worker.instances import Instance
-from handlers.worker.task import Fields
+from handlers.worker.request.schema import Fields
+from handlers.worker.values import Instance
 from marina.bench.mix import mixed, text
 from marina.errors import SpecError
 from marina.project import Project

@@ -11,7 +11,7 @@ import typer
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.errors import WorkerError
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_error, print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError

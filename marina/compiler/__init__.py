@@ -12,7 +12,8 @@ from typing import NamedTuple
 from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import WorkerError
 from handlers.worker.placement import NEURON_ENGINES
-from handlers.worker.task import own_parameters
+from handlers.worker.tasks import TASKS
+from handlers.worker.tasks.base import own_parameters
 from marina.compiler.build import Progress, build_artifact
 from marina.compiler.cache import artifact_key, discard, is_complete
 from marina.compiler.diagnosis import reason_of
@@ -21,7 +22,6 @@ from marina.errors import CompileError, MarinaError
 from marina.files import exclusive
 from marina.project import Project
 from marina.spec import Spec
-from marina.tasks import TASKS
 
 
 class Compiled(NamedTuple):
@@ -42,7 +42,7 @@ def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
     """
     try:
         compiled = _compile(spec, project, progress)
-        own_parameters(TASKS[spec.task](), read_artifact(compiled.folder), spec.parameters)
+        own_parameters(TASKS[spec.task], read_artifact(compiled.folder), spec.parameters)
         return compiled
     except (MarinaError, WorkerError):
         raise

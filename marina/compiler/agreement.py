@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.artifact import Artifact
-from handlers.worker.calls import Outputs
 from handlers.worker.golden import GoldenRow
-from handlers.worker.parameters import read_parameters
-from handlers.worker.task import Example, Task
-from handlers.worker.tokenizing import RowTokenizer, Tokenized, Window
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.tasks.base import Example, Task
+from handlers.worker.values import Outputs
 
 Array = npt.NDArray[Any]
 REGRESSION = 0.05  # of the reference's standard deviation: outputs that are no farther apart are alike
@@ -45,11 +45,11 @@ def measure_agreement(
         tokenizer: the artifact's.
         parameters: the model's own defaults for requests.
     """
-    if task.task == "sentence-embedding":
+    if task.name == "sentence-embedding":
         return Agreement("mean cosine", _mean_cosine(rows, outputs), len(rows))
-    if task.task == "text-classification":
+    if task.name == "text-classification":
         return Agreement("same label", _same_labels(rows, outputs, artifact), len(rows))
-    tagging = task.task == "token-classification"
+    tagging = task.name == "token-classification"
     chosen = {**parameters, "aggregation_strategy": "simple"} if tagging else parameters
     expected = _spans(rows, [row.outputs for row in rows], artifact, task, tokenizer, chosen)
     found = _spans(rows, outputs, artifact, task, tokenizer, chosen)

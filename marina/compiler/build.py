@@ -18,12 +18,12 @@ from handlers.worker.artifact import (
     sha256_of,
 )
 from handlers.worker.golden import GoldenRow, check_tokenizer
-from handlers.worker.instances import Instance
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
-from handlers.worker.plan import longest
-from handlers.worker.tokenizing import RowTokenizer
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.values import Instance
 from marina.compiler.cache import discard
 from marina.compiler.graphs import DONE, make_graphs, once
 from marina.compiler.job import Job

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import handlers
 import marina
-from marina.tasks import TASKS
+from handlers.worker.tasks import TASKS
 
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
 ENTRIES = ("marina.compiler.build",)
 # of the engine in use; the others are not imported by name
 ENGINE_ENTRIES = ("marina.compiler.{}", "handlers.worker.engines.{}")
-# What tasks have above them, where workers run, clients, and specs, whose values count: none changes what a graph is.
-PASSED_BY = ("handlers.worker.adapter", "handlers.worker.placement", "marina.client", "marina.spec.sections")
+# Where workers run, clients, and specs, whose values count: none changes what a graph is.
+PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.spec.sections")
 
 
 @cache
@@ -33,7 +33,7 @@ def deciding_modules(engine: str, task: str) -> dict[str, Path]:
     """The modules that compiling a task for an engine imports, by their names."""
     found: dict[str, Path] = {}
     waiting = [*ENTRIES, *(entry.format(engine) for entry in ENGINE_ENTRIES)]
-    others = tuple(handler.__module__ for name, handler in TASKS.items() if name != task)
+    others = tuple(other.answer.__module__ for name, other in TASKS.items() if name != task)
     while waiting:
         name = waiting.pop()
         path = _file_of(name)

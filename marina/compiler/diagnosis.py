@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.artifact import Artifact
-from handlers.worker.calls import new_inputs
 from handlers.worker.engines import Inputs
 from handlers.worker.errors import GoldenError
 from handlers.worker.golden import GoldenRow, check_graph, check_rows
-from handlers.worker.plan import Shape
+from handlers.worker.rows.calls import new_inputs
+from handlers.worker.values import Shape
 
 if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from handlers.worker.engines.packages import COMPILERS, RUNTIMES, check_installed
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import NEURON_ENGINES
-from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row
+from handlers.worker.values import Row, Shape
 from marina.errors import CompileError
 
 if TYPE_CHECKING:

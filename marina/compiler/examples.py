@@ -6,10 +6,10 @@ import itertools
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.worker.instances import Instance
+from handlers.worker.tasks import TASKS
+from handlers.worker.values import Instance
 from marina.errors import CompileError
 from marina.spec import Spec
-from marina.tasks import TASKS
 from marina.texts import read_texts
 
 # Of every length from nothing to past 128 tokens, in several scripts.

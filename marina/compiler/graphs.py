@@ -12,7 +12,7 @@ from typing import Any
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.errors import NotFiniteError
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.compiler.engines import Recipe
 from marina.compiler.workshop import Workshop
 from marina.errors import CompileError

@@ -1,4 +1,4 @@
-"""Inputs of models while they are compiled, by their names; served ones are written by `handlers.worker.calls`."""
+"""Inputs of models while they are compiled, by their names; served ones are written by `handlers.worker.rows.calls`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from handlers.worker.artifact import POOLING_MASK
-from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row
+from handlers.worker.values import Row, Shape
 
 
 def row_inputs(row: Row, names: Sequence[str]) -> dict[str, list[int]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.compiler.export import ExportedModel
 from marina.compiler.inputs import example_inputs
 from marina.compiler.mitigations import MORE_EXACT, SATURATE

@@ -14,8 +14,7 @@ import numpy as np
 
 from handlers.worker.artifact import sha256_of
 from handlers.worker.engines.openvino import import_openvino
-from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row
+from handlers.worker.values import Row, Shape
 from marina.compiler.engines import GraphPaths, Recipe
 from marina.compiler.export import ExportedModel
 from marina.compiler.inputs import example_inputs, row_inputs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from handlers.worker.artifact import Artifact
 from handlers.worker.engines import Graph
 from handlers.worker.golden import GoldenRow, check_graph
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 
 if TYPE_CHECKING:
     from marina.compiler.export import ExportedModel

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import torch
 
 from handlers.worker.golden import GoldenRow
-from handlers.worker.instances import Instance
-from handlers.worker.tokenizing import Row
+from handlers.worker.values import Instance, Row
 from marina.compiler.embedder import load_embedder, pooling_of, read_prompts
 from marina.compiler.export import read_heads
 from marina.compiler.loading import load_model, source_errors

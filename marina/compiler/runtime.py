@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from handlers.worker.artifact import Artifact
-from handlers.worker.calls import load_graphs, new_inputs
 from handlers.worker.engines import Engine, Graph, Setup, open_engine
 from handlers.worker.placement import NEURON_ENGINES, group_cores
-from handlers.worker.plan import Shape
-from handlers.worker.timing import time_graphs
+from handlers.worker.rows.calls import load_graphs, new_inputs
+from handlers.worker.rows.timing import time_graphs
+from handlers.worker.values import Shape
 from marina.compiler.device import Device
 from marina.compiler.job import Job
 from marina.compiler.timing import BUDGET_S

@@ -13,8 +13,8 @@ from typing import Any
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.engines import Graph
-from handlers.worker.plan import Shape
-from handlers.worker.timing import warm_up
+from handlers.worker.rows.timing import warm_up
+from handlers.worker.values import Shape
 
 BUDGET_S = 0.3  # for each graph
 ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # of graphs that are compared: rounds, and calls and seconds in one at least

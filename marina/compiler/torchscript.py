@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.engines.torchscript import ALIASES
-from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row
+from handlers.worker.values import Row, Shape
 from marina.compiler.engines import GraphPaths, Recipe
 from marina.compiler.export import ExportedModel
 from marina.compiler.inputs import example_inputs

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.compiler.engines import GraphPaths, Recipe
 from marina.compiler.source import count_weights
 from marina.errors import CompileError

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import TOKENIZER_FILE, Artifact
-from handlers.worker.calls import run_rows
 from handlers.worker.golden import GoldenRow
-from handlers.worker.instances import Instance
 from handlers.worker.placement import NEURON_ENGINES
-from handlers.worker.plan import Shape, longest
-from handlers.worker.tokenizing import RowTokenizer
+from handlers.worker.rows.calls import run_rows
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.tasks import TASKS
+from handlers.worker.values import Instance, Shape
 from marina.compiler.agreement import measure_agreement
 from marina.compiler.cache import discard
 from marina.compiler.engines import GraphPaths, Recipe
@@ -24,7 +25,6 @@ from marina.compiler.job import Job
 from marina.compiler.precision import ASKED, Choice, Trial, changes_answers, choose
 from marina.compiler.runtime import Loaded, Runtime
 from marina.compiler.timing import time_in_turn
-from marina.tasks import TASKS
 
 PROBES = "probes"  # folder of graphs that are made to try a precision
 # compiles the graph of a shape into a folder
@@ -109,7 +109,7 @@ class Trials:
             rows = self._held_out[start : start + size]
             results = run_rows(loaded.graph, [row.row for row in rows], self._artifact)
             outputs += [[result[place] for result in results] for place in range(len(rows))]
-        task, path = TASKS[self._artifact.task](), self._artifact.folder / TOKENIZER_FILE
+        task, path = TASKS[self._artifact.task], self._artifact.folder / TOKENIZER_FILE
         tokenizer = RowTokenizer(path, self._artifact.truncation_side, task.offsets)
         parameters = self._job.spec.parameters
         return Trial(precision, measure_agreement(self._held_out, outputs, self._artifact, task, tokenizer, parameters))

@@ -14,9 +14,10 @@ from handlers.worker.artifact import TOKENIZER_FILE, Artifact
 from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
 from handlers.worker.placement import NEURON_ENGINES
-from handlers.worker.plan import Shape, longest
-from handlers.worker.prompts import default_rows
-from handlers.worker.tokenizing import Row, RowTokenizer
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.prompts import default_rows
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.values import Row, Shape
 from marina.compiler.diagnosis import diagnose, reason_of
 from marina.compiler.engines import Compiler, GraphPaths, Recipe, open_compiler
 from marina.compiler.examples import too_few

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.adapter import ARTIFACT_FOLDER
 from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, Artifact, artifact_from
 from handlers.worker.engines.packages import check_versions, installed
 from handlers.worker.errors import ArtifactError, PlacementError
+from handlers.worker.hosts.torchserve import ARTIFACT_FOLDER
 from handlers.worker.placement import NEURON_ENGINES, core_groups
 from handlers.worker.placement.discovery import cpu_cores, neuron_cores
 from handlers.worker.placement.groups import possible_groups

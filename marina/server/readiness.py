@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from handlers.worker.adapter import FAILURE_MARK
+from handlers.worker.hosts.torchserve import FAILURE_MARK
 from marina.errors import ServerError
 from marina.server.management import Management
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
-from handlers.worker.calls import load_graphs
 from handlers.worker.engines import Setup, open_engine
-from handlers.worker.instances import Instance
 from handlers.worker.placement import NEURON_ENGINES, group_cores
-from handlers.worker.plan import Shape, longest
-from handlers.worker.prompts import prompted
-from handlers.worker.timing import time_graphs
-from handlers.worker.tokenizing import RowTokenizer
+from handlers.worker.rows.calls import load_graphs
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.prompts import prompted
+from handlers.worker.rows.timing import time_graphs
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.tasks import TASKS
+from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
 from marina.compiler.build import Progress
 from marina.compiler.source import count_weights, find_source
@@ -28,7 +29,6 @@ from marina.shapes.lengths import read_lengths
 from marina.shapes.report import Effect, effect
 from marina.spec import Spec
 from marina.spec.sections import Shapes
-from marina.tasks import TASKS
 
 MOST_GRAPHS = 24
 FULL = 64  # rows of a full batch, at most; more change nothing

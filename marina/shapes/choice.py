@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 
 Array = npt.NDArray[np.float64]
 BATCH_SIZES = (1, 2, 4, 8, 16, 32)

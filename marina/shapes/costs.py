@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 
 
 class CostModel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 
 SHORTEST = 16  # tokens of the first rung
 STEP = 4  # rungs are multiples of it

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from handlers.worker.instances import Instance
-from handlers.worker.task import Fields
+from handlers.worker.request.schema import Fields
+from handlers.worker.values import Instance
 from marina.errors import SpecError
 from marina.texts import read_entries, read_texts
 

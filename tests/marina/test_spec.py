@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.errors import SpecError
 from marina.spec import Spec, read_spec
 from marina.spec.neuron import NeuronOptions, NeuronxOptions

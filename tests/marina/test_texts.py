@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from handlers.worker.instances import Instance
-from handlers.worker.task import Fields
+from handlers.worker.request.schema import Fields
+from handlers.worker.values import Instance
 from marina.errors import SpecError
 from marina.texts import read_texts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handlers.worker.tasks import TASKS
 from marina.bench.costs import Price
 from marina.bench.load import Load
 from marina.bench.report.figures import figures_of
@@ -17,7 +18,6 @@ from marina.compiler.source import find_source
 from marina.errors import SourceError
 from marina.project import Project
 from marina.spec import Spec, read_spec
-from marina.tasks import TASKS
 
 KIND = "table-ava"
 MODEL = "ava-intent"

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from handlers.worker.tasks import TASKS
 from marina.bench.costs import Price
 from marina.bench.histogram import new_histogram, record
 from marina.bench.load import Load
@@ -27,7 +28,6 @@ from marina.compiler.source import find_source
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec, read_spec
-from marina.tasks import TASKS
 from marina.texts import read_texts
 
 KIND = "table-darwinbox"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import median
 
+from handlers.worker.tasks import TASKS
 from marina.bench.costs import Price, cost_per_1m
 from marina.bench.load import OPEN_CONNECTIONS, Load
 from marina.bench.measured import Measured
@@ -18,7 +19,6 @@ from marina.bench.texts import Asked, read_asked, texts_of
 from marina.compiler.build import Progress
 from marina.project import Project
 from marina.spec import Spec, read_spec
-from marina.tasks import TASKS
 
 KIND = "table-search"
 QUERIES, DUPLICATES = "ava-intent", "product-duplicates"

@@ -14,7 +14,7 @@ from pathlib import Path
 import transformers
 
 from tests.conftest import WORDS
-from tests.handlers.worker.architectures import save_model
+from tests.handlers.worker.tasks.architectures import save_model
 
 HERE = Path(__file__).parent
 QUESTIONS = ("how do i reset my password?", "who led the team", "ok")

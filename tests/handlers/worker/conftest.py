@@ -11,7 +11,7 @@ from marina.compiler import compile_model
 from marina.spec import read_spec
 from tests.conftest import ENGINES, make_project, no_progress, write_spec
 
-TASKS = ("sentence-embedding", "text-classification")
+COMPILED = ("sentence-embedding", "text-classification")
 
 
 class Tiny(NamedTuple):
@@ -26,7 +26,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory, tiny_models: dict[str, Pa
     """For each (task, engine) the artifact; not to be changed."""
     project = make_project(tmp_path_factory.mktemp("compiled"))
     found = {}
-    for task in TASKS:
+    for task in COMPILED:
         source = tiny_models[task]
         fields = {"task": task, "source": {"path": str(source)}, "shapes": {"exact": ["1x16", "4x16", "4x64"]}}
         path = write_spec(project, task.replace("-", "_"), **fields)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from handlers.sentence_embedding import SentenceEmbedding
-from handlers.text_classification import TextClassification
 from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
-from handlers.worker.instances import Limits
 from handlers.worker.model import Model
-from handlers.worker.plan import Shape
+from handlers.worker.request.instances import Limits
 from handlers.worker.settings import Settings
+from handlers.worker.tasks import TASKS
+from handlers.worker.values import Shape
 from tests.conftest import ENGINE, ENGINES, WORDS, scores
-from tests.handlers.worker.conftest import TASKS, Tiny
-from tests.handlers.worker.test_protocols import bodies
+from tests.handlers.worker.conftest import COMPILED, Tiny
+from tests.handlers.worker.request.test_protocols import bodies
 
 SETTINGS = Settings(
     "truncate", None, "data-parallel", Limits(instances=64, characters=5000, windows=64, body_bytes=100_000), {}
 )
-HANDLERS = {"sentence-embedding": SentenceEmbedding, "text-classification": TextClassification}
 JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
 def models(compiled: dict[tuple[str, str], Tiny]) -> dict[tuple[str, str], Model]:
-    return {key: Model(tiny.artifact, SETTINGS, HANDLERS[key[0]]()) for key, tiny in compiled.items()}
+    return {key: Model(tiny.artifact, SETTINGS, TASKS[key[0]]) for key, tiny in compiled.items()}
 
 
 def ask(model: Model, *documents: Any) -> list[tuple[int, Any]]:
@@ -52,7 +51,7 @@ def reference(source: Path, task: str, text: str) -> Any:
         return {model.config.id2label[i]: float(score) for i, score in enumerate(scores)}
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", COMPILED)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_answers_are_those_of_the_hugging_face_model(
     models: dict[tuple[str, str], Model], compiled: dict[tuple[str, str], Tiny], task: str, engine: str
@@ -105,7 +104,7 @@ def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None
 
 def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str], Tiny]) -> None:
     settings = SETTINGS._replace(long_text="reject")
-    model = Model(compiled["text-classification", ENGINE].artifact, settings, TextClassification())
+    model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS["text-classification"])
     long = "ok " * 70
     replies = ask(model, {"inputs": ["ok", long]}, {"inputs": long}, {"inputs": "ok"})
     assert [status for status, _ in replies] == [400, 400, 200]
@@ -125,13 +124,13 @@ def test_a_damaged_file_is_named(compiled: dict[tuple[str, str], Tiny], tmp_path
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
     with pytest.raises(ArtifactError, match=f"{name} is damaged: its sha256 is not the recorded one; compile"):
-        Model(folder, SETTINGS, TextClassification())
+        Model(folder, SETTINGS, TASKS["text-classification"])
     (folder / name).write_bytes(content[:-1])
     with pytest.raises(ArtifactError, match=rf"{name} is damaged: \d+ bytes, not \d+"):
-        Model(folder, SETTINGS, TextClassification())
+        Model(folder, SETTINGS, TASKS["text-classification"])
     (folder / name).unlink()
     with pytest.raises(ArtifactError, match=f"{name} is missing"):
-        Model(folder, SETTINGS, TextClassification())
+        Model(folder, SETTINGS, TASKS["text-classification"])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -148,7 +147,7 @@ def test_other_weights_do_not_pass_the_golden_rows(
     document["files"].pop(weights.name)
     (folder / "artifact.json").write_text(json.dumps(document))
     with pytest.raises(GoldenError, match=r"outputs differ from the reference model's by .*; the tolerance is 0\.0001"):
-        Model(folder, SETTINGS, TextClassification())
+        Model(folder, SETTINGS, TASKS["text-classification"])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def test_an_artifact_for_something_else_is_refused(
     document = json.loads((folder / "artifact.json").read_text())
     (folder / "artifact.json").write_text(json.dumps({**document, **change}))
     with pytest.raises(ArtifactError, match=message):
-        Model(folder, SETTINGS, TextClassification())
+        Model(folder, SETTINGS, TASKS["text-classification"])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -181,7 +180,7 @@ def test_a_graph_that_is_none_is_refused_by_its_engine(
     document["files"].pop(name)
     (folder / "artifact.json").write_text(json.dumps(document))
     with pytest.raises(ArtifactError, match=f"cannot load .*{name}"):
-        Model(folder, SETTINGS, TextClassification())
+        Model(folder, SETTINGS, TASKS["text-classification"])
 
 
 def test_sixty_four_requests_with_eight_bad_ones_of_eight_kinds(models: dict[tuple[str, str], Model]) -> None:
@@ -249,9 +248,9 @@ def test_odd_requests_fail_alone_and_soon(
 def test_a_graph_that_fails_fails_its_own_rows(
     compiled: dict[tuple[str, str], Tiny], monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    model = Model(compiled["text-classification", engine].artifact, SETTINGS, TextClassification())
+    model = Model(compiled["text-classification", engine].artifact, SETTINGS, TASKS["text-classification"])
     long = "ok " * 40
-    graphs = model._runner._lanes[0]
+    graphs = model._runner._streams[0]
 
     def fail(_: int) -> Any:
         raise RuntimeError(f"nrt_execute failed on {long}")
@@ -288,15 +287,15 @@ def test_a_panic_of_the_tokenizer_fails_its_own_request(
 def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(
     models: dict[tuple[str, str], Model], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = TextClassification.answer
+    model, task = models["text-classification", ENGINE], TASKS["text-classification"]
 
-    def fail(self: Any, example: Any, *others: Any) -> Any:
+    def fail(example: Any, *others: Any) -> Any:
         if example.instance.text == "secret":
             raise ZeroDivisionError(example.instance.text)
-        return answer(self, example, *others)
+        return task.answer(example, *others)
 
-    monkeypatch.setattr(TextClassification, "answer", fail)
-    bad, good = models["text-classification", ENGINE].reply([(b"secret", {}), (b"ok", {})])
+    monkeypatch.setattr(model, "_task", replace(task, answer=fail))
+    bad, good = model.reply([(b"secret", {}), (b"ok", {})])
     assert (bad.status, good.status) == (500, 200)
     assert json.loads(bad.body)["type"] == "Unexpected"
     assert "ZeroDivisionError" in caplog.text

@@ -4,7 +4,7 @@ from statistics import mean, median
 
 import pytest
 
-from handlers.worker.task import Fields
+from handlers.worker.request.schema import Fields
 from marina.bench.mix import mixed
 from marina.bench.texts import MIX, bodies_of, read_asked
 from marina.errors import SpecError

@@ -17,9 +17,17 @@ def read(path: Path) -> str:
 def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
     found = set(deciding_modules("openvino", "question-answering"))
     assert {"marina.compiler.export", "marina.compiler.reference", "marina.compiler.openvino"} <= found
-    assert {"handlers.worker.tokenizing", "handlers.worker.golden", "handlers.question_answering"} <= found
-    assert not found & {"handlers.text_classification", "handlers.token_classification", "marina.spec.sections"}
-    for serving in ("metrics", "emitter", "adapter", "model", "protocols", "placement.leases"):
+    assert {
+        "handlers.worker.rows.tokenizer",
+        "handlers.worker.golden",
+        "handlers.worker.tasks.question_answering",
+    } <= found
+    assert not found & {
+        "handlers.worker.tasks.text_classification",
+        "handlers.worker.tasks.token_classification",
+        "marina.spec.sections",
+    }
+    for serving in ("telemetry.metrics", "hosts.torchserve", "model", "request.protocols", "placement.leases"):
         assert f"handlers.worker.{serving}" not in found
     assert not {name for name in found if name.startswith(("marina.bench", "marina.server", "marina.cli"))}
 

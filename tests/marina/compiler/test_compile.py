@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from handlers.text_classification import TextClassification
 from handlers.worker.artifact import Head, check_files, read_artifact
-from handlers.worker.instances import Limits
 from handlers.worker.model import Model
 from handlers.worker.placement.discovery import cpu_cores
-from handlers.worker.plan import Shape
+from handlers.worker.request.instances import Limits
 from handlers.worker.settings import Settings
+from handlers.worker.tasks import TASKS
+from handlers.worker.values import Shape
 from marina.compiler import compile_model
 from marina.compiler.cache import artifact_key
 from marina.compiler.job import prepare_job
@@ -87,7 +87,11 @@ def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_
     worst = max(graph.parity for graph in artifact.graphs)
     assert 1e-4 < worst < artifact.tolerance <= 3 * worst
     # the golden rows hold, on which a worker proves itself
-    Model(folder, Settings("truncate", None, "data-parallel", Limits(8, 1000, 8, 10_000), {}), TextClassification())
+    Model(
+        folder,
+        Settings("truncate", None, "data-parallel", Limits(8, 1000, 8, 10_000), {}),
+        TASKS["text-classification"],
+    )
 
     first = contents(folder)
     shutil.rmtree(folder)

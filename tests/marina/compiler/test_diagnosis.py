@@ -15,7 +15,7 @@ from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import ENGINES, needs_openvino, no_progress, save_tokenizer, write_spec
-from tests.handlers.worker.architectures import SMALL
+from tests.handlers.worker.tasks.architectures import SMALL
 
 SIZES: dict[str, dict[str, Any]] = {
     "ConvBert": {**SMALL, "embedding_size": 32},

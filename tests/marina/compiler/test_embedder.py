@@ -14,11 +14,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Dropout, LayerNorm, Normalize, Pooling
 
-from handlers.sentence_embedding import SentenceEmbedding
 from handlers.worker.errors import ArtifactError
-from handlers.worker.instances import Limits
 from handlers.worker.model import Model
+from handlers.worker.request.instances import Limits
 from handlers.worker.settings import Settings
+from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model, export
 from marina.compiler.source import fingerprint
 from marina.errors import CompileError, SourceError
@@ -36,7 +36,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     options = {"task": "sentence-embedding", "source": {"path": str(folder)}, "shapes": shapes, **fields}
     artifact = compile_model(read_spec(write_spec(project, folder.name, **options)), project, no_progress).folder
     settings = Settings("truncate", None, "data-parallel", Limits(64, 10_000, 64, 1_000_000), {})
-    return Model(artifact, settings, SentenceEmbedding())
+    return Model(artifact, settings, TASKS["sentence-embedding"])
 
 
 def ask(model: Model, inputs: Any, **parameters: Any) -> Any:

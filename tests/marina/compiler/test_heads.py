@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModel, AutoTokenizer
 
-from handlers.text_classification import TextClassification
-from handlers.worker.instances import Limits
 from handlers.worker.model import Model
+from handlers.worker.request.instances import Limits
 from handlers.worker.settings import Settings
+from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import CompileError, SourceError
 from marina.project import Project
@@ -42,7 +42,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     path = write_spec(project, "m", task="text-classification", **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
     return Model(
-        artifact, Settings("truncate", None, "data-parallel", Limits(9, 999, 9, 9999), {}), TextClassification()
+        artifact, Settings("truncate", None, "data-parallel", Limits(9, 999, 9, 9999), {}), TASKS["text-classification"]
     )
 
 

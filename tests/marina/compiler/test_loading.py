@@ -15,7 +15,7 @@ from marina.project import Project
 from marina.spec import Spec, read_spec
 from tests.conftest import no_progress, write_spec
 from tests.embedders import edit_json
-from tests.handlers.worker.architectures import ARCHITECTURES, save_model
+from tests.handlers.worker.tasks.architectures import ARCHITECTURES, save_model
 
 TASKS = ("text-classification", "token-classification", "question-answering")
 

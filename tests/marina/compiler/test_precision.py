@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.instances import Instance
+from handlers.worker.values import Instance
 from marina.compiler.agreement import Agreement
 from marina.compiler.examples import Examples
 from marina.compiler.precision import Choice, Trial, candidates, choose, compare

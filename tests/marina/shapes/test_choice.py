@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.shapes import choice
 from marina.shapes.choice import Choice, candidates, choose_shapes, worth
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.shapes.costs import CostModel
 
 SHAPES = [Shape(1, 16), Shape(8, 16), Shape(1, 64), Shape(8, 64), Shape(4, 256)]

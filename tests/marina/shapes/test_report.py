@@ -1,6 +1,6 @@
 import pytest
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.shapes.report import effect
 
 

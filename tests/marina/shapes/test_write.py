@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.worker.plan import Shape
+from handlers.worker.values import Shape
 from marina.errors import SpecError
 from marina.shapes.write import write_shapes
 from marina.spec import read_spec

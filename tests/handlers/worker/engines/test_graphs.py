@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from handlers.worker.artifact import read_artifact
-from handlers.worker.calls import load_graphs, new_inputs, run_rows
 from handlers.worker.engines import Setup, open_engine
 from handlers.worker.errors import ArtifactError
-from handlers.worker.plan import Shape
-from handlers.worker.tokenizing import Row
+from handlers.worker.rows.calls import load_graphs, new_inputs, run_rows
+from handlers.worker.values import Row, Shape
 from tests.conftest import ENGINES, needs_openvino
 from tests.handlers.worker.conftest import Tiny
 

@@ -1,0 +1,108 @@
+"""Decodes a body into text or JSON, with limits that JSON libraries do not have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.compression import decompress
+from handlers.worker.request.instances import Limits
+from handlers.worker.values import Json
+
+DEPTH = 16  # of nesting; the deepest body that a protocol here has needs 5
+# Triton's clients put tensors as bytes behind the JSON, and say here where those begin.
+HEADER_LENGTH = "inference-header-content-length"
+
+
+class Body(NamedTuple):
+    """A body once it is decoded: text or JSON, the bytes that follow the JSON, and the request's headers."""
+
+    value: Json
+    tail: bytes
+    headers: Mapping[str, str]
+
+
+def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> Body:
+    """Text or JSON, unpacked, and the bytes that follow the JSON where the headers say so.
+
+    TorchServe hands over decoded JSON and text, or plain bytes (`decode_input_request=false`,
+    gRPC, unknown content types, and JSON that it could not decode).
+
+    Raises:
+        RequestError: nothing at all, too large, not UTF-8, not JSON, or not as its headers say.
+    """
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body is None or (body in (b"", "") and not media_type):
+        raise RequestError(
+            "NoBody", "no body that can be read; send text/plain, or JSON with 'Content-Type: application/json'"
+        )
+    encoding = headers.get("content-encoding", "")
+    is_json = media_type == "application/json"
+    if isinstance(body, (bytes, bytearray)):
+        if len(body) > limits.body_bytes:
+            message = f"the body has {len(body)} bytes; at most {limits.body_bytes} are allowed"
+            raise RequestError("BodyTooLarge", message)
+        body = decompress(bytes(body), encoding, limits.body_bytes)
+        length = _header_length(headers, len(body))
+        if length is not None:
+            return Body(_decode_json(_utf8(body[:length])), bytes(body[length:]), headers)
+        text = _utf8(body)
+        if is_json or (not media_type.startswith("text/") and text.lstrip()[:1] in ("{", "[")):
+            return Body(_decode_json(text), b"", headers)
+        return Body(text, b"", headers)
+    # TorchServe could read it as it is, so it is not what the header says
+    decompress(b"", encoding, 0)
+    if isinstance(body, str) and is_json:
+        # decoded by TorchServe: a JSON document that is a bare string
+        return Body(None, b"", headers)
+    _check_depth(body)
+    return Body(body, b"", headers)
+
+
+def _header_length(headers: Mapping[str, str], size: int) -> int | None:
+    value = headers.get(HEADER_LENGTH)
+    if value is None:
+        return None
+    if not (value.isdecimal() and value.isascii() and len(value) <= 12 and int(value) <= size):
+        raise RequestError("InvalidBody", "the header Inference-Header-Content-Length is not a length in the body")
+    return int(value)
+
+
+def _utf8(body: bytes | bytearray) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RequestError("InvalidEncoding", f"the body is not UTF-8 at byte {error.start}") from None
+
+
+def _decode_json(text: str) -> Any:
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise RequestError("InvalidJson", "the JSON body is nested too deeply") from None
+    except ValueError as error:
+        where = f" at line {error.lineno} column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise RequestError("InvalidJson", f"the body is not valid JSON{where}") from None
+    _check_depth(value)
+    # a bare string is no text: text comes as text/plain
+    return None if isinstance(value, str) else value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise RequestError("InvalidJson", f"the JSON body is nested more than {DEPTH} levels deep")

@@ -1,0 +1,91 @@
+"""Requests: their instances, what they may ask for, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.schema import Fields
+from handlers.worker.request.text import check_text, quote, type_name
+from handlers.worker.values import Instance, Json
+
+
+class Limits(NamedTuple):
+    """How much one request may ask for."""
+
+    instances: int
+    characters: int  # in each text
+    windows: int  # that each text makes
+    body_bytes: int
+
+
+class Answered(NamedTuple):
+    """The answer for one instance, and whether its text was cut to fit."""
+
+    answer: Json
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Request:
+    """The instances of one request, and how to write its answer.
+
+    protocol is the name of the protocol that it came in; details are that protocol's own.
+    """
+
+    instances: tuple[Instance, ...]
+    parameters: Mapping[str, Json]
+    protocol: str
+    details: Mapping[str, Json] = field(default_factory=dict)
+
+    def place(self, number: int) -> str:
+        """How a message names the instance of a number; nothing where there is only one."""
+        return str(self.details.get("place", "")).format(number)
+
+
+def read_instance(value: Json, where: str, fields: Fields, limits: Limits) -> Instance:
+    """An instance from its JSON: a text, or an object with the task's fields.
+
+    Raises:
+        RequestError: naming the field that is missing, unknown, or no text.
+    """
+    if isinstance(value, str) and not fields.second_required:
+        return Instance(check_text(value, where, limits.characters))
+    if not isinstance(value, dict):
+        expected = f'an object with "{fields.first}" and "{fields.second}"'
+        if not fields.second_required:
+            expected = f'a text or {{"{fields.first}": ...}}'
+        raise RequestError("InvalidInstance", f"{where} must be {expected}, not {type_name(value)}")
+    unknown = sorted(set(value) - {fields.first, fields.second})
+    if unknown:
+        raise RequestError("InvalidInstance", f"{where}: this model does not take the field {quote(unknown[0])}")
+    if fields.first not in value:
+        raise RequestError("InvalidInstance", f'{where}: the field "{fields.first}" is missing')
+    text = check_text(value[fields.first], f"{where}.{fields.first}", limits.characters)
+    second = value.get(fields.second) if fields.second else None
+    if second is None and not fields.second_required:
+        return Instance(text)
+    if second is None:
+        raise RequestError("InvalidInstance", f'{where}: the field "{fields.second}" is missing')
+    pair = check_text(second, f"{where}.{fields.second}", limits.characters)
+    if fields.second_required:
+        check_not_empty({fields.first: text, str(fields.second): pair}, where)
+    return Instance(text, pair)
+
+
+def check_not_empty(texts: Mapping[str, str], where: str) -> None:
+    """Refuse an empty question or context, as transformers does."""
+    for name, text in texts.items():
+        if not text:
+            raise RequestError("InvalidInstance", f'{where}: the field "{name}" is empty')
+
+
+def check_count(count: int, name: str, limits: Limits) -> None:
+    """Refuse no instances, and more than the limit."""
+    if not count:
+        raise RequestError("InvalidBody", f'"{name}" must hold at least one instance')
+    if count > limits.instances:
+        message = f'"{name}" holds {count} instances; at most {limits.instances} are allowed'
+        raise RequestError("TooManyInstances", message)

@@ -1,0 +1,85 @@
+"""Parameters of requests: what each may be, and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.text import quote
+from handlers.worker.values import Json
+
+
+class Parameter(NamedTuple):
+    """One parameter: its default, whether a value is allowed, and what is allowed in words."""
+
+    default: Json
+    allows: Callable[[Json], bool]
+    expected: str
+
+
+def choice(default: str | None, *others: str) -> Parameter:
+    """One of a few words; also null where that is the default."""
+    words = (default, *others)
+    named = " or ".join("null" if one is None else one for one in words)
+    return Parameter(default, lambda value: isinstance(value, str | None) and value in words, named)
+
+
+def word(default: str | None) -> Parameter:
+    """Any word, or null."""
+    return Parameter(default, lambda value: isinstance(value, str | None), "a word, or null")
+
+
+def whole(default: int | None, least: int, most: int = 1_000_000, null: bool = False) -> Parameter:
+    """A whole number within bounds, or null where that has a meaning."""
+
+    def allows(value: Json) -> bool:
+        if value is None:
+            return null
+        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+    return Parameter(default, allows, f"a whole number from {least} to {most}" + (", or null" if null else ""))
+
+
+def flag(default: bool | None) -> Parameter:
+    """True or false; also null where that is the default."""
+    return Parameter(
+        default,
+        lambda value: isinstance(value, bool) or (value is None and default is None),
+        "true or false" if default is not None else "true, false or null",
+    )
+
+
+def words(default: list[str]) -> Parameter:
+    """A list of words."""
+    return Parameter(
+        default,
+        lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
+        "a list of words",
+    )
+
+
+def read_parameters(given: Json, known: Mapping[str, Parameter], defaults: Mapping[str, Json]) -> dict[str, Json]:
+    """The value of every parameter of a task.
+
+    Args:
+        given: what the request says under "parameters"; None if nothing.
+        known: the task's parameters.
+        defaults: the model's own defaults, where they differ from the task's.
+
+    Raises:
+        RequestError: a parameter is unknown or its value is not allowed.
+    """
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        raise RequestError("InvalidParameter", '"parameters" must be an object')
+    values = {name: parameter.default for name, parameter in known.items()} | dict(defaults)
+    for name, value in given.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise RequestError("InvalidParameter", f"unknown parameter {quote(name)}; this model takes: {allowed}")
+        if not known[name].allows(value):
+            raise RequestError("InvalidParameter", f'the parameter "{name}" must be {known[name].expected}')
+        values[name] = value
+    return values

@@ -1,0 +1,42 @@
+"""KServe v1: `{"instances": [...]}` and `{"predictions": [...]}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.body import Body
+from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.schema import Schema
+from handlers.worker.request.text import quote
+from handlers.worker.values import Json
+
+NAME = "kserve"
+
+
+def recognises(value: Json, _: Schema) -> bool:
+    """Whether a body has "instances", and not "inputs", which other protocols have."""
+    return isinstance(value, dict) and "instances" in value and "inputs" not in value
+
+
+def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """A body with "instances", and "parameters" if there are any."""
+    value = body.value
+    unknown = sorted(set(value) - {"instances", "parameters"})
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    items = value["instances"]
+    if not isinstance(items, list):
+        raise RequestError("InvalidBody", '"instances" must be a list')
+    check_count(len(items), "instances", limits)
+    instances = tuple(read_instance(item, f"instances[{i}]", schema.fields, limits) for i, item in enumerate(items))
+    parameters = read_parameters(value.get("parameters"), schema.parameters, defaults)
+    return Request(instances, parameters, NAME, {"place": "instances[{}]: "})
+
+
+def write(_: Request, answers: Sequence[Answered], __: Mapping[str, str]) -> Json:
+    """The predictions, and which of them are for texts that were cut, if any."""
+    document: dict[str, Json] = {"predictions": [answered.answer for answered in answers]}
+    cut = [number for number, answered in enumerate(answers) if answered.cut]
+    return {**document, "truncated": cut} if cut else document

@@ -1,0 +1,201 @@
+"""The Open Inference Protocol: named tensors in, named tensors out (KServe v2, Triton).
+
+Texts come as BYTES tensors, in JSON or as bytes behind it (Triton's binary extension: each element
+is its length in four bytes, little endian, and then itself). Answers go out in JSON:
+
+    sentence-embedding           embedding FP32 (instances, width)
+    text-classification          label BYTES and score FP32 (instances, labels), the best first
+    text-classification, heads   HEAD_label and HEAD_score of each head
+    other tasks                  answer BYTES (instances), each the JSON of one answer
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.body import Body
+from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.schema import Schema
+from handlers.worker.request.text import check_text, quote, type_name
+from handlers.worker.values import Instance, Json
+
+NAME = "open-inference"
+# parameters of the protocol itself, which say how a client would like its tensors
+_OWN = {"binary_data_output", "sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
+
+
+def recognises(value: Json, _: Schema) -> bool:
+    """Whether a JSON body is of this protocol: its inputs are objects with a datatype or a shape."""
+    inputs = value.get("inputs") if isinstance(value, dict) else None
+    if not isinstance(inputs, list) or not inputs or not isinstance(inputs[0], dict):
+        return False
+    return "name" in inputs[0] and bool({"datatype", "shape", "data"} & set(inputs[0]))
+
+
+def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """A body with tensors, some of them perhaps as bytes behind its JSON."""
+    value, tail = body.value, body.tail
+    unknown = sorted(set(value) - {"id", "inputs", "outputs", "parameters"})
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    tensors: dict[str, list[str]] = {}
+    place = 0
+    for number, tensor in enumerate(value["inputs"]):
+        name, texts, used = _read_tensor(tensor, f"inputs[{number}]", tail[place:], limits)
+        if name in tensors:
+            raise RequestError("InvalidBody", f"there are two inputs of the name {quote(name)}")
+        tensors[name] = texts
+        place += used
+    if place < len(tail):
+        raise RequestError("InvalidBody", f"{len(tail) - place} bytes behind the JSON belong to no tensor")
+    instances = _instances(tensors, schema, limits)
+    own = value.get("parameters")
+    given = {name: item for name, item in own.items() if name not in _OWN} if isinstance(own, dict) else own
+    identity = value.get("id")
+    if identity is not None:
+        check_text(identity, "id", limits.characters)
+    details = {"id": identity, "outputs": _output_names(value.get("outputs")), "place": "inputs, element {}: "}
+    return Request(instances, read_parameters(given, schema.parameters, defaults), NAME, details)
+
+
+def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
+    """The outputs that were asked for, or all of them.
+
+    Raises:
+        RequestError: an output was asked for that there is not.
+    """
+    tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers])}
+    wanted = request.details["outputs"] or list(tensors)
+    for name in wanted:
+        if name not in tensors:
+            raise RequestError("InvalidBody", f"there is no output {quote(name)}; there are: {', '.join(tensors)}")
+    document = {"model_name": identity["name"], "model_version": identity["version"]}
+    if request.details["id"] is not None:
+        document["id"] = request.details["id"]
+    cut = [number for number, answered in enumerate(answers) if answered.cut]
+    parameters = {"parameters": {"truncated": json.dumps(cut)}} if cut else {}
+    return {**document, **parameters, "outputs": [tensors[name] for name in wanted]}
+
+
+def _read_tensor(tensor: Json, where: str, tail: bytes, limits: Limits) -> tuple[str, list[str], int]:
+    """A tensor's name, its texts, and how many bytes of the tail are its own."""
+    if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
+        raise RequestError("InvalidBody", f'{where} must be a tensor with "name", "shape", "datatype" and "data"')
+    if tensor.get("datatype") != "BYTES":
+        raise RequestError("InvalidBody", f'{where}: texts come in a tensor of datatype "BYTES"')
+    shape = tensor.get("shape")
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        raise RequestError("InvalidBody", f'{where}: "shape" must be a list of whole numbers')
+    parameters = tensor.get("parameters")
+    size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+    if size is None:
+        texts = _flatten(tensor.get("data"), where)
+        used = 0
+    else:
+        if type(size) is not int or not 0 <= size <= len(tail):
+            raise RequestError("InvalidBody", f"{where}: binary_data_size is not the size of what follows the JSON")
+        texts, used = _read_binary(tail[:size], where, limits), size
+    if shape not in ([len(texts)], [len(texts), 1]):
+        raise RequestError("InvalidBody", f'{where}: "shape" {json.dumps(shape)[:40]} does not fit {len(texts)} texts')
+    return tensor["name"], texts, used
+
+
+def _flatten(data: Json, where: str) -> list[str]:
+    if not isinstance(data, list):
+        raise RequestError("InvalidBody", f'{where}: "data" must be a list')
+    flat = [item for part in data for item in (part if isinstance(part, list) else [part])]
+    for number, item in enumerate(flat):
+        if not isinstance(item, str):
+            raise RequestError("InvalidInstance", f"{where}.data[{number}] must be a text, not {type_name(item)}")
+    return flat
+
+
+def _read_binary(data: bytes, where: str, limits: Limits) -> list[str]:
+    texts: list[str] = []
+    place = 0
+    while place < len(data):
+        check_count(len(texts) + 1, where, limits)
+        start = place + 4
+        length = struct.unpack_from("<I", data, place)[0] if start <= len(data) else len(data)
+        place = start + length
+        if place > len(data):
+            raise RequestError("InvalidBody", f"{where}: element {len(texts)} is longer than the tensor")
+        try:
+            texts.append(data[start:place].decode("utf-8"))
+        except UnicodeDecodeError:
+            raise RequestError("InvalidEncoding", f"{where}: element {len(texts)} is not UTF-8") from None
+    return texts
+
+
+def _instances(tensors: dict[str, list[str]], schema: Schema, limits: Limits) -> tuple[Instance, ...]:
+    fields = schema.fields
+    if len(tensors) == 1 and fields.second is None:
+        # one tensor is the text, whatever a client calls it
+        tensors = {fields.first: next(iter(tensors.values()))}
+    unknown = sorted(set(tensors) - {fields.first, fields.second})
+    if unknown or fields.first not in tensors:
+        expected = fields.first if fields.second is None else f"{fields.first} and {fields.second}"
+        raise RequestError("InvalidBody", f"the inputs must be named {expected}, not {quote(', '.join(tensors))}")
+    counts = {name: len(texts) for name, texts in tensors.items()}
+    if len(set(counts.values())) > 1:
+        raise RequestError("InvalidBody", f"the inputs hold different numbers of texts: {json.dumps(counts)}")
+    count = counts[fields.first]
+    check_count(count, "inputs", limits)
+    items = ({name: texts[i] for name, texts in tensors.items()} for i in range(count))
+    return tuple(read_instance(item, f"inputs, element {i}", fields, limits) for i, item in enumerate(items))
+
+
+def _output_names(outputs: Json) -> list[str]:
+    if outputs is None:
+        return []
+    if not isinstance(outputs, list) or not all(
+        isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs
+    ):
+        raise RequestError("InvalidBody", '"outputs" must be a list of objects with "name"')
+    for output in outputs:
+        parameters = output.get("parameters")
+        if isinstance(parameters, dict) and parameters.get("classification"):
+            raise RequestError(
+                "InvalidBody",
+                f"the output {quote(output['name'])} has no classes to count (class_count, classification): labels "
+                "come sorted by their scores, and the parameter top_k says how many",
+            )
+    return [output["name"] for output in outputs]
+
+
+def _tensors(answers: list[Json]) -> list[Json]:
+    """The answers as tensors; see the table at the top."""
+    first = answers[0]
+    if isinstance(first, list) and first and isinstance(first[0], float):
+        return [_tensor("embedding", "FP32", answers)]
+    if _is_ranking(first):
+        return _ranking("", answers)
+    if isinstance(first, dict) and all(_is_ranking(value) for value in first.values()):
+        heads = [_ranking(f"{head}_", [answer[head] for answer in answers]) for head in first]
+        return [tensor for tensors in heads for tensor in tensors]
+    texts = [json.dumps(answer, ensure_ascii=False, separators=(",", ":")) for answer in answers]
+    return [{"name": "answer", "datatype": "BYTES", "shape": [len(texts)], "data": texts}]
+
+
+def _is_ranking(answer: Json) -> bool:
+    return (
+        isinstance(answer, list)
+        and bool(answer)
+        and isinstance(answer[0], dict)
+        and set(answer[0]) == {"label", "score"}
+    )
+
+
+def _ranking(prefix: str, answers: list[Json]) -> list[Json]:
+    labels = [[entry["label"] for entry in answer] for answer in answers]
+    scores = [[entry["score"] for entry in answer] for answer in answers]
+    return [_tensor(f"{prefix}label", "BYTES", labels), _tensor(f"{prefix}score", "FP32", scores)]
+
+
+def _tensor(name: str, datatype: str, rows: list[list[Json]]) -> Json:
+    flat = [value for row in rows for value in row]
+    return {"name": name, "datatype": datatype, "shape": [len(rows), len(rows[0])], "data": flat}

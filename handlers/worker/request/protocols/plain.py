@@ -1,0 +1,63 @@
+"""text/plain, and `{"inputs": ..., "parameters": ...}` as Hugging Face's hosted inference API has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.body import Body
+from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.schema import Schema
+from handlers.worker.request.text import quote
+from handlers.worker.values import Json
+
+NAME = "plain"
+EXAMPLE = '{"inputs": "some text"}'
+# huggingface_hub's client; it unpacks a list of one around the classification of one text
+HUB_CLIENT = "hf_hub/"
+
+
+def recognises(value: Json, _: Schema) -> bool:
+    """Whether a body is a text or a JSON object, whatever stands in it: other protocols are asked before."""
+    return isinstance(value, (str, dict))
+
+
+def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """A text or a JSON body; the fields of one instance, and parameters, may also stand in it by themselves."""
+    value = body.value
+    if isinstance(value, str):
+        instance = read_instance(value, "the body", schema.fields, limits)
+        return Request((instance,), read_parameters(None, schema.parameters, defaults), NAME, {"single": True})
+    fields = schema.fields
+    if "inputs" not in value and fields.first in value:
+        bare = {name: value[name] for name in (fields.first, fields.second) if name in value}
+        value = {"inputs": bare, **{name: item for name, item in value.items() if name not in bare}}
+    if "inputs" not in value or "instances" in value:
+        raise RequestError("InvalidBody", f'the JSON body needs "inputs" or "instances": {EXAMPLE}')
+    beside = {name: item for name, item in value.items() if name in schema.parameters}
+    unknown = sorted(set(value) - {"inputs", "parameters"} - set(beside))
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    given = value.get("parameters")
+    if beside and given:
+        raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside "inputs", not in both')
+    parameters = read_parameters(beside or given, schema.parameters, defaults)
+    inputs = value["inputs"]
+    if not isinstance(inputs, list):
+        details = {"single": True, "nested": HUB_CLIENT in body.headers.get("user-agent", "")}
+        return Request((read_instance(inputs, "inputs", fields, limits),), parameters, NAME, details)
+    check_count(len(inputs), "inputs", limits)
+    instances = tuple(read_instance(item, f"inputs[{i}]", fields, limits) for i, item in enumerate(inputs))
+    return Request(instances, parameters, NAME, {"single": False, "place": "inputs[{}]: "})
+
+
+def write(request: Request, answers: Sequence[Answered], _: Mapping[str, str]) -> Json:
+    """One answer for one input, a list of answers for a list."""
+    if not request.details["single"]:
+        return [answered.answer for answered in answers]
+    answer = answers[0].answer
+    classified = (
+        isinstance(answer, list) and answer and isinstance(answer[0], dict) and set(answer[0]) == {"label", "score"}
+    )
+    return [answer] if request.details.get("nested") and classified else answer

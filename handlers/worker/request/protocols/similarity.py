@@ -1,0 +1,48 @@
+"""How alike texts are: `{"inputs": {"source_sentence": ..., "sentences": [...]}}`, as in Hugging Face's hosted API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.body import Body
+from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.schema import Schema
+from handlers.worker.request.text import quote
+from handlers.worker.values import Json
+
+NAME = "similarity"
+FIELDS = {"source_sentence", "sentences"}
+
+
+def recognises(value: Json, schema: Schema) -> bool:
+    """Whether a JSON body compares texts."""
+    inputs = value.get("inputs") if isinstance(value, dict) else None
+    return schema.vectors and isinstance(inputs, dict) and bool(set(inputs) & FIELDS)
+
+
+def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """The source sentence, and then those that it is compared with."""
+    value = body.value
+    inputs = value["inputs"]
+    unknown = sorted((set(value) - {"inputs", "parameters"}) | (set(inputs) - FIELDS))
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    sentences = inputs.get("sentences")
+    if not isinstance(sentences, list) or "source_sentence" not in inputs:
+        raise RequestError("InvalidBody", '"inputs" needs "source_sentence", a text, and "sentences", a list of texts')
+    check_count(len(sentences), "sentences", limits)
+    named = [("inputs.source_sentence", inputs["source_sentence"])]
+    named += [(f"inputs.sentences[{number}]", sentence) for number, sentence in enumerate(sentences)]
+    instances = tuple(read_instance(sentence, where, schema.fields, limits) for where, sentence in named)
+    parameters = read_parameters(value.get("parameters"), schema.parameters, defaults)
+    return Request(instances, parameters, NAME, {"place": "text {}, the source sentence being 0: "})
+
+
+def write(_: Request, answers: Sequence[Answered], __: Mapping[str, str]) -> Json:
+    """The cosine of the source sentence's embedding to that of each of the others."""
+    source, *others = (np.asarray(answered.answer, dtype=np.float64) for answered in answers)
+    return [float(source @ other / max(np.linalg.norm(source) * np.linalg.norm(other), 1e-12)) for other in others]

@@ -1,0 +1,121 @@
+"""Runs calls: writes rows into a graph's static inputs and gathers each row's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.artifact import POOLING_MASK, Artifact
+from handlers.worker.engines import Engine, Graph
+from handlers.worker.errors import RequestError, request_error
+from handlers.worker.values import Call, Outputs, Row, Shape
+
+Graphs = Mapping[Shape, Graph]
+
+
+def load_graphs(engine: Engine, artifact: Artifact) -> list[Graphs]:
+    """Load every graph of an artifact.
+
+    Returns:
+        Streams: the graphs once for each call that the engine can have under way at a time. Their
+        shapes count the rows of all replicas.
+
+    Raises:
+        ArtifactError: one cannot be loaded.
+    """
+    streams: list[dict[Shape, Graph]] = [{} for _ in range(engine.calls_at_once)]
+    for file in artifact.graphs:
+        shape = Shape(file.shape.batch_size * engine.replicas, file.shape.sequence_length)
+        loaded = engine.load(
+            artifact.folder / file.graph,
+            artifact.folder / file.weights if file.weights else None,
+            [new_inputs(shape, artifact) for _ in streams],
+        )
+        for stream, graph in zip(streams, loaded):
+            stream[shape] = graph
+    return list(streams)
+
+
+def new_inputs(shape: Shape, artifact: Artifact) -> list[npt.NDArray[np.int64]]:
+    """Arrays for a graph to read."""
+    return [np.zeros(shape, dtype=np.int64) for _ in artifact.inputs]
+
+
+class Runner:
+    """Runs calls on the streams of a worker.
+
+    Args:
+        streams: from `load_graphs`.
+        artifact: theirs.
+    """
+
+    def __init__(self, streams: Sequence[Graphs], artifact: Artifact) -> None:
+        self._streams = streams
+        self._artifact = artifact
+        self._threads = ThreadPoolExecutor(len(streams), thread_name_prefix="stream") if len(streams) > 1 else None
+
+    def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> list[Outputs | RequestError]:
+        """Compute every row.
+
+        Returns:
+            For each row its outputs in the order of `Artifact.outputs`, without the batch dimension, or
+            the failure of the call that it was in.
+        """
+        outputs: list[Outputs | RequestError] = [[] for _ in rows]
+        waiting = iter(calls)
+
+        def work(stream: Graphs) -> None:
+            for call in waiting:
+                try:
+                    results = run_rows(stream[call.shape], [rows[index] for index in call.rows], self._artifact)
+                except Exception as error:  # whatever the runtime raises is of this call alone
+                    outputs_of_call: list[Outputs | RequestError] = [request_error(error)] * len(call.rows)
+                else:
+                    outputs_of_call = [[result[place] for result in results] for place in range(len(call.rows))]
+                for index, own in zip(call.rows, outputs_of_call):
+                    outputs[index] = own
+
+        if self._threads is None or len(calls) == 1:
+            work(self._streams[0])
+        else:
+            under_way = [self._threads.submit(work, stream) for stream in self._streams]
+            wait(under_way)  # all of them, for the next batch writes into the same inputs
+            for stream in under_way:
+                stream.result()
+        return outputs
+
+
+def run_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> Outputs:
+    """Run one graph on rows that it holds, at least one; its outputs have the rows first."""
+    write_rows(graph, rows, artifact)
+    return graph.run(len(rows))
+
+
+def write_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> None:
+    """Write rows into a graph's inputs, padded on the right.
+
+    An empty place attends to its first padding token: attention over nothing is not a number in
+    some kernels.
+    """
+    for name, array in zip(artifact.inputs, graph.inputs):
+        if name == "attention_mask":
+            array.fill(0)
+            array[len(rows) :, 0] = 1
+            for place, row in enumerate(rows):
+                array[place, : len(row.ids)] = 1
+        elif name == POOLING_MASK:
+            array.fill(0)
+            array[len(rows) :, 0] = 1
+            for place, row in enumerate(rows):
+                array[place, row.prompt_tokens : len(row.ids)] = 1
+        elif name == "token_type_ids":
+            array.fill(artifact.pad_token_type_id)
+            for place, row in enumerate(rows):
+                array[place, : len(row.type_ids)] = row.type_ids
+        else:
+            array.fill(artifact.pad_token_id)
+            for place, row in enumerate(rows):
+                array[place, : len(row.ids)] = row.ids

@@ -1,0 +1,55 @@
+"""Times of graphs: what plans are made from. They belong to a machine, and are measured on it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from handlers.worker.artifact import Artifact
+from handlers.worker.engines import Graph
+from handlers.worker.rows.calls import Graphs, write_rows
+from handlers.worker.values import Row, Shape
+
+ROUNDS = (3, 50)  # at least and at most
+
+
+def time_graphs(streams: Sequence[Graphs], artifact: Artifact, budget_s: float) -> dict[Shape, float]:
+    """Median milliseconds of one call of each graph with every place filled, after a warm-up.
+
+    The graphs run in turn, as they do in plans: each has weights of its own, and one that runs
+    again and again finds them in the processor's cache, which makes small graphs look up to twice
+    as fast as they are. Where several calls can be under way, all streams run at once, and the time
+    is shared among them. Takes the budget, but at least 3 rounds.
+
+    Args:
+        streams: the graphs, from `load_graphs`.
+        artifact: theirs.
+        budget_s: seconds for all of them.
+    """
+    shapes = list(streams[0])
+    for shape in shapes:
+        for stream in streams:
+            warm_up(stream[shape], shape, artifact)
+    times: dict[Shape, list[float]] = {shape: [] for shape in shapes}
+    end = time.perf_counter() + budget_s
+    with ThreadPoolExecutor(len(streams)) as threads:
+        for done in range(ROUNDS[1]):
+            if done >= ROUNDS[0] and time.perf_counter() > end:
+                break
+            for shape in shapes:
+                start = time.perf_counter()
+                if len(streams) == 1:
+                    streams[0][shape].run(shape.batch_size)
+                else:
+                    list(threads.map(lambda stream, shape=shape: stream[shape].run(shape.batch_size), streams))
+                times[shape].append((time.perf_counter() - start) / len(streams))
+    return {shape: statistics.median(found) * 1000 for shape, found in times.items()}
+
+
+def warm_up(graph: Graph, shape: Shape, artifact: Artifact) -> None:
+    """Fill every place of a graph of this shape, and run it once."""
+    row = Row([artifact.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
+    write_rows(graph, [row] * shape.batch_size, artifact)
+    graph.run(shape.batch_size)

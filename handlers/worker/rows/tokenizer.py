@@ -1,0 +1,157 @@
+"""Turns instances into rows of token ids with the artifact's tokenizer."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handlers.worker.errors import ArtifactError, RequestError
+from handlers.worker.rows.truncation import cut
+from handlers.worker.values import Instance, Row
+
+# what ends a process, and is no failure of one request
+ENDINGS = (KeyboardInterrupt, SystemExit)
+
+
+class Window(NamedTuple):
+    """How an instance's tokens are laid into rows.
+
+    rule is "truncate", "reject" or "window"; stride is how many tokens two windows share, at most
+    if it is not exact; cut is what is shortened: "longest_first" or "only_second", as the
+    `tokenizers` library names it; side is the side that is cut, the tokenizer's own if it is None;
+    most bounds how many windows one instance makes; prompt_tokens is that of its rows.
+    """
+
+    max_length: int
+    rule: str
+    stride: int = 0
+    exact: bool = True
+    cut: str = "longest_first"
+    side: str | None = None
+    most: int = 256
+    prompt_tokens: int = 0
+
+
+class Tokenized(NamedTuple):
+    """An instance as rows, each with the library's encoding, which knows offsets, words and special tokens."""
+
+    rows: list[Row]
+    encodings: list[Any]
+    cut: bool
+
+
+class RowTokenizer:
+    """The `tokenizers` library behind the rule for texts that are too long.
+
+    Args:
+        path: tokenizer.json.
+        truncation_side: the side that is cut, "right" or "left".
+        offsets: whether encodings must know the place of tokens in the text; slower.
+
+    Attributes:
+        library: the library's own tokenizer, set to neither truncate nor pad.
+    """
+
+    def __init__(self, path: Path, truncation_side: str, offsets: bool = False) -> None:
+        from tokenizers import Tokenizer
+
+        try:
+            self.library = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises bare Exception
+            raise ArtifactError(f"{path} cannot be read as a tokenizer: {error}") from None
+        self._truncation_side = truncation_side
+        self.library.no_padding()
+        self.library.no_truncation()
+        self._encode_batch = self.library.encode_batch if offsets else self.library.encode_batch_fast
+
+    def encode(self, instances: Sequence[Instance], windows: Sequence[Window]) -> list[Tokenized | RequestError]:
+        """The rows of each instance, or the reason why it has none."""
+        # transformers takes an empty second text for none
+        inputs = [(text, pair) if pair else text for text, pair in instances]
+        try:
+            encodings = self._encode_batch(inputs)
+        except ENDINGS:
+            raise
+        except BaseException:  # bare Exception, or a panic, which is no Exception: find out for which
+            encodings = [self._encode_alone(one) for one in inputs]
+        return [
+            encoding if isinstance(encoding, RequestError) else self._laid_out(instance, window, encoding)
+            for instance, window, encoding in zip(instances, windows, encodings)
+        ]
+
+    def _encode_alone(self, text: Any) -> Any:
+        try:
+            return self._encode_batch([text])[0]
+        except ENDINGS:
+            raise
+        except Exception:
+            return RequestError("InvalidText", "the tokenizer cannot read the text")
+        except BaseException as error:
+            logging.getLogger(__name__).error("the tokenizer failed with %s", type(error).__name__)
+            return RequestError("Unexpected", f"the tokenizer failed with {type(error).__name__}")
+
+    def _laid_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
+        tokens = len(encoding)
+        if tokens <= window.prompt_tokens or window.max_length <= window.prompt_tokens:
+            return RequestError(
+                "InvalidText", "the text has no tokens" + " but the prompt's" * bool(window.prompt_tokens)
+            )
+        if tokens <= window.max_length:
+            return _tokenized([encoding], window, cut=False)
+        if window.rule == "reject":
+            message = f"the text has {tokens} tokens; at most {window.max_length} are allowed"
+            return RequestError("TextTooLong", message)
+        try:
+            if window.rule == "truncate":
+                side = window.side or self._truncation_side
+                return _tokenized([cut(encoding, window.max_length, window.cut, side)], window, cut=True)
+            window = _checked(window, encoding)
+            return _tokenized(self._windows(instance, window), window, cut=False)
+        except RequestError as error:
+            return error
+
+    def _windows(self, instance: Instance, window: Window) -> list[Any]:
+        """The encodings that the library lays an instance into."""
+        self.library.enable_truncation(
+            window.max_length, stride=window.stride, strategy=window.cut, direction=self._truncation_side
+        )
+        try:
+            first = self.library.encode(instance.text, instance.text_pair or None)
+        except ENDINGS:
+            raise
+        except BaseException:  # bare Exception, or a panic; its text may hold the client's
+            raise RequestError("TextTooLong", f"the text cannot be cut to {window.max_length} tokens") from None
+        finally:
+            self.library.no_truncation()
+        return [first, *first.overflowing]
+
+
+def _checked(window: Window, encoding: Any) -> Window:
+    """A window that has room for more than its overlap, and does not make too many.
+
+    The library panics over the one, and runs out of memory over the other.
+    """
+    fixed = sum(encoding.special_tokens_mask)
+    if window.cut == "only_second":
+        fixed += sum(sequence == 0 for sequence in encoding.sequence_ids)
+    room = window.max_length - fixed
+    if room < 1:
+        message = f"{fixed} tokens are not the context's, which leaves it no room in {window.max_length}"
+        raise RequestError("TextTooLong", message)
+    if window.exact and window.stride >= room:
+        message = f"windows that share {window.stride} tokens must have room for more, and have room for {room}"
+        raise RequestError("InvalidParameter", message)
+    stride = window.stride if window.stride < room else room // 2
+    count = 1 + math.ceil((len(encoding.ids) - fixed - room) / (room - stride))
+    if count > window.most:
+        message = f"the text makes {count} windows of {window.max_length} tokens; at most {window.most} are allowed"
+        raise RequestError("TooManyWindows", message)
+    return window._replace(stride=stride)
+
+
+def _tokenized(encodings: list[Any], window: Window, cut: bool) -> Tokenized:
+    rows = [Row(encoding.ids, encoding.type_ids, window.prompt_tokens) for encoding in encodings]
+    return Tokenized(rows, encodings, cut)

@@ -1,0 +1,11 @@
+"""Tasks: what a model answers. One file a task; each defines its `TASK`."""
+
+from __future__ import annotations
+
+from handlers.worker.tasks import question_answering, sentence_embedding, text_classification, token_classification
+from handlers.worker.tasks.base import Task
+
+TASKS: dict[str, Task] = {
+    module.TASK.name: module.TASK
+    for module in (sentence_embedding, text_classification, token_classification, question_answering)
+}

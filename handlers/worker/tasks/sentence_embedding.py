@@ -1,0 +1,57 @@
+"""Sentence embeddings: the answer for a text is its embedding, a list of floats.
+
+The parameters are those of Hugging Face's feature-extraction task: prompt_name is a prompt of the model, null
+none at all; normalize scales to unit length; truncate says whether a text that is too long is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from handlers.worker.artifact import Artifact
+from handlers.worker.errors import RequestError
+from handlers.worker.request.parameters import Parameter, choice, flag, word
+from handlers.worker.request.schema import Fields
+from handlers.worker.rows.prompts import prompted
+from handlers.worker.rows.tokenizer import RowTokenizer, Window
+from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.values import Instance, Json
+
+PARAMETERS: Mapping[str, Parameter] = {
+    "prompt_name": word(None),
+    "normalize": flag(None),
+    "truncate": flag(None),
+    "truncation_direction": choice(None, "left", "right"),
+}
+
+
+def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
+    truncate = parameters["truncate"]
+    rule = long_text if truncate is None else "truncate" if truncate else "reject"
+    return Window(max_length, rule, side=parameters["truncation_direction"])
+
+
+def prepare(instance: Instance, parameters: Parameters, artifact: Artifact) -> tuple[Instance, int]:
+    if parameters["normalize"] is False and artifact.unit_length:
+        raise RequestError("InvalidParameter", "this model's own embeddings are of unit length; leave out normalize")
+    return prompted(instance, parameters["prompt_name"], artifact)
+
+
+def answer(example: Example, artifact: Artifact, _: RowTokenizer) -> Json:
+    vector = example.outputs[0][0]
+    if example.parameters["normalize"] and not artifact.unit_length:
+        vector = vector / max(float(np.linalg.norm(vector)), np.finfo(np.float32).tiny)
+    return vector.tolist()
+
+
+TASK = Task(
+    name="sentence-embedding",
+    fields=Fields("text"),
+    parameters=PARAMETERS,
+    answer=answer,
+    window=window,
+    prepare=prepare,
+    vectors=True,
+)

@@ -1,0 +1,53 @@
+"""Text classification of one text or a pair: labels with their scores, the best first.
+
+Scores are those of transformers' text-classification pipeline. A model with several named heads
+answers with an object that has one entry a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.artifact import Artifact, Head
+from handlers.worker.request.parameters import Parameter, choice, flag, whole
+from handlers.worker.request.schema import Fields
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.tasks.activation import activate
+from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.values import Json
+
+ONLY_OUTPUT = ("logits",)  # of a model without named heads
+
+
+PARAMETERS: Mapping[str, Parameter] = {
+    "top_k": whole(None, least=1, null=True),
+    "function_to_apply": choice("default", "softmax", "sigmoid", "none"),
+    "return_all_scores": flag(default=True),
+}
+
+
+def answer(example: Example, artifact: Artifact, _: RowTokenizer) -> Json:
+    ranked = {
+        name: _rank(output, artifact.heads[name], example.parameters)
+        for name, output in zip(artifact.outputs, example.outputs[0])
+    }
+    return ranked["logits"] if artifact.outputs == ONLY_OUTPUT else ranked
+
+
+def _rank(logits: npt.NDArray[np.float32], head: Head, parameters: Parameters) -> Json:
+    function = parameters["function_to_apply"]
+    scores = activate(logits, head.activation if function == "default" else function)
+    top_k = parameters["top_k"] if parameters["return_all_scores"] else 1
+    order = np.argsort(-scores, kind="stable")[:top_k]
+    return [{"label": head.labels[i], "score": score} for i, score in zip(order.tolist(), scores[order].tolist())]
+
+
+TASK = Task(
+    name="text-classification",
+    fields=Fields("text", "text_pair"),
+    parameters=PARAMETERS,
+    answer=answer,
+)

@@ -1,0 +1,70 @@
+"""What `GET /models/NAME?customized=true` tells of a served model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from handlers.worker.artifact import Artifact
+from handlers.worker.rows.plan import longest
+from handlers.worker.settings import Settings
+from handlers.worker.tasks.base import Task
+from handlers.worker.values import Json, Shape
+
+
+def describe(
+    artifact: Artifact,
+    settings: Settings,
+    task: Task,
+    defaults: Mapping[str, Json],
+    cores: Sequence[int],
+    parity: float,
+    times: Mapping[Shape, float],
+) -> Json:
+    """What serves: task, labels, engine, precision, shapes, parity, cores, versions, limits.
+
+    Args:
+        artifact: the model's.
+        settings: how it is served.
+        task: its task.
+        defaults: its own defaults for parameters, where they differ from the task's.
+        cores: that this worker computes on, as the host numbers them.
+        parity: as this worker measured it.
+        times: milliseconds of one call of each graph, as this worker measured them.
+    """
+    return {
+        "name": artifact.name,
+        "version": artifact.version,
+        "task": artifact.task,
+        "labels": {name: list(head.labels) for name, head in artifact.heads.items()},
+        "engine": artifact.engine,
+        "precision": artifact.precision,
+        "shapes": [str(shape) for shape in artifact.shapes],
+        "milliseconds": {str(shape): round(time, 3) for shape, time in times.items()},
+        "max_tokens": longest(artifact.shapes),
+        "long_text": settings.long_text,
+        "parameters": {name: defaults.get(name, parameter.default) for name, parameter in task.parameters.items()},
+        "prompts": {name: prompt.text for name, prompt in artifact.prompts.items()},
+        "parity": {
+            "tolerance": artifact.tolerance,
+            "compiled": max((graph.parity for graph in artifact.graphs if graph.parity is not None), default=None),
+            "served": parity,
+        },
+        "core_groups": settings.core_groups,
+        "mode": settings.mode,
+        "cores": list(cores),
+        "compiler": dict(artifact.compiler),
+        "versions": {"compiled": dict(artifact.versions), "served": _installed(artifact.versions)},
+        "limits": settings.limits._asdict(),
+    }
+
+
+def _installed(packages: Mapping[str, str]) -> dict[str, str]:
+    """The versions of packages where it serves; without those that are not installed."""
+    found = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,57 @@
+"""Plain values between the stages of a worker: instances, rows, shapes and calls."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Json = Any
+# the outputs of one row, or of all rows of a call, in the order of `Artifact.outputs`
+Outputs = list[npt.NDArray[np.float32]]
+
+
+class Instance(NamedTuple):
+    """One thing to answer: a text, a pair of texts, or a question with its context."""
+
+    text: str
+    text_pair: str | None = None
+
+
+class Row(NamedTuple):
+    """The tokens of one row, without padding; both lists have the same length.
+
+    prompt_tokens says how many of the first of them belong to a prompt that pooling leaves out.
+    """
+
+    ids: list[int]
+    type_ids: list[int]
+    prompt_tokens: int = 0
+
+
+class Shape(NamedTuple):
+    """The static shape that one compiled graph accepts, in rows and tokens."""
+
+    batch_size: int
+    sequence_length: int
+
+    def __str__(self) -> str:
+        return f"{self.batch_size}x{self.sequence_length}"
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """Read "8x128" as batch_size 8 and sequence_length 128; ValueError otherwise."""
+        batch_size, separator, sequence_length = text.strip().partition("x")
+        if not (separator and batch_size.isdecimal() and sequence_length.isdecimal()):
+            raise ValueError(f"{text!r} is not a shape; write BATCHxLENGTH, for example 8x128")
+        if not (int(batch_size) and int(sequence_length)):
+            raise ValueError(f"{text!r} is not a shape; both numbers must be at least 1")
+        return cls(int(batch_size), int(sequence_length))
+
+
+class Call(NamedTuple):
+    """One run of one graph: the graph's shape and the indices of the rows it computes."""
+
+    shape: Shape
+    rows: tuple[int, ...]

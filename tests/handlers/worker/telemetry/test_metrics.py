@@ -1,0 +1,56 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.worker.rows.plan import Planner
+from handlers.worker.telemetry.metrics import COUNTERS, FILL, FILL_BUCKETS, Metrics
+from tests.handlers.worker.rows.test_plan import Times, plannable
+
+
+@given(plannable())
+def test_tokens_and_padding_are_all_that_is_computed(case: tuple[list[int], Times]) -> None:
+    lengths, times = case
+    calls = Planner(times).plan(lengths)
+    metrics = Metrics()
+    metrics.count_calls(calls, lengths)
+    counts = metrics.take()
+    found = [value for (name, _), value in counts.items() if name.endswith("tokens_total")]
+    assert sum(found) == sum(call.shape.batch_size * call.shape.sequence_length for call in calls)
+    assert counts.get(("marina_tokens_total", ()), 0) == sum(lengths)
+    assert counts.get(("marina_rows_total", ()), 0) == len(lengths)
+    by_shape = [value for (name, _), value in counts.items() if name == "marina_calls_total"]
+    assert sum(by_shape) == len(calls)
+
+
+@given(st.lists(st.integers(1, 200), min_size=1))
+def test_a_histogram_is_cumulative(sizes: list[int]) -> None:
+    metrics = Metrics()
+    for size in sizes:
+        metrics.observe(FILL, size, FILL_BUCKETS)
+    counts = metrics.take()
+    for bound in FILL_BUCKETS:
+        assert counts.get((f"{FILL}_bucket", (str(bound),)), 0) == sum(size <= bound for size in sizes)
+    assert counts[f"{FILL}_bucket", ("+Inf",)] == counts[f"{FILL}_count", ()] == len(sizes)
+    assert counts[f"{FILL}_sum", ()] == sum(sizes)
+
+
+def test_what_is_taken_is_not_counted_again() -> None:
+    metrics = Metrics()
+    metrics.add("marina_requests_total", 2, "200")
+    assert metrics.take() == {("marina_requests_total", ("200",)): 2}
+    assert metrics.take() == {}
+
+
+def test_a_stage_that_fails_is_counted_too() -> None:
+    metrics = Metrics()
+    with pytest.raises(ZeroDivisionError), metrics.stage("graph"):
+        raise ZeroDivisionError
+    ((key, value),) = metrics.take().items()
+    assert key == ("marina_stage_seconds_total", ("graph",))
+    assert value > 0
+
+
+def test_every_counter_says_what_it_counts() -> None:
+    for name, metric in COUNTERS.items():
+        assert name.startswith("marina_")
+        assert metric.meaning.endswith(".")
