@@ -13,7 +13,7 @@ from marina.bench.bert_base import bert_base
 from marina.bench.mix import mixed
 from marina.bench.usual.pack import pack_handler, pack_usual
 from marina.compiler import compile_model
-from marina.compiler.build import Progress
+from marina.console import Progress
 from marina.project import Project, project_beside
 from marina.shapes.advice import advise
 from marina.spec import Spec, read_spec

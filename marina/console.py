@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+# what is being done, steps done, steps in all
+Progress = Callable[[str, int, int], None]
 WIDE = 200  # columns, where no terminal says how many there are
 out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, highlight=False)
@@ -71,13 +73,19 @@ def print_error(message: str) -> None:
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(label: str) -> Iterator[Progress]:
     """A bar on standard error; gives a function that is told what is being done, steps done, and steps in all.
 
     Where nobody looks, as in a log, nothing is drawn.
     """
-    columns = (TextColumn("{task.fields[label]}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as progress:
+    columns = (
+        bars.TextColumn("{task.fields[label]}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.description}"),
+        bars.TimeElapsedColumn(),
+    )
+    with bars.Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task("", total=None, label=label)
 
         def show(what: str, done: int, steps: int) -> None:

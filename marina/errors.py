@@ -6,12 +6,12 @@
     ├── CompileError    a model cannot be compiled, or a graph is not faithful
     ├── ServerError     TorchServe did not start, stop or do as told
     └── ClientError     a served model gave no answer
-        ├── Unreachable     nothing listens, or the time is up
-        ├── Unauthorized    the token is missing, wrong or expired
-        ├── UnknownModel    no such model is served
-        ├── Refused         the request is at fault
-        ├── Overloaded      the queue is full, or no worker is READY
-        └── Failed          the server is at fault, or it is not TorchServe
+        ├── UnreachableError     nothing listens, or the time is up
+        ├── UnauthorizedError    the token is missing, wrong or expired
+        ├── UnknownModelError    no such model is served
+        ├── RefusedError         the request is at fault
+        ├── OverloadedError      the queue is full, or no worker is READY
+        └── FailedError          the server is at fault, or it is not TorchServe
 
 Each carries one line for a person: the thing, the cause and the fix.
 """
@@ -43,27 +43,27 @@ class ClientError(MarinaError):
     """A served model gave no answer."""
 
 
-class Unreachable(ClientError):
+class UnreachableError(ClientError):
     """Nothing listens there, or no answer came in time."""
 
 
-class Unauthorized(ClientError):
+class UnauthorizedError(ClientError):
     """The token is missing, wrong or expired."""
 
 
-class UnknownModel(ClientError):
+class UnknownModelError(ClientError):
     """No such model is served."""
 
 
-class Overloaded(ClientError):
+class OverloadedError(ClientError):
     """The queue is full, or no worker is READY; try again later."""
 
 
-class Failed(ClientError):
+class FailedError(ClientError):
     """The server could not answer, or sent what is not JSON; the request is not at fault."""
 
 
-class Refused(ClientError):
+class RefusedError(ClientError):
     """The request is at fault.
 
     Attributes:

@@ -63,22 +63,22 @@ def trials(engine: str, cores: int) -> list[Trial]:
     if engine == "neuron":
         span = min(4, cores)
         return [
-            Trial("data-parallel", {"core_groups": singles}),
+            Trial("core-per-worker", {"core_groups": singles}),
             Trial("exact", {**one, "neuron": {"fast_math": "none"}}),
             Trial("fallback", {**one, "neuron": {"fallback": True, "fast_math": None, "fp32_cast": "matmult-fp16"}}),
             Trial("dynamic-batch", {**one, "neuron": {"dynamic_batch": True}}),
             Trial(
                 "pipeline", {**one, "core_groups": str(span), "mode": "pipeline", "neuron": {"pipeline_cores": span}}
             ),
-            Trial("replicas", {**one, "core_groups": str(cores), "mode": "replicas"}),
+            Trial("data-parallel", {**one, "core_groups": str(cores), "mode": "data-parallel"}),
         ]
     return [
-        Trial("data-parallel", {"core_groups": singles}),
+        Trial("core-per-worker", {"core_groups": singles}),
         Trial("exact", {**one, "neuronx": {"auto_cast": "none", "optlevel": 1}}),
         Trial("all-bf16", {**one, "neuronx": {"auto_cast": "all", "compiler_args": ["--enable-fast-context-switch"]}}),
         Trial("separate-weights", {**one, "neuronx": {"inline_weights": False}}),
         Trial("dynamic-batch", {**one, "neuronx": {"dynamic_batch": True, "async_load": True}}),
-        Trial("replicas", {**one, "core_groups": str(cores), "mode": "replicas"}),
+        Trial("data-parallel", {**one, "core_groups": str(cores), "mode": "data-parallel"}),
     ]
 
 

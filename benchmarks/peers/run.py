@@ -26,13 +26,12 @@ from marina.bench.stage import Stage, stage
 from marina.bench.tables.ways import USUAL, Way, measure_ways, served_way
 from marina.bench.texts import Asked, bodies_of
 from marina.bench.usual.pack import pack_usual
-from marina.compiler.build import Progress
 from marina.compiler.source import find_source
-from marina.console import progress_bar, say
+from marina.console import Progress, progress_bar, say
 from marina.errors import MarinaError
 from marina.project import Project, find_project
 from marina.server.config import free_ports
-from marina.spec import Spec, read_spec
+from marina.spec import make_spec, read_spec
 
 HERE = Path(__file__).parent
 MODELS = {"text-classification": "ava-intent", "sentence-embedding": "resume-search"}
@@ -122,7 +121,7 @@ def _own_ways(own: Stage, project: Project, cores: int, texts: list[str], load: 
             ("auto", groups, f"{cores} workers"),
             ("auto", None, "1 worker"),
         ):
-            spec = Spec.model_validate({**base, "precision": precision, "core_groups": core_groups})
+            spec = make_spec({**base, "precision": precision, "core_groups": core_groups})
             found.append(served_way(own, {"model": model, "way": f"Marina {precision}, {told}"}, spec, load, asked))
     return found
 

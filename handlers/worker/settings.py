@@ -15,7 +15,7 @@ class Settings(NamedTuple):
     long_text is "truncate", "reject" or "window". parameters are the model's own defaults for what
     requests may set. core_groups is written as NEURONCORE_GROUP_SIZES is, for
     example "2,2"; None means one worker that uses every CPU core that it may run on, or one
-    NeuronCore. mode is "data-parallel", "pipeline" or "replicas", as the spec says.
+    NeuronCore. mode is "core-per-worker", "pipeline" or "data-parallel", as the spec says.
     """
 
     long_text: str

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from marina.bench.fields import read_fields
 from marina.errors import SpecError
+from marina.fields import read_fields
 
 OWN = Path(__file__).parent / "instances.yaml"
 

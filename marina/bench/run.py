@@ -8,7 +8,6 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.tasks import TASKS
 from marina.bench.bare import bare_graphs, measured_bare
 from marina.bench.costs import Price, price_of
-from marina.bench.fields import read_fields
 from marina.bench.journal import Journal
 from marina.bench.load import Load
 from marina.bench.measured import Window
@@ -19,8 +18,9 @@ from marina.bench.sweep import Sweep, run_sweep, settings_of
 from marina.bench.tables import table_kind
 from marina.bench.texts import MIX, read_asked, read_instances, texts_of
 from marina.compiler import compile_model
-from marina.compiler.build import Progress
+from marina.console import Progress
 from marina.errors import MarinaError
+from marina.fields import read_fields
 from marina.project import Project
 from marina.spec import Spec, read_spec
 

@@ -103,7 +103,7 @@ def check(served: Served, asked: Asked) -> None:
     else:
         client = Client.http(f"http://{target.host}:{target.port}", target.token)
     with client:
-        client.ask(target.model, json.loads(asked.bodies[0])["inputs"])
+        client.predict(target.model, json.loads(asked.bodies[0])["inputs"])
 
 
 def measure_served(served: Served, asked: Asked, load: Load, report: WindowReport = lambda *_: None) -> Measured:

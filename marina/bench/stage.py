@@ -12,7 +12,7 @@ from pathlib import Path
 from marina.archive import pack
 from marina.bench.served import Protocol, Served, served_here
 from marina.compiler import compile_model
-from marina.compiler.build import Progress
+from marina.console import Progress
 from marina.files import exclusive
 from marina.project import Project, project_beside
 from marina.server import register, serve, stop, unregister

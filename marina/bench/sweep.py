@@ -21,7 +21,7 @@ from marina.bench.result import Entry
 from marina.bench.served import asked_how, check, measure_served
 from marina.bench.stage import Stage
 from marina.bench.texts import MIX, Asked, read_asked
-from marina.compiler.build import Progress
+from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec, read_spec

@@ -45,7 +45,7 @@ def predict(
     parameters = dict(_parameter(setting) for setting in settings or [])
     url = f"http://127.0.0.1:{ports.inference}"
     with Client.http(url, lambda: valid_token(project.run, "inference", ports.management)) as client:
-        answers = client.ask(name, inputs, **parameters)
+        answers = client.predict(name, inputs, **parameters)
     if as_json:
         print_json(answers if len(texts) > 1 else answers[0])
         return

@@ -107,27 +107,27 @@ class Client:
         Args:
             parameters: prompt_name, with None for no prompt at all, normalize, truncate, truncation_direction.
         """
-        return cast("list[list[float]]", self.ask(model, list(texts), **parameters))
+        return cast("list[list[float]]", self.predict(model, list(texts), **parameters))
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None
     ) -> list[list[LabelScore]]:
         """The labels of each text or pair, the best first."""
-        answers = self.ask(model, _texts(texts), **_given(top_k=top_k, function_to_apply=function_to_apply))
+        answers = self.predict(model, _texts(texts), **_given(top_k=top_k, function_to_apply=function_to_apply))
         return cast("list[list[LabelScore]]", answers)
 
     def classify_heads(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None
     ) -> list[dict[str, list[LabelScore]]]:
         """For a model with several heads: the labels of each head, by its name."""
-        return cast("list[dict[str, list[LabelScore]]]", self.ask(model, _texts(texts), **_given(top_k=top_k)))
+        return cast("list[dict[str, list[LabelScore]]]", self.predict(model, _texts(texts), **_given(top_k=top_k)))
 
-    def tag(
+    def classify_tokens(
         self, model: str, texts: Sequence[str], *, aggregation_strategy: str | None = None, stride: int | None = None
     ) -> list[list[Entity]]:
         """The entities of each text."""
         given = _given(aggregation_strategy=aggregation_strategy, stride=stride)
-        return cast("list[list[Entity]]", self.ask(model, list(texts), **given))
+        return cast("list[list[Entity]]", self.predict(model, list(texts), **given))
 
     def answer(
         self, model: str, question: str, context: str, *, top_k: int | None = None, **parameters: Json
@@ -139,13 +139,13 @@ class Client:
                 align_to_words.
         """
         inputs = {"question": question, "context": context}
-        found = self.ask(model, inputs, **_given(top_k=top_k), **parameters)
+        found = self.predict(model, inputs, **_given(top_k=top_k), **parameters)
         return cast("list[Answer]", found if isinstance(found, list) else [found])
 
-    def ask(self, model: str, inputs: Json, /, **parameters: Json) -> Json:
+    def predict(self, model: str, inputs: Json, /, **parameters: Json) -> Json:
         """The answer to any inputs that docs/requests.md allows."""
         document = {"inputs": inputs, "parameters": parameters} if parameters else {"inputs": inputs}
-        return self._transport.ask(model, document)
+        return self._transport.predict(model, document)
 
     def close(self) -> None:
         """Close connections."""

@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from marina.errors import ClientError, Failed, Overloaded, Refused, Unauthorized, UnknownModel, Unreachable
+from marina.errors import (
+    ClientError,
+    FailedError,
+    OverloadedError,
+    RefusedError,
+    UnauthorizedError,
+    UnknownModelError,
+    UnreachableError,
+)
 
 Json = Any
 
 
 def read_answer(body: bytes, server: str, what: str) -> Json:
-    """The JSON of a good answer; Failed if it is none.
+    """The JSON of a good answer; FailedError if it is none.
 
     Args:
         body: of the answer. Messages do not show it: it may hold texts of users.
@@ -21,7 +29,7 @@ def read_answer(body: bytes, server: str, what: str) -> Json:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise Failed(
+        raise FailedError(
             f"{server} sent {what} of {len(body)} bytes that is not JSON: a proxy, another kind of server or a model "
             "with another handler may answer there; check the address and the model"
         ) from None
@@ -42,14 +50,14 @@ def error_of(status: int, answer: Json) -> ClientError:
     message = str(fields.get("error") or fields.get("message") or f"HTTP status {status}")
     kind = str(fields.get("type", ""))
     if kind == "InvalidKeyException":
-        return Unauthorized(message)
+        return UnauthorizedError(message)
     if kind in ("ModelNotFoundException", "ModelVersionNotFoundException"):
-        return UnknownModel(message)
+        return UnknownModelError(message)
     if status == 503:
-        return Overloaded(message)
+        return OverloadedError(message)
     if 400 <= status < 500:
-        return Refused(message, kind, status)
-    return Failed(message)
+        return RefusedError(message, kind, status)
+    return FailedError(message)
 
 
 def grpc_error(error: Any, address: str) -> ClientError:
@@ -60,13 +68,13 @@ def grpc_error(error: Any, address: str) -> ClientError:
     message, _, exception = str(error.details()).partition("\n")
     code = error.code()
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-        return Unreachable(f"no answer from {address}: {message}")
+        return UnreachableError(f"no answer from {address}: {message}")
     if code == grpc.StatusCode.UNIMPLEMENTED:
-        return Failed(f"{address} is not TorchServe's gRPC inference API: {message}; check the address")
+        return FailedError(f"{address} is not TorchServe's gRPC inference API: {message}; check the address")
     if code == grpc.StatusCode.PERMISSION_DENIED:
-        return Unauthorized(message)
+        return UnauthorizedError(message)
     if "NotFoundException" in exception:
-        return UnknownModel(message)
+        return UnknownModelError(message)
     if "ServiceUnavailableException" in exception:
-        return Overloaded(message)
-    return Failed(message)
+        return OverloadedError(message)
+    return FailedError(message)

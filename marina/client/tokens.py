@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from marina.errors import Unauthorized
+from marina.errors import UnauthorizedError
 
 Token = str | Callable[[], str] | None
 """A token, a function that gives a valid one, or none."""
 
 
-def ask_with(token: Token, send: Callable[[str | None], Any]) -> Any:
+def with_token(token: Token, send: Callable[[str | None], Any]) -> Any:
     """What `send` returns with a token. Where the server refuses it, a function is called for another, once.
 
     Raises:
-        Unauthorized: the server refuses the token, and there is no other, or it refuses that one too.
+        UnauthorizedError: the server refuses the token, and there is no other, or it refuses that one too.
     """
     used = _current(token)
     try:
         return send(used)
-    except Unauthorized:
+    except UnauthorizedError:
         renewed = _current(token)
         if renewed == used:
             raise

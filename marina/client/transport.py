@@ -11,8 +11,8 @@ import requests
 
 from marina.client.answers import Json, error_of, grpc_error, http_error, read_answer
 from marina.client.certificates import check_certificates
-from marina.client.tokens import Token, ask_with, authorization, call_metadata
-from marina.errors import MarinaError, Unreachable
+from marina.client.tokens import Token, authorization, call_metadata, with_token
+from marina.errors import MarinaError, UnreachableError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions"
@@ -21,7 +21,7 @@ PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Prediction
 class Transport(Protocol):
     """One way to a server."""
 
-    def ask(self, model: str, document: Json) -> Json:
+    def predict(self, model: str, document: Json) -> Json:
         """The answer to a JSON document; ClientError otherwise."""
 
     def close(self) -> None:
@@ -44,10 +44,10 @@ class HttpTransport:
             # no proxy of the environment for this machine itself
             self._session.trust_env = False
 
-    def ask(self, model: str, document: Json) -> Json:
+    def predict(self, model: str, document: Json) -> Json:
         url = f"{self._url}/predictions/{model}"
         body = json.dumps(document, allow_nan=False).encode()
-        return ask_with(self._token, lambda token: self._post(url, body, token))
+        return with_token(self._token, lambda token: self._post(url, body, token))
 
     def _post(self, url: str, body: bytes, token: str | None) -> Json:
         headers = {"Content-Type": "application/json", **authorization(token)}
@@ -55,7 +55,7 @@ class HttpTransport:
             # verify goes with each request: REQUESTS_CA_BUNDLE of the environment overrides that of a session
             response = self._session.post(url, data=body, headers=headers, timeout=self._timeout_s, verify=self._verify)
         except requests.RequestException as error:
-            raise Unreachable(f"no answer from {self._url}: {error}") from None
+            raise UnreachableError(f"no answer from {self._url}: {error}") from None
         if not response.ok:
             raise http_error(response.status_code, response.content)
         kind = response.headers.get("Content-Type", "no Content-Type")[:80]
@@ -84,10 +84,10 @@ class GrpcTransport:
             response_deserializer=response.FromString,
         )
 
-    def ask(self, model: str, document: Json) -> Json:
+    def predict(self, model: str, document: Json) -> Json:
         body = json.dumps(document, allow_nan=False).encode()
         request = self._request(model_name=model, input={"body": body})
-        return ask_with(self._token, lambda token: self._send(request, token))
+        return with_token(self._token, lambda token: self._send(request, token))
 
     def _send(self, request: Any, token: str | None) -> Json:
         import grpc

@@ -14,10 +14,11 @@ from handlers.worker.errors import WorkerError
 from handlers.worker.placement import NEURON_ENGINES
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import own_parameters
-from marina.compiler.build import Progress, build_artifact
+from marina.compiler.build import build_artifact
 from marina.compiler.cache import artifact_key, discard, is_complete
 from marina.compiler.diagnosis import reason_of
 from marina.compiler.job import prepare_job
+from marina.console import Progress
 from marina.errors import CompileError, MarinaError
 from marina.files import exclusive
 from marina.project import Project

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -35,6 +34,7 @@ from marina.compiler.timing import COMPILING, write_times
 from marina.compiler.tolerance import gate, tolerance
 from marina.compiler.trials import Trials
 from marina.compiler.workshop import Workshop
+from marina.console import Progress
 from marina.errors import CompileError, SourceError
 from marina.files import write_json
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 # of memory: for libraries, and for each weight in float32 as the model and as an engine's copy of it, and, while the
 # reference is computed, in float64 beside the model
 BYTES, BYTES_A_WEIGHT = 500_000_000, 12
-# what is being done, steps done, steps in all
-Progress = Callable[[str, int, int], None]
 
 
 def build_artifact(job: Job, folder: Path, progress: Progress) -> None:

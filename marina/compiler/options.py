@@ -26,7 +26,7 @@ def compiler_options(spec: Spec, source: Path) -> dict[str, Any]:
         return {**spec.neuron.model_dump(mode="json"), "pipeline_cores": _pipeline_cores(spec, source)}
     if spec.engine == "neuronx":
         # DataParallel loads the graphs itself; loaded before that they would be loaded twice
-        return {**spec.neuronx.model_dump(mode="json"), "lazy_load": spec.mode == "replicas"}
+        return {**spec.neuronx.model_dump(mode="json"), "lazy_load": spec.mode == "data-parallel"}
     return {}
 
 

@@ -145,10 +145,10 @@ def main(arguments: Sequence[str]) -> None:
     _end_with_parent()
     from marina.compiler.export import export_model
     from marina.compiler.mitigations import FINITE_MASK, finite_mask
-    from marina.spec import Spec
+    from marina.spec import make_spec
 
     request = json.loads(Path(arguments[0]).read_text())
-    spec = Spec.model_validate(request["spec"])
+    spec = make_spec(request["spec"])
     workdir, graph = Path(request["workdir"]), Path(request["graph"])
     compiler = import_module(f"marina.compiler.{spec.engine}")
     model: ExportedModel = export_model(spec, Path(request["source"]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marina.doctor.archives import check_archives, open_archives
 from marina.doctor.engines import check_engines
-from marina.doctor.findings import Finding
 from marina.doctor.host import check_host
+from marina.findings import Finding
 from marina.project import Project
 from marina.server.state import Ports
 

@@ -19,7 +19,7 @@ from handlers.worker.placement.discovery import cpu_cores, neuron_cores
 from handlers.worker.placement.groups import possible_groups
 from handlers.worker.placement.limits import free_memory
 from marina.archive import CONFIG_FILE, is_intact
-from marina.doctor.findings import Finding, fails, note, ok
+from marina.findings import Finding, fails, note, ok
 from marina.project import Project
 
 # of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java
@@ -109,8 +109,8 @@ def _cores(archive: Archive) -> Finding:
     spanned = int(archive.artifact.compiler.get("pipeline_cores", 1))
     found = f"{workers} workers with {size} of {len(cores)} cores each"
     room = _room(cores, size)
-    if on_neuron and size > 1 and archive.serving["mode"] == "data-parallel":
-        return fails(check, f"{found}, of which mode: data-parallel uses one", "write core_groups as 1,1,1,1")
+    if on_neuron and size > 1 and archive.serving["mode"] == "core-per-worker":
+        return fails(check, f"{found}, of which mode: core-per-worker uses one", "write core_groups as 1,1,1,1")
     if spanned > size:
         return fails(check, f"{found}; its graphs span {spanned}", f"give groups of {spanned}")
     if room == 0 or (on_neuron and room < workers):

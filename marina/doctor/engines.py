@@ -11,7 +11,7 @@ from handlers.worker.errors import PlacementError
 from handlers.worker.placement import NEURON_ENGINES
 from handlers.worker.placement.discovery import DEVICES, allowed_cores, cpu_cores, neuron_cores
 from handlers.worker.placement.leases import leases_folder, read_holders
-from marina.doctor.findings import Finding, fails, note, ok
+from marina.findings import Finding, fails, note, ok
 
 PACKAGES = {"openvino": ("openvino", "tokenizers", "orjson"), "torchscript": ("safetensors", "tokenizers", "orjson")}
 # that the last releases of the SDK's packages are built for

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from handlers.worker.engines.packages import installed
-from marina.doctor.findings import Finding, fails, note, ok
 from marina.errors import ServerError
+from marina.findings import Finding, fails, note, ok
 from marina.project import Project
 from marina.server.config import check_ports
 from marina.server.java import find_java_home, java_version

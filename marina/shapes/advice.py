@@ -17,9 +17,9 @@ from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
-from marina.compiler.build import Progress
 from marina.compiler.source import count_weights, find_source
 from marina.compiler.timing import COMPILING, read_measured, read_times
+from marina.console import Progress
 from marina.errors import CompileError
 from marina.project import Project
 from marina.shapes.choice import choose_shapes, worth

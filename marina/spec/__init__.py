@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +16,9 @@ from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.tasks import TASKS
 from marina.errors import SpecError
+from marina.fields import Section
 from marina.spec.neuron import NeuronOptions, NeuronxOptions
-from marina.spec.sections import HeadSpec, Parity, Section, Serving, Shapes, Source
+from marina.spec.sections import HeadSpec, Parity, Serving, Shapes, Source
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -69,10 +71,10 @@ class Spec(Section):
     runs: "1,1" is two workers with a core each. Left out: on CPU engines one worker that uses every
     core, on Neuron engines one worker with one core."""
 
-    mode: Literal["data-parallel", "pipeline", "replicas"] = "data-parallel"
-    """What a worker of a Neuron engine does with its core group. data-parallel: it has one core with
+    mode: Literal["core-per-worker", "pipeline", "data-parallel"] = "core-per-worker"
+    """What a worker of a Neuron engine does with its core group. core-per-worker: it has one core with
     every graph. pipeline (Inf1): each graph spreads over the group, and several calls follow each
-    other through it. replicas: every core has every graph, and the rows of a call are divided
+    other through it. data-parallel: every core has every graph, and the rows of a call are divided
     among them, which answers a batch soonest. On CPU engines a graph uses its group's cores as
     threads."""
 
@@ -146,7 +148,7 @@ class Spec(Section):
             raise ValueError("precision: int8 needs examples, a file of texts to calibrate on")
         if self.engine in NEURON_ENGINES:
             self._check_neuron()
-        elif self.mode != "data-parallel":
+        elif self.mode != "core-per-worker":
             raise ValueError(f"mode: {self.mode} belongs to the engines neuron and neuronx")
         try:
             read_parameters(self.parameters, TASKS[self.task].parameters, {})
@@ -158,14 +160,14 @@ class Spec(Section):
         """What goes together on NeuronCores."""
         if self.mode == "pipeline" and self.engine != "neuron":
             raise ValueError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
-        if self.mode != "data-parallel" and not self.core_groups:
+        if self.mode != "core-per-worker" and not self.core_groups:
             raise ValueError(f"mode: {self.mode} needs core_groups, for example 4")
-        if self.mode == "data-parallel" and self.core_groups and parse_core_groups(self.core_groups)[0] > 1:
+        if self.mode == "core-per-worker" and self.core_groups and parse_core_groups(self.core_groups)[0] > 1:
             raise ValueError(
-                "mode: data-parallel gives each worker one core; write core_groups as 1,1,1,1, or choose another mode"
+                "mode: core-per-worker gives each worker one core; write core_groups as 1,1,1,1, or choose another mode"
             )
-        if self.mode == "replicas" and self.engine == "neuronx" and not self.neuronx.inline_weights:
-            raise ValueError("mode: replicas needs neuronx.inline_weights: true")
+        if self.mode == "data-parallel" and self.engine == "neuronx" and not self.neuronx.inline_weights:
+            raise ValueError("mode: data-parallel needs neuronx.inline_weights: true")
         if self.precision == "f32" and "precision" in self.model_fields_set:
             if self.engine == "neuron":
                 raise ValueError("precision: f32 is not to be had on Inf1, whose products are in 16 bits; leave it out")
@@ -181,6 +183,11 @@ class Spec(Section):
     def workers(self) -> int:
         """Worker processes: one a core group."""
         return len(parse_core_groups(self.core_groups)) if self.core_groups else 1
+
+
+def make_spec(fields: Mapping[str, Any]) -> Spec:
+    """A spec from its fields, as they stand in a file; pydantic's ValidationError where they are wrong."""
+    return Spec.model_validate(fields)
 
 
 def read_spec(path: Path, overrides: dict[str, Any] | None = None) -> Spec:
@@ -202,7 +209,7 @@ def read_spec(path: Path, overrides: dict[str, Any] | None = None) -> Spec:
     if not isinstance(fields, dict):
         raise SpecError(f"{path} must hold fields such as 'name: {path.stem}'")
     try:
-        spec = Spec.model_validate({**fields, **(overrides or {})})
+        spec = make_spec({**fields, **(overrides or {})})
     except ValidationError as error:
         raise SpecError(f"{path}: {_explain(error)}") from None
     if spec.name != path.stem:

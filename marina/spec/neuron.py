@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
-from marina.spec.sections import Section
+from marina.fields import Section
 
 CASTS = ("all", "all-fp16", "matmult", "matmult-bf16", "matmult-fp16")
 FAST_MATH = (

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from handlers.worker.values import Shape
-
-
-class Section(BaseModel):
-    """Fields that cannot be misspelt or changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
+from marina.fields import Section
 
 
 class Source(Section):

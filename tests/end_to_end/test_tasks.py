@@ -16,7 +16,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
 from marina import Client
-from marina.errors import Refused, Unauthorized, UnknownModel, Unreachable
+from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
 from tests.conftest import make_project, write_spec
 from tests.embedders import PROMPTS, save_embedder
 from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving
@@ -63,7 +63,7 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
     assert client.embed("embed", [TEXT], prompt_name="query") == client.embed("embed", [PROMPTS["query"] + TEXT])
     one, two = client.classify("classify", [TEXT, ("ok", "thanks")], top_k=1)
     assert set(one[0]) == set(two[0]) == {"label", "score"}
-    (entities,) = client.tag("tag", [TEXT], aggregation_strategy="first")
+    (entities,) = client.classify_tokens("tag", [TEXT], aggregation_strategy="first")
     assert all(TEXT[e["start"] : e["end"]].lower() == e["word"] for e in entities)
     best, second = client.answer("answer", **QUESTION, top_k=2)
     assert best["score"] >= second["score"]
@@ -72,19 +72,19 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
 
 
 def test_our_client_raises_what_went_wrong(client: Client, tiny_server: Server) -> None:
-    with pytest.raises(Refused, match=r"inputs\[0\]: the field \"context\" is missing") as refused:
-        client.ask("answer", [{"question": "x"}])
+    with pytest.raises(RefusedError, match=r"inputs\[0\]: the field \"context\" is missing") as refused:
+        client.predict("answer", [{"question": "x"}])
     assert (refused.value.kind, refused.value.status) == ("InvalidInstance", 400)
-    with pytest.raises(UnknownModel):
+    with pytest.raises(UnknownModelError):
         client.embed("nothing", [TEXT])
     for wrong in (
         Client.http(f"http://127.0.0.1:{tiny_server.ports[0]}", "wrong"),
         Client.grpc(f"127.0.0.1:{tiny_server.ports[3]}", "wrong"),
     ):
-        with wrong, pytest.raises(Unauthorized):
+        with wrong, pytest.raises(UnauthorizedError):
             wrong.embed("embed", [TEXT])
     for dead in (Client.http("http://127.0.0.1:9", timeout_s=2), Client.grpc("127.0.0.1:9", timeout_s=2)):
-        with dead, pytest.raises(Unreachable, match="no answer from"):
+        with dead, pytest.raises(UnreachableError, match="no answer from"):
             dead.embed("embed", [TEXT])
 
 

@@ -61,7 +61,7 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
         ({"shapes": {"batch_sizes": [1, 1]}}, "m.yaml: shapes.batch_sizes: list distinct whole numbers"),
         ({"core_groups": "2,x"}, "m.yaml: core_groups: '2,x' is not a list of core group sizes"),
         ({"core_groups": "2,1"}, "m.yaml: core_groups: core groups must be of one size"),
-        ({"mode": "replicas"}, "m.yaml: spec: mode: replicas belongs to the engines neuron and neuronx"),
+        ({"mode": "data-parallel"}, "m.yaml: spec: mode: data-parallel belongs to the engines neuron and neuronx"),
         (
             {"engine": "neuronx", "mode": "pipeline", "core_groups": "4"},
             "m.yaml: spec: mode: pipeline belongs to the engine neuron",
@@ -69,7 +69,7 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
         ({"engine": "neuron", "mode": "pipeline"}, "m.yaml: spec: mode: pipeline needs core_groups"),
         (
             {"engine": "neuron", "core_groups": "4"},
-            "m.yaml: spec: mode: data-parallel gives each worker one core; write",
+            "m.yaml: spec: mode: core-per-worker gives each worker one core; write",
         ),
         ({"engine": "neuron", "precision": "f32"}, "m.yaml: spec: precision: f32 is not to be had on Inf1"),
         ({"engine": "neuronx", "precision": "f32"}, "m.yaml: spec: precision: f32 needs neuronx.auto_cast: none"),
@@ -79,8 +79,8 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
         ({"neuron": {"pipeline_cores": 0}}, "m.yaml: neuron.pipeline_cores.*: use auto, or a number of at least 1"),
         ({"neuronx": {"dynamic_batch": True, "inline_weights": False}}, "m.yaml: neuronx: dynamic_batch needs inline"),
         (
-            {"engine": "neuronx", "mode": "replicas", "core_groups": "2", "neuronx": {"inline_weights": False}},
-            "m.yaml: spec: mode: replicas needs neuronx.inline_weights: true",
+            {"engine": "neuronx", "mode": "data-parallel", "core_groups": "2", "neuronx": {"inline_weights": False}},
+            "m.yaml: spec: mode: data-parallel needs neuronx.inline_weights: true",
         ),
         ({"name": "token_model"}, "m.yaml: name: TorchServe takes /models/token... for its token API"),
         ({"name": "a b"}, "m.yaml: name: use letters"),

@@ -69,7 +69,7 @@ class Setup(NamedTuple):
         cores: in the worker's group.
         threads: CPU threads to keep busy.
         precision: one of `PRECISIONS`.
-        mode: "data-parallel", "pipeline" or "replicas", as the spec says.
+        mode: "core-per-worker", "pipeline" or "data-parallel", as the spec says.
         compiler: what the artifact says of how its graphs were compiled.
         versions: of the packages that compiled them.
     """
@@ -77,7 +77,7 @@ class Setup(NamedTuple):
     cores: int
     threads: int
     precision: str = "f32"
-    mode: str = "data-parallel"
+    mode: str = "core-per-worker"
     compiler: Mapping[str, Any] = {}
     versions: Mapping[str, str] = {}
 

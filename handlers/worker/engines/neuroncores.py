@@ -71,12 +71,12 @@ class NeuronEngine:
                 f"the graphs are pipelines over {spanned} cores and the core group has {setup.cores}; give groups of "
                 f"{spanned} in core_groups, or compile with fewer pipeline_cores"
             )
-        if setup.mode == "data-parallel" and setup.cores > 1:
+        if setup.mode == "core-per-worker" and setup.cores > 1:
             raise ArtifactError(
-                f"mode: data-parallel gives a worker one core, and the core group has {setup.cores}; write core_groups "
-                f"as {','.join(['1'] * setup.cores)}, or choose mode: replicas or pipeline"
+                f"mode: core-per-worker gives a worker one core, and the core group has {setup.cores}; write "
+                f"core_groups as {','.join(['1'] * setup.cores)}, or choose mode: data-parallel or pipeline"
             )
-        self.replicas = setup.cores if setup.mode == "replicas" else 1
+        self.replicas = setup.cores if setup.mode == "data-parallel" else 1
         # a pipeline works on as many calls as it has stages
         self.calls_at_once = spanned
         self._package = package

@@ -18,7 +18,7 @@ from marina.bench.report.table import Table
 from marina.bench.result import Result
 from marina.bench.stage import Stage
 from marina.bench.tables import ava, darwinbox, nlp_12x, search
-from marina.compiler.build import Progress
+from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
 

@@ -13,11 +13,11 @@ from marina.bench.tables.published import claim_note
 from marina.bench.tables.ways import MARINA, USUAL, measure_ways, served_way
 from marina.bench.texts import read_asked, texts_of
 from marina.bench.usual.pack import pack_usual
-from marina.compiler.build import Progress
 from marina.compiler.source import find_source
+from marina.console import Progress
 from marina.errors import SourceError
 from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import make_spec, read_spec
 
 KIND = "table-ava"
 MODEL = "ava-intent"
@@ -33,7 +33,7 @@ def measure(
     path = project.models / f"{name}.yaml"
     spec = read_spec(path, {"engine": engine} if engine else None)
     serving = {**spec.serving.model_dump(), "batch_size": 1, "batch_delay_ms": 1}
-    spec = Spec.model_validate({**spec.model_dump(exclude_defaults=True), "serving": serving})
+    spec = make_spec({**spec.model_dump(exclude_defaults=True), "serving": serving})
     asked = read_asked(texts_of(spec, project), TASKS[spec.task].fields, 1)
 
     def load(workers: int) -> Load:

@@ -23,8 +23,8 @@ from marina.bench.statistics import bootstrap
 from marina.bench.tables.published import claim_note
 from marina.bench.tables.ways import Way, measure_ways, served_way
 from marina.bench.texts import Asked, bodies_of
-from marina.compiler.build import Progress
 from marina.compiler.source import find_source
+from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec, read_spec

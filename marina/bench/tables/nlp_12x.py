@@ -21,11 +21,11 @@ from marina.bench.tables.published import claim_note, published
 from marina.bench.tables.ways import MARINA, USUAL, Way, measure_ways, served_way
 from marina.bench.texts import Asked, bodies_of
 from marina.bench.usual.pack import pack_usual
-from marina.compiler.build import Progress
 from marina.compiler.source import find_source
+from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import make_spec, read_spec
 
 KIND = "table-nlp-12x"
 BATCHES = (1, 6)
@@ -62,7 +62,7 @@ def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, as
 
     def ours(groups: str, mode: str, told: str) -> Way:
         delay = {"batch_size": batch, "batch_delay_ms": 1 if batch == 1 else 10}
-        spec = Spec.model_validate(
+        spec = make_spec(
             {
                 **fields,
                 "shapes": {"exact": [f"{batch}x{TOKENS}"]},
@@ -76,7 +76,7 @@ def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, as
         return served_way(stage, configuration, spec, load(spec.workers), asked)
 
     usual = f"usual-{batch}"
-    source = find_source(Spec.model_validate(fields).source, project.root)
+    source = find_source(make_spec(fields).source, project.root)
     work = stage.project.root / usual
     pack_usual(source, usual, stage.project.model_store, work, TOKENS, batch, delay_ms=1 if batch == 1 else 10)
     configuration = {
@@ -87,12 +87,12 @@ def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, as
     }
     found = [
         served_way(stage, configuration, usual, load(1), asked),
-        ours(",".join(["1"] * cores), "data-parallel", "data parallel"),
+        ours(",".join(["1"] * cores), "core-per-worker", "data parallel"),
     ]
     if fields["engine"] == "neuron":
         found.append(ours(str(cores), "pipeline", "pipeline"))
     elif not neuron and cores > 1:
-        found.append(ours(str(cores), "data-parallel", "all cores a model"))
+        found.append(ours(str(cores), "core-per-worker", "all cores a model"))
     return found
 
 

@@ -16,7 +16,7 @@ from marina.bench.served import asked_how, check, measure_served
 from marina.bench.stage import Stage
 from marina.bench.tables.published import claim_note
 from marina.bench.texts import Asked, read_asked, texts_of
-from marina.compiler.build import Progress
+from marina.console import Progress
 from marina.project import Project
 from marina.spec import Spec, read_spec
 

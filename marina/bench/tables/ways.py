@@ -12,7 +12,7 @@ from marina.bench.result import Entry
 from marina.bench.served import asked_how, check, measure_served
 from marina.bench.stage import Stage
 from marina.bench.texts import Asked
-from marina.compiler.build import Progress
+from marina.console import Progress
 from marina.spec import Spec
 
 USUAL, MARINA = "the usual handler", "Marina"

@@ -25,7 +25,7 @@ from tests.handlers.worker.conftest import COMPILED, Tiny
 from tests.handlers.worker.request.test_protocols import bodies
 
 SETTINGS = Settings(
-    "truncate", None, "data-parallel", Limits(instances=64, characters=5000, windows=64, body_bytes=100_000), {}
+    "truncate", None, "core-per-worker", Limits(instances=64, characters=5000, windows=64, body_bytes=100_000), {}
 )
 JSON = {"content-type": "application/json"}
 

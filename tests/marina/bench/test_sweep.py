@@ -8,11 +8,11 @@ import yaml
 import marina
 from marina.bench import journal as journal_module
 from marina.bench import sweep as module
-from marina.bench.fields import read_fields
 from marina.bench.journal import Journal
 from marina.bench.sweep import Sweep, run_sweep, settings_of
 from marina.compiler.source import fingerprint
 from marina.errors import CompileError, SourceError, SpecError
+from marina.fields import read_fields
 from marina.project import Project
 from tests.conftest import ROOT
 from tests.marina.bench.results import measured

@@ -2,7 +2,7 @@ import grpc
 import pytest
 
 from marina import Client
-from marina.errors import ClientError, Failed, Refused
+from marina.errors import ClientError, FailedError, RefusedError
 from tests.marina.client.servers import HttpAnswer, grpc_server, http_server
 
 PAGE = b"<html><title>Sign in</title>a text of a user</html>"
@@ -24,9 +24,9 @@ def test_a_good_answer_over_http_that_is_not_json_is_an_error(content_type: str 
     with (
         http_server(lambda _: HttpAnswer(200, content_type, body)) as address,
         Client.http(f"http://{address}", timeout_s=10) as client,
-        pytest.raises(Failed) as failed,
+        pytest.raises(FailedError) as failed,
     ):
-        client.ask("m", ["a text"])
+        client.predict("m", ["a text"])
     message = str(failed.value)
     assert message.startswith(f"http://{address} sent an answer (HTTP 200, ")
     assert said in message
@@ -41,17 +41,17 @@ def test_json_over_http_is_the_answer_whatever_it_is_called() -> None:
             http_server(lambda _, body=document: HttpAnswer(200, "text/plain", body)) as address,
             Client.http(f"http://{address}", timeout_s=10) as client,
         ):
-            assert client.ask("m", ["a text"]) == answer
+            assert client.predict("m", ["a text"]) == answer
 
 
-@pytest.mark.parametrize(("status", "kind"), [(404, Refused), (502, Failed)])
+@pytest.mark.parametrize(("status", "kind"), [(404, RefusedError), (502, FailedError)])
 def test_an_error_over_http_needs_no_json(status: int, kind: type[ClientError]) -> None:
     with (
         http_server(lambda _: HttpAnswer(status, "text/html", PAGE)) as address,
         Client.http(f"http://{address}", timeout_s=10) as client,
         pytest.raises(kind, match=f"HTTP status {status}"),
     ):
-        client.ask("m", ["a text"])
+        client.predict("m", ["a text"])
 
 
 @pytest.mark.parametrize("body", [PAGE, b"", b"\xff\xfe\xfa", b"[" * 100_000])
@@ -59,9 +59,9 @@ def test_an_answer_over_grpc_that_is_not_json_is_an_error(body: bytes) -> None:
     with (
         grpc_server(lambda *_: body) as address,
         Client.grpc(address, timeout_s=10) as client,
-        pytest.raises(Failed) as failed,
+        pytest.raises(FailedError) as failed,
     ):
-        client.ask("m", ["a text"])
+        client.predict("m", ["a text"])
     message = str(failed.value)
     assert message.startswith(f"{address} sent a prediction of {len(body)} bytes that is not JSON")
     assert "another kind of server" in message
@@ -76,6 +76,6 @@ def test_another_grpc_server_is_named() -> None:
     with (
         grpc_server(unknown) as address,
         Client.grpc(address, timeout_s=10) as client,
-        pytest.raises(Failed, match=f"{address} is not TorchServe's gRPC inference API"),
+        pytest.raises(FailedError, match=f"{address} is not TorchServe's gRPC inference API"),
     ):
-        client.ask("m", ["a text"])
+        client.predict("m", ["a text"])

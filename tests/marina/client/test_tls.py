@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from marina import Client
-from marina.errors import MarinaError, Unreachable
+from marina.errors import MarinaError, UnreachableError
 from tests.marina.client.servers import Certificate, HttpAnswer, grpc_server, http_server, make_certificate
 
 TEXTS = ["a text"]
@@ -35,23 +35,23 @@ def test_https_with_a_private_authority(
 ) -> None:
     for path in (certificate.file, str(certificate.file)):
         with Client.http(f"https://{https_address}", timeout_s=10, certificates=path) as client:
-            assert client.ask("m", TEXTS) == [1]
+            assert client.predict("m", TEXTS) == [1]
     # what is given counts more than the environment, which a session of requests reads for other hosts than this
     other = make_certificate(tmp_path)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other.file))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr("marina.client.transport.LOOPBACK", ())
     with Client.http(f"https://{https_address}", timeout_s=10, certificates=certificate.file) as client:
-        assert client.ask("m", TEXTS) == [1]
+        assert client.predict("m", TEXTS) == [1]
 
 
 def test_https_trusts_no_stranger(https_address: str, tmp_path: Path) -> None:
     for certificates in (None, make_certificate(tmp_path).file):
         with (
             Client.http(f"https://{https_address}", timeout_s=10, certificates=certificates) as client,
-            pytest.raises(Unreachable, match=f"no answer from https://{https_address}"),
+            pytest.raises(UnreachableError, match=f"no answer from https://{https_address}"),
         ):
-            client.ask("m", TEXTS)
+            client.predict("m", TEXTS)
 
 
 def test_certificates_over_plain_http_are_a_mistake(certificate: Certificate) -> None:
@@ -62,7 +62,7 @@ def test_certificates_over_plain_http_are_a_mistake(certificate: Certificate) ->
 def test_grpc_with_a_private_authority(grpcs_address: str, certificate: Certificate) -> None:
     for path, tls in ((certificate.file, False), (str(certificate.file), True)):
         with Client.grpc(grpcs_address, timeout_s=10, tls=tls, certificates=path) as client:
-            assert client.ask("m", TEXTS) == [1]
+            assert client.predict("m", TEXTS) == [1]
 
 
 def test_grpc_trusts_no_stranger(grpcs_address: str, tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_grpc_trusts_no_stranger(grpcs_address: str, tmp_path: Path) -> None:
         Client.grpc(grpcs_address, timeout_s=10, certificates=stranger),
         Client.grpc(grpcs_address, timeout_s=10),
     ):
-        with client, pytest.raises(Unreachable, match=f"no answer from {grpcs_address}"):
-            client.ask("m", TEXTS)
+        with client, pytest.raises(UnreachableError, match=f"no answer from {grpcs_address}"):
+            client.predict("m", TEXTS)
 
 
 def test_grpc_with_tls_sends_nothing_to_a_plain_server(certificate: Certificate) -> None:
@@ -82,16 +82,16 @@ def test_grpc_with_tls_sends_nothing_to_a_plain_server(certificate: Certificate)
             Client.grpc(address, timeout_s=5, tls=True),
             Client.grpc(address, timeout_s=5, certificates=certificate.file),
         ):
-            with client, pytest.raises(Unreachable):
-                client.ask("m", TEXTS)
+            with client, pytest.raises(UnreachableError):
+                client.predict("m", TEXTS)
         with Client.grpc(address, timeout_s=10) as plain:
-            assert plain.ask("m", TEXTS) == [1]
+            assert plain.predict("m", TEXTS) == [1]
 
 
 def test_grpc_with_tls_trusts_the_authorities_of_grpc(grpcs_address: str, certificate: Certificate) -> None:
     ask = (
         "import sys; from marina import Client\n"
-        "with Client.grpc(sys.argv[1], timeout_s=10, tls=True) as client: print(client.ask('m', ['a text']))"
+        "with Client.grpc(sys.argv[1], timeout_s=10, tls=True) as client: print(client.predict('m', ['a text']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", ask, grpcs_address],

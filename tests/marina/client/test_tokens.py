@@ -7,7 +7,7 @@ import pytest
 
 from marina import Client
 from marina.client.tokens import Token
-from marina.errors import Failed, MarinaError, Unauthorized
+from marina.errors import FailedError, MarinaError, UnauthorizedError
 from tests.marina.client.servers import HttpAnswer, grpc_server, http_server
 
 VALID = "new"
@@ -53,17 +53,17 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 def test_a_function_is_called_again_where_its_token_is_refused(connect: Connect) -> None:
     tokens = iter(["old", VALID, VALID])
     with connect(lambda: next(tokens)) as (client, asked):
-        assert client.ask("m", ["a text"]) == [1]
+        assert client.predict("m", ["a text"]) == [1]
         assert asked == ["Bearer old", f"Bearer {VALID}"]
-        assert client.ask("m", ["a text"]) == [1]
+        assert client.predict("m", ["a text"]) == [1]
         assert len(asked) == 3
 
 
 def test_a_second_refusal_is_the_last(connect: Connect) -> None:
     tokens = iter(["old", "older", VALID])
     with connect(lambda: next(tokens)) as (client, asked):
-        with pytest.raises(Unauthorized, match="Token is incorrect"):
-            client.ask("m", ["a text"])
+        with pytest.raises(UnauthorizedError, match="Token is incorrect"):
+            client.predict("m", ["a text"])
         assert asked == ["Bearer old", "Bearer older"]
 
 
@@ -76,8 +76,8 @@ def test_the_same_token_is_not_sent_again(connect: Connect) -> None:
         return "old"
 
     with connect(token) as (client, asked):
-        with pytest.raises(Unauthorized):
-            client.ask("m", ["a text"])
+        with pytest.raises(UnauthorizedError):
+            client.predict("m", ["a text"])
         assert asked == ["Bearer old"]
         assert calls == 2
 
@@ -85,8 +85,8 @@ def test_the_same_token_is_not_sent_again(connect: Connect) -> None:
 @pytest.mark.parametrize(("token", "sent"), [("old", "Bearer old"), (None, None)])
 def test_a_token_that_is_no_function_is_refused_at_once(connect: Connect, token: Token, sent: str | None) -> None:
     with connect(token) as (client, asked):
-        with pytest.raises(Unauthorized):
-            client.ask("m", ["a text"])
+        with pytest.raises(UnauthorizedError):
+            client.predict("m", ["a text"])
         assert asked == [sent]
 
 
@@ -102,8 +102,8 @@ def test_other_errors_ask_for_no_token() -> None:
         http_server(lambda _: HttpAnswer(500, "application/json", b"{}")) as address,
         Client.http(f"http://{address}", token, timeout_s=10) as client,
     ):
-        with pytest.raises(Failed):
-            client.ask("m", ["a text"])
+        with pytest.raises(FailedError):
+            client.predict("m", ["a text"])
         assert calls == 1
 
 
@@ -113,5 +113,5 @@ def test_an_error_of_the_function_comes_out(connect: Connect) -> None:
 
     with connect(token) as (client, asked):
         with pytest.raises(MarinaError, match="no key file"):
-            client.ask("m", ["a text"])
+            client.predict("m", ["a text"])
         assert asked == []

@@ -89,7 +89,7 @@ def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_
     # the golden rows hold, on which a worker proves itself
     Model(
         folder,
-        Settings("truncate", None, "data-parallel", Limits(8, 1000, 8, 10_000), {}),
+        Settings("truncate", None, "core-per-worker", Limits(8, 1000, 8, 10_000), {}),
         TASKS["text-classification"],
     )
 

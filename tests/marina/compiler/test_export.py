@@ -5,12 +5,12 @@ import pytest
 
 from marina.compiler.export import export_model
 from marina.errors import SourceError
-from marina.spec import Spec
+from marina.spec import Spec, make_spec
 from tests.conftest import save_tiny_model
 
 
 def spec(task: str, **fields: Any) -> Spec:
-    return Spec.model_validate({"name": "m", "task": task, "source": {"path": "w"}, **fields})
+    return make_spec({"name": "m", "task": task, "source": {"path": "w"}, **fields})
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,9 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     path = write_spec(project, "m", task="text-classification", **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
     return Model(
-        artifact, Settings("truncate", None, "data-parallel", Limits(9, 999, 9, 9999), {}), TASKS["text-classification"]
+        artifact,
+        Settings("truncate", None, "core-per-worker", Limits(9, 999, 9, 9999), {}),
+        TASKS["text-classification"],
     )
 
 

@@ -12,7 +12,7 @@ from marina.compiler import compile_model
 from marina.compiler.export import export_model
 from marina.errors import SourceError
 from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import Spec, make_spec, read_spec
 from tests.conftest import no_progress, write_spec
 from tests.embedders import edit_json
 from tests.handlers.worker.tasks.architectures import ARCHITECTURES, save_model
@@ -21,7 +21,7 @@ TASKS = ("text-classification", "token-classification", "question-answering")
 
 
 def spec(task: str, **fields: Any) -> Spec:
-    return Spec.model_validate({"name": "m", "task": task, "source": {"path": "w"}, **fields})
+    return make_spec({"name": "m", "task": task, "source": {"path": "w"}, **fields})
 
 
 @pytest.mark.parametrize("own", TASKS)

@@ -22,7 +22,7 @@ from marina.compiler.mitigations import LADDER, MASK, finite_mask
 from marina.compiler.options import compiler_options
 from marina.errors import CompileError, SpecError
 from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import make_spec, read_spec
 from marina.spec.neuron import CASTS, FAST_MATH, NeuronOptions, NeuronxOptions
 from tests.conftest import no_progress
 from tests.standin import PACKAGES, standin_environment
@@ -105,13 +105,13 @@ def test_cores_of_a_pipeline(
 ) -> None:
     monkeypatch.setattr("marina.compiler.options.count_weights", lambda _: weights)
     fields = {"engine": "neuron", "mode": "pipeline", "core_groups": group, "neuron": {"pipeline_cores": asked}}
-    assert compiler_options(Spec.model_validate({**LEAST, **fields}), Path())["pipeline_cores"] == cores
+    assert compiler_options(make_spec({**LEAST, **fields}), Path())["pipeline_cores"] == cores
 
 
 def test_a_pipeline_larger_than_its_group_is_refused() -> None:
     fields = {"engine": "neuron", "mode": "pipeline", "core_groups": "2", "neuron": {"pipeline_cores": 4}}
     with pytest.raises(SpecError, match="pipeline_cores: 4 is more than a core group has"):
-        compiler_options(Spec.model_validate({**LEAST, **fields}), Path())
+        compiler_options(make_spec({**LEAST, **fields}), Path())
 
 
 def test_masks_are_finite_only_meanwhile() -> None:

@@ -22,7 +22,7 @@ from marina.compiler import compile_model
 from marina.doctor import archives, examine, host
 from marina.doctor.archives import Archive, check_archives
 from marina.doctor.engines import check_engines
-from marina.doctor.findings import Finding
+from marina.findings import Finding
 from marina.project import Project
 from marina.server.config import free_ports
 from marina.server.state import Ports

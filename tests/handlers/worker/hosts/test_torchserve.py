@@ -15,7 +15,7 @@ from tests.handlers.worker.conftest import Tiny
 
 CONFIG = {
     "handler": {
-        **{"long_text": "truncate", "core_groups": None, "mode": "data-parallel", "parameters": {}},
+        **{"long_text": "truncate", "core_groups": None, "mode": "core-per-worker", "parameters": {}},
         **{"max_instances": 8, "max_characters": 1000, "max_windows": 8, "max_body_bytes": 10_000},
     }
 }

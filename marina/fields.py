@@ -1,4 +1,4 @@
-"""Reads YAML files whose fields a pydantic model checks."""
+"""Sections of YAML files: fields that a pydantic model checks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marina.errors import SpecError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """Fields that cannot be misspelt or changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
 
 
 def read_fields(path: Path, model: type[Model]) -> Model:
