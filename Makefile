@@ -67,7 +67,7 @@ bench-peers: setup build/training/ava-intent  ## measure against other ways to s
 	$(BIN)/python -W ignore -m benchmarks.peers.run
 
 verify-hardware: setup  ## on an Inferentia or Trainium instance: prove all that Marina does there, and write a report
-	$(BIN)/python -m marina.hardware $(VERIFY_FLAGS)
+	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
 
 docs: setup  ## write the files that are made from code
 	$(BIN)/python -m marina.docs

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import yaml
 
 import handlers
+from handlers.worker.engines import engine_module
 from handlers.worker.hosts.torchserve import ARTIFACT_FOLDER
 from handlers.worker.tasks import TASKS
 from marina.files import exclusive
@@ -115,6 +116,9 @@ def _contents(spec: Spec, artifact: Path) -> dict[str, Path | bytes]:
         handler: package / handler,
     }
     contents.update({f"handlers/{path.relative_to(package)}": path for path in sources})
+    runtime = Path(str(getattr(engine_module(spec.engine), "__file__", "")))
+    if not runtime.is_relative_to(package):  # of an engine that comes with a package of its own
+        contents[f"handlers/worker/engines/{spec.engine}.py"] = runtime
     files = sorted(path for path in artifact.rglob("*") if path.is_file())
     contents.update({f"{ARTIFACT_FOLDER}/{path.relative_to(artifact)}": path for path in files})
     return contents

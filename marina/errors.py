@@ -20,7 +20,17 @@ from __future__ import annotations
 
 
 class MarinaError(Exception):
-    """A failure that ends a command with one line and a non-zero exit."""
+    """A failure that ends a command with one line and a non-zero exit.
+
+    Attributes:
+        cause: what is wrong.
+        fix: what to do about it; "" where the cause says it.
+    """
+
+    def __init__(self, cause: str, fix: str = "") -> None:
+        super().__init__(f"{cause}; {fix}" if fix else cause)
+        self.cause = cause
+        self.fix = fix
 
 
 class SpecError(MarinaError):

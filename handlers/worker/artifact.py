@@ -55,8 +55,8 @@ class Prompt(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Artifact:
-    """What `artifact.json` says.
+class Signature:
+    """How a model reads rows, and what it answers with.
 
     inputs are the names of the graph's arguments in order, each int64 of (batch_size,
     sequence_length): input_ids, attention_mask, token_type_ids, and `POOLING_MASK`, the attention mask
@@ -64,8 +64,25 @@ class Artifact:
     in tasks that answer for tokens, sequence_length next. heads are those outputs that have labels.
     special_tokens are the ids of "cls" and "unk", where the tokenizer has them.
     prompts are those that requests may name, default_prompt the name of the one for requests that
-    name none. unit_length says that outputs are vectors
-    of length 1.
+    name none. unit_length says that outputs are vectors of length 1.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    pad_token_id: int
+    pad_token_type_id: int
+    truncation_side: str
+    special_tokens: Mapping[str, int]
+    heads: Mapping[str, Head]
+    prompts: Mapping[str, Prompt]
+    default_prompt: str | None
+    unit_length: bool
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What `artifact.json` says.
+
     tolerance bounds the absolute difference of every output to the golden rows.
     compiler says how a Neuron engine's graphs were compiled; it is empty for CPU engines.
     """
@@ -76,17 +93,7 @@ class Artifact:
     task: str
     engine: str
     precision: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    pad_token_id: int
-    pad_token_type_id: int
-    truncation_side: str
-    padding_side: str
-    special_tokens: Mapping[str, int]
-    heads: Mapping[str, Head]
-    prompts: Mapping[str, Prompt]
-    default_prompt: str | None
-    unit_length: bool
+    signature: Signature
     tolerance: float
     compiler: Mapping[str, Any]
     graphs: tuple[GraphFile, ...]
@@ -118,6 +125,18 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             GraphFile(Shape.parse(entry["shape"]), entry["graph"], entry["weights"], entry["parity"])
             for entry in fields["graphs"]
         )
+        signature = Signature(
+            inputs=tuple(fields["inputs"]),
+            outputs=tuple(fields["outputs"]),
+            pad_token_id=fields["pad_token_id"],
+            pad_token_type_id=fields["pad_token_type_id"],
+            truncation_side=fields["truncation_side"],
+            special_tokens=fields["special_tokens"],
+            heads={name: Head(tuple(head["labels"]), head["activation"]) for name, head in fields["heads"].items()},
+            prompts={name: Prompt(**prompt) for name, prompt in fields["prompts"].items()},
+            default_prompt=fields["default_prompt"],
+            unit_length=fields["unit_length"],
+        )
         return Artifact(
             folder=folder,
             name=fields["name"],
@@ -125,17 +144,7 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             task=fields["task"],
             engine=fields["engine"],
             precision=fields["precision"],
-            inputs=tuple(fields["inputs"]),
-            outputs=tuple(fields["outputs"]),
-            pad_token_id=fields["pad_token_id"],
-            pad_token_type_id=fields["pad_token_type_id"],
-            truncation_side=fields["truncation_side"],
-            padding_side=fields["padding_side"],
-            special_tokens=fields["special_tokens"],
-            heads={name: Head(tuple(head["labels"]), head["activation"]) for name, head in fields["heads"].items()},
-            prompts={name: Prompt(**prompt) for name, prompt in fields["prompts"].items()},
-            default_prompt=fields["default_prompt"],
-            unit_length=fields["unit_length"],
+            signature=signature,
             tolerance=fields["tolerance"],
             compiler=fields["compiler"],
             graphs=graphs,

@@ -90,7 +90,17 @@ KINDS = {
 
 
 class WorkerError(Exception):
-    """A failure with a message fit for the person who runs the server."""
+    """A failure with a message fit for the person who runs the server.
+
+    Attributes:
+        cause: what is wrong.
+        fix: what to do about it; "" where the cause says it.
+    """
+
+    def __init__(self, cause: str, fix: str = "", joint: str = "; ") -> None:
+        super().__init__(f"{cause}{joint}{fix}" if fix else cause)
+        self.cause = cause
+        self.fix = fix
 
 
 class ArtifactError(WorkerError):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import GOLDEN_FILE, REMEDY, Artifact, read_json
+from handlers.worker.artifact import GOLDEN_FILE, REMEDY, Signature, read_json
 from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
 from handlers.worker.rows.calls import Graphs, run_rows, write_rows
@@ -19,7 +19,7 @@ from handlers.worker.values import Instance, Row, Shape
 
 
 class GoldenRow(NamedTuple):
-    """An instance as the tokenizer reads it, its tokens, and the reference outputs in `Artifact.outputs`' order."""
+    """An instance as the tokenizer reads it, its tokens, and the reference outputs in `Signature.outputs`' order."""
 
     instance: Instance
     row: Row
@@ -55,7 +55,9 @@ def check_tokenizer(golden: Sequence[GoldenRow], tokenizer: RowTokenizer, max_le
             raise GoldenError(f"the tokenizer gives other tokens for golden row {number} than it did; {REMEDY}")
 
 
-def check_graph(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifact: Artifact) -> float:
+def check_graph(
+    graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature, tolerance: float
+) -> float:
     """Run one graph on every golden row that it holds.
 
     Returns:
@@ -65,11 +67,13 @@ def check_graph(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifac
         NotFiniteError: an output is not finite.
         GoldenError: one differs by more than the tolerance.
     """
-    _check_finite(graph, shape, golden, artifact)
-    return check_rows(graph, shape, golden, artifact)
+    _check_finite(graph, shape, golden, signature)
+    return check_rows(graph, shape, golden, signature, tolerance)
 
 
-def check_rows(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifact: Artifact) -> float:
+def check_rows(
+    graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature, tolerance: float
+) -> float:
     """`check_graph` without rows that are nothing but padding, or have none."""
     fitting = [entry for entry in golden if len(entry.row.ids) <= shape.sequence_length]
     worst = 0.0
@@ -78,8 +82,8 @@ def check_rows(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifact
         # every place is filled once: where replicas share a call, each has a core of its own
         batches.append(list(itertools.islice(itertools.cycle(fitting), shape.batch_size)))
     for entries in batches:
-        results = run_rows(graph, [entry.row for entry in entries], artifact)
-        for index, (name, values) in enumerate(zip(artifact.outputs, results)):
+        results = run_rows(graph, [entry.row for entry in entries], signature)
+        for index, (name, values) in enumerate(zip(signature.outputs, results)):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of golden rows")
             for place, entry in enumerate(entries):
                 expected = entry.outputs[index]
@@ -92,10 +96,9 @@ def check_rows(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifact
                 real = values[place][tuple(slice(size) for size in expected.shape)]
                 difference = np.abs(real - expected).max()
                 worst = max(worst, float(difference))
-    if worst > artifact.tolerance:
+    if worst > tolerance:
         raise GoldenError(
-            f"graph {shape}: outputs differ from the reference model's by {worst:.2g}; "
-            f"the tolerance is {artifact.tolerance:.2g}"
+            f"graph {shape}: outputs differ from the reference model's by {worst:.2g}; the tolerance is {tolerance:.2g}"
         )
     return worst
 
@@ -106,17 +109,17 @@ def _fits(found: tuple[int, ...], expected: tuple[int, ...], tokens: int, length
     return found in (expected, padded)
 
 
-def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], artifact: Artifact) -> None:
+def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature) -> None:
     """Run one graph where attention is known to overflow: on nothing but padding, and on rows without any.
 
     In bf16 and fp16 the masks of transformers since 4.21 can become -inf, and attention not a number.
     """
-    tokens = [token for entry in golden for token in entry.row.ids] or [artifact.pad_token_id]
+    tokens = [token for entry in golden for token in entry.row.ids] or [signature.pad_token_id]
     ids = (tokens * (shape.sequence_length // len(tokens) + 1))[: shape.sequence_length]
     full = Row(ids, [0] * shape.sequence_length)
     for rows, kind in (([], "padding"), ([full] * shape.batch_size, "full rows")):
-        write_rows(graph, rows, artifact)
-        for name, values in zip(artifact.outputs, graph.run(shape.batch_size)):
+        write_rows(graph, rows, signature)
+        for name, values in zip(signature.outputs, graph.run(shape.batch_size)):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of {kind}")
 
 
@@ -125,6 +128,6 @@ def _refuse_not_finite(values: npt.NDArray[np.float32], what: str) -> None:
         raise NotFiniteError(f"{what} is not finite")
 
 
-def check_graphs(graphs: Graphs, golden: Sequence[GoldenRow], artifact: Artifact) -> float:
+def check_graphs(graphs: Graphs, golden: Sequence[GoldenRow], signature: Signature, tolerance: float) -> float:
     """`check_graph` for every graph; returns the largest difference of all."""
-    return max(check_graph(graph, shape, golden, artifact) for shape, graph in graphs.items())
+    return max(check_graph(graph, shape, golden, signature, tolerance) for shape, graph in graphs.items())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
-from handlers.worker.engines import Setup, open_engine
+from handlers.worker.engines import Setup, engine_module, open_runtime
 from handlers.worker.errors import ArtifactError, RequestError, request_error
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
 from handlers.worker.placement import place
@@ -67,7 +67,7 @@ class Model:
         if artifact.task != task.name:
             raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.name}; {REMEDY}")
         check_files(artifact)
-        self._placement = place(artifact.engine, settings.core_groups, artifact.name)
+        self._placement = place(engine_module(artifact.engine).CORES, settings.core_groups, artifact.name)
         # the tokenizer's threads; with one, handing over to it costs more than it does
         os.environ["RAYON_NUM_THREADS"] = str(self._placement.threads)
         os.environ["TOKENIZERS_PARALLELISM"] = "true" if self._placement.threads > 1 else "false"
@@ -76,7 +76,7 @@ class Model:
         self._settings = settings
         self._task = task
         self._max_length = longest(artifact.shapes)
-        self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.truncation_side, task.offsets)
+        self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.signature.truncation_side, task.offsets)
         check_tokenizer(golden, self._tokenizer, self._max_length)
         self._defaults = own_parameters(task, artifact, settings.parameters)
         setup = Setup(
@@ -87,10 +87,11 @@ class Model:
             compiler=artifact.compiler,
             versions=artifact.versions,
         )
-        streams = load_graphs(open_engine(artifact.engine, setup), artifact)
-        self._parity = check_graphs(streams[0], golden, artifact)
-        self._times = time_graphs(streams, artifact, TIMING_BUDGET_S)
-        self._runner = Runner(streams, artifact)
+        runtime = open_runtime(artifact.engine, setup)
+        streams = load_graphs(runtime, folder, artifact.graphs, artifact.signature)
+        self._parity = check_graphs(streams[0], golden, artifact.signature, artifact.tolerance)
+        self._times = time_graphs(streams, artifact.signature, TIMING_BUDGET_S)
+        self._runner = Runner(streams, artifact.signature)
         self._planner = Planner(self._times)
 
     def describe(self) -> Json:
@@ -164,7 +165,8 @@ class Model:
         try:
             window = self._task.window(request.parameters, self._max_length, self._settings.long_text)
             window = window._replace(most=self._settings.limits.windows)
-            prepared = [self._task.prepare(one, request.parameters, self._artifact) for one in request.instances]
+            signature = self._artifact.signature
+            prepared = [self._task.prepare(one, request.parameters, signature) for one in request.instances]
         except Exception as error:
             return [request_error(error)] * len(request.instances)
         return [(instance, window._replace(prompt_tokens=tokens)) for instance, tokens in prepared]
@@ -200,7 +202,7 @@ class Model:
             outputs.append(result)
         try:
             example = Example(instance, tokenized, outputs, parameters)
-            return Answered(self._task.answer(example, self._artifact, self._tokenizer), tokenized.cut)
+            return Answered(self._task.answer(example, self._artifact.signature, self._tokenizer), tokenized.cut)
         except Exception as error:
             return request_error(error)
 

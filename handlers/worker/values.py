@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Json = Any
-# the outputs of one row, or of all rows of a call, in the order of `Artifact.outputs`
+# the outputs of one row, or of all rows of a call, in the order of `Signature.outputs`
 Outputs = list[npt.NDArray[np.float32]]
 
 

@@ -78,7 +78,7 @@ def measured_bare(bare: Bare, seconds: float) -> Measured:
 
 
 class _Loaded(NamedTuple):
-    artifact: Any
+    signature: Any
     graphs: Any
     rows: list[Any]
     planner: Any
@@ -92,7 +92,7 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     import psutil
 
     from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
-    from handlers.worker.engines import Setup, open_engine
+    from handlers.worker.engines import Setup, engine_module, open_runtime
     from handlers.worker.placement import place
     from handlers.worker.rows.calls import load_graphs
     from handlers.worker.rows.plan import Planner, longest
@@ -101,9 +101,9 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     from handlers.worker.rows.tokenizer import RowTokenizer
 
     described = read_artifact(artifact)
-    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.truncation_side)
-    rows = default_rows(texts, described, tokenizer, longest(described.shapes), "truncate")
-    placement = place(described.engine, core_groups, described.name)
+    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.signature.truncation_side)
+    rows = default_rows(texts, described.signature, tokenizer, longest(described.shapes), "truncate")
+    placement = place(engine_module(described.engine).CORES, core_groups, described.name)
     before = psutil.Process().memory_info().rss
     setup = Setup(
         cores=len(placement.cores),
@@ -113,10 +113,11 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
         compiler=described.compiler,
         versions=described.versions,
     )
-    graphs = load_graphs(open_engine(described.engine, setup), described)[0]
-    planner = Planner(time_graphs([graphs], described, TIMING_S))
+    runtime = open_runtime(described.engine, setup)
+    graphs = load_graphs(runtime, artifact, described.graphs, described.signature)[0]
+    planner = Planner(time_graphs([graphs], described.signature, TIMING_S))
     megabytes = (psutil.Process().memory_info().rss - before) / 1e6
-    _loaded.append(_Loaded(described, graphs, rows, planner, megabytes))
+    _loaded.append(_Loaded(described.signature, graphs, rows, planner, megabytes))
 
 
 def _run(seconds: float) -> Bare:
@@ -131,7 +132,7 @@ def _run(seconds: float) -> Bare:
     while not computed or time.perf_counter() < end:
         for call in plan:
             if call.shape != last:
-                write_rows(graphs[call.shape], [rows[index] for index in call.rows], loaded.artifact)
+                write_rows(graphs[call.shape], [rows[index] for index in call.rows], loaded.signature)
                 last = call.shape
             start = time.perf_counter()
             graphs[call.shape].run(len(call.rows))
@@ -152,7 +153,7 @@ def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
         row = loaded.rows[times.total_count % len(loaded.rows)]
         (call,) = loaded.planner.plan([len(row.ids)])
         time.sleep(pause_s)
-        write_rows(loaded.graphs[call.shape], [row], loaded.artifact)
+        write_rows(loaded.graphs[call.shape], [row], loaded.signature)
         start = time.perf_counter()
         loaded.graphs[call.shape].run(1)
         record(times, time.perf_counter() - start)

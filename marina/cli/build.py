@@ -95,17 +95,18 @@ def _named(message: str, name: str) -> str:
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     """Compile one model; returns what `--json` prints of it."""
-    from handlers.worker.artifact import ARTIFACT_FILE, read_artifact, read_json
+    from handlers.worker.artifact import read_artifact
     from marina.compiler import compile_model
-    from marina.compiler.timing import read_measured, read_times
+    from marina.compiler.graphs.times import read_measured, read_times
+    from marina.compiler.record import read_record
 
     start = time.monotonic()
     with progress_bar(spec.name) as progress:
         folder, reused = compile_model(spec, project, progress)
     artifact = read_artifact(folder)
     times = read_times(folder)
-    recorded = read_json(folder / ARTIFACT_FILE)
-    tried, decided = recorded["tried"], recorded["decided"]
+    recorded = read_record(folder)
+    tried, decided = recorded.tried, recorded.decided
     graphs = [
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs

@@ -24,14 +24,12 @@ def doctor(names: Names = None, engine: Engines = None, as_json: JsonOption = Fa
     Checks Python, packages, Java, ports, disk, memory, the Neuron driver and its cores, and every
     archive against them. Exits with 1 if serving cannot work.
     """
-    from handlers.worker.engines import ENGINES
     from marina.doctor import examine
-    from marina.errors import MarinaError
+    from marina.engines import engine_of
     from marina.server.state import Ports
 
     for name in engine or []:
-        if name not in ENGINES:
-            raise MarinaError(f"unknown engine {name!r}; there are {', '.join(ENGINES)}")
+        engine_of(name)
     findings = examine(find_project(), names or [], engine or [], Ports())
     failed = [finding for finding in findings if finding.state == "fails"]
     if as_json:

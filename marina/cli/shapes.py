@@ -72,7 +72,7 @@ def shapes(
                 "waste_bound": advice.bound,
                 "seconds_to_compile": round(advice.seconds * len(advice.shapes), 1),
                 "megabytes": round(advice.megabytes * len(advice.shapes)),
-                "inf1_graphs_a_core": advice.inf1_graphs,
+                **{f"{room.key}_graphs_a_core": room.graphs for room in advice.room},
             }
         )
         return
@@ -85,7 +85,8 @@ def shapes(
         say(f"no texts are known: at most {advice.bound:.0%} of a row longer than the shortest shape is padding")
     cost = f"{advice.seconds * len(advice.shapes):.0f} s to compile, {advice.megabytes * len(advice.shapes):.0f} MB"
     say(f"{len(advice.shapes)} graphs take about {cost} in each worker; times were fitted within {advice.error:.0%}")
-    say(f"on Inferentia 1 a core has room for about {advice.inf1_graphs} graphs of this model")
+    for room in advice.room:
+        say(f"on {room.device} a core has room for about {room.graphs} graphs of this model")
     say(f"written to {relative(path)}" if write else f"to use them: marina shapes {name} --write")
 
 

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import WorkerError
-from handlers.worker.placement import NEURON_ENGINES
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import own_parameters
 from marina.compiler.build import build_artifact
 from marina.compiler.cache import artifact_key, discard, is_complete
-from marina.compiler.diagnosis import reason_of
+from marina.compiler.graphs.diagnosis import reason_of
 from marina.compiler.job import prepare_job
 from marina.console import Progress
 from marina.errors import CompileError, MarinaError
@@ -64,7 +63,7 @@ def _compile(spec: Spec, project: Project, progress: Progress) -> Compiled:
         try:
             build_artifact(job, partial, progress)
         except Exception:
-            if spec.engine not in NEURON_ENGINES:  # what compiled there took minutes a graph
+            if not job.engine.compiles_apart:  # what compiled there took minutes
                 discard(partial)
             raise
         partial.rename(folder)

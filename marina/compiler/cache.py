@@ -17,7 +17,6 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import group_cores
 from marina.compiler.code import code_of
 from marina.compiler.job import Job
-from marina.compiler.precision import candidates
 
 # The fields of a spec that always decide what is compiled; most others only say how it is served.
 COMPILED_FIELDS = {
@@ -29,8 +28,8 @@ COMPILED_FIELDS = {
 def artifact_key(job: Job) -> str:
     """The key of the artifact that a job leads to."""
     fields = job.spec.model_dump(mode="json", include=COMPILED_FIELDS)
-    fields["shapes"] = [str(shape) for shape in job.spec.shapes.listed()]
-    tried = candidates(job.spec, job.examples)
+    fields["shapes"] = [str(shape) for shape in job.shapes]
+    tried = job.candidates
     if tried != ("f32",):  # then answers are judged, with the model's own parameters
         fields["parameters"] = job.spec.parameters
     if len(tried) > 1:  # and timed, on so many cores
@@ -41,8 +40,8 @@ def artifact_key(job: Job) -> str:
         "weights": job.weights,
         "examples": job.examples,
         "versions": job.versions,
-        "options": job.options,
-        "device": job.device,
+        "options": job.settings,
+        "device": job.runs,
         "code": code_of(job.spec.engine, job.spec.task),
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import handlers
 import marina
+from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
+from marina.engines import engine_of
 
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
 ENTRIES = ("marina.compiler.build",)
-# of the engine in use; the others are not imported by name
-ENGINE_ENTRIES = ("marina.compiler.{}", "handlers.worker.engines.{}")
 # Where workers run, clients, and specs, whose values count: none changes what a graph is.
 PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.spec.sections")
 
@@ -31,17 +32,19 @@ def code_of(engine: str, task: str) -> str:
 
 def deciding_modules(engine: str, task: str) -> dict[str, Path]:
     """The modules that compiling a task for an engine imports, by their names."""
-    found: dict[str, Path] = {}
-    waiting = [*ENTRIES, *(entry.format(engine) for entry in ENGINE_ENTRIES)]
-    others = tuple(other.answer.__module__ for name, other in TASKS.items() if name != task)
+    halves = (type(engine_of(engine)).__module__, getattr(engine_module(engine), "__name__", ""))
+    # what comes with a package of its own
+    modules = {name: Path(str(sys.modules[name].__file__)) for name in halves if _file_of(name) is None}
+    waiting = [*ENTRIES, *halves]
+    others = tuple(f".tasks.{Path(other.entry_file).stem}" for name, other in TASKS.items() if name != task)
     while waiting:
         name = waiting.pop()
         path = _file_of(name)
-        if name in found or path is None or name.startswith((*PASSED_BY, *others)):
+        if name in modules or path is None or name.startswith(PASSED_BY) or name.endswith(others):
             continue
-        found[name] = path
+        modules[name] = path
         waiting += _imports(ast.parse(path.read_text(encoding="utf-8")))
-    return dict(sorted(found.items()))
+    return dict(sorted(modules.items()))
 
 
 def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:

@@ -6,31 +6,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.errors import PlacementError
-from handlers.worker.placement import NEURON_ENGINES, core_groups
-from handlers.worker.placement.discovery import neuron_cores
-from handlers.worker.placement.groups import possible_groups
-from handlers.worker.placement.leases import leases_folder, read_holders
-from marina.compiler.engines import package_versions
+from handlers.worker.values import Shape
 from marina.compiler.examples import Examples, read_examples
-from marina.compiler.options import compiler_options
-from marina.compiler.precision import candidates
-from marina.compiler.source import find_source, fingerprint
-from marina.errors import SourceError
+from marina.compiler.source import count_weights, find_source, fingerprint
+from marina.engines import engine_of
+from marina.engines.base import Engine
+from marina.errors import SourceError, SpecError
 from marina.spec import Spec
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one compilation starts from."""
+    """What one compilation starts from.
+
+    Attributes:
+        spec: the model's.
+        source: the model's folder.
+        weights: fingerprint of that folder.
+        examples: texts to check graphs on.
+        versions: of the packages that compile.
+        settings: for the compiler of the engine; see `Engine.settings`.
+        runs: whether graphs of the engine can be run here.
+    """
 
     spec: Spec
-    source: Path  # the model's folder
-    weights: str  # fingerprint of that folder
+    source: Path
+    weights: str
     examples: Examples
-    versions: dict[str, str]  # of the packages that compile
-    options: dict[str, Any]  # for the compiler of a Neuron engine
-    device: bool  # whether graphs of the engine can be run here
+    versions: dict[str, str]
+    settings: dict[str, Any]
+    runs: bool
+
+    @property
+    def engine(self) -> Engine:
+        """That compiles."""
+        return engine_of(self.spec.engine)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """To compile."""
+        return self.spec.shapes.listed()
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The precisions that the spec lets be tried, the smallest first."""
+        return self.engine.candidates(self.spec.for_engine, bool(self.examples.calibration))
 
 
 def prepare_job(spec: Spec, root: Path) -> Job:
@@ -43,19 +63,16 @@ def prepare_job(spec: Spec, root: Path) -> Job:
         source = find_source(spec.source, root)
     except SourceError as error:
         raise SourceError(f"{spec.name}: {error}") from None
-    examples = read_examples(spec, root)
-    versions = package_versions(spec.engine, candidates(spec, examples))
-    options = compiler_options(spec, source)
-    return Job(spec, source, fingerprint(source), examples, versions, options, _runs_here(spec))
+    engine, examples = engine_of(spec.engine), read_examples(spec, root)
+    versions = engine.package_versions(engine.candidates(spec.for_engine, bool(examples.calibration)))
+    settings = engine_settings(spec, source)
+    runs = engine.runs_here(spec.core_groups)
+    return Job(spec, source, fingerprint(source), examples, versions, settings, runs)
 
 
-def _runs_here(spec: Spec) -> bool:
-    """Whether this machine has what the engine's graphs run on, and nobody holds it."""
-    if spec.engine not in NEURON_ENGINES:
-        return True
+def engine_settings(spec: Spec, source: Path) -> dict[str, Any]:
+    """What the compiler of a spec's engine is told; SpecError where the spec asks for what cannot be."""
     try:
-        groups = possible_groups(neuron_cores(), (core_groups(spec.core_groups) or (1,))[0])
-    except PlacementError:
-        return False
-    held = {core for holder in read_holders(leases_folder("neuron")) for core in holder.cores}
-    return any(not held & set(group) for group in groups)
+        return engine_of(spec.engine).settings(spec.for_engine, lambda: count_weights(source))
+    except ValueError as error:
+        raise SpecError(f"models/{spec.name}.yaml: {error}") from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from marina.doctor.archives import check_archives, open_archives
-from marina.doctor.engines import check_engines
 from marina.doctor.host import check_host
+from marina.engines import DEFAULT, engine_of
 from marina.findings import Finding
 from marina.project import Project
 from marina.server.state import Ports
@@ -16,10 +18,18 @@ def examine(project: Project, names: list[str], engines: list[str], ports: Ports
     Args:
         project: whose model store is looked at.
         names: archives to check; all of the store's if empty.
-        engines: to check beside those of the archives; openvino if there is none at all.
+        engines: to check beside those of the archives; the default one if there is none at all.
         ports: that are to be free.
     """
     archives, findings = open_archives(project, names)
-    needed = sorted({archive.artifact.engine for archive in archives} | set(engines)) or ["openvino"]
+    needed = sorted({archive.artifact.engine for archive in archives} | set(engines)) or [DEFAULT]
     found = check_host(project, ports)
     return [*found, *check_engines(needed), *findings, *check_archives(archives)]
+
+
+def check_engines(names: Sequence[str]) -> list[Finding]:
+    """What engines need on this machine: packages, and their cores, each said once."""
+    needed = sorted((engine_of(name) for name in names), key=lambda engine: engine.cores.exclusive)
+    packages = [finding for engine in needed for finding in engine.check_host_packages()]
+    cores = [finding for engine in needed for finding in engine.check_host_cores()]
+    return list({finding.check: finding for finding in (*packages, *cores)}.values())

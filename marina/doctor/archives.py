@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import yaml
 
 from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, Artifact, artifact_from
-from handlers.worker.engines.packages import check_versions, installed
+from handlers.worker.engines.packages import installed
 from handlers.worker.errors import ArtifactError, PlacementError
 from handlers.worker.hosts.torchserve import ARTIFACT_FOLDER
-from handlers.worker.placement import NEURON_ENGINES, core_groups
-from handlers.worker.placement.discovery import cpu_cores, neuron_cores
+from handlers.worker.placement import Cores, core_groups
 from handlers.worker.placement.groups import possible_groups
 from handlers.worker.placement.limits import free_memory
 from marina.archive import CONFIG_FILE, is_intact
+from marina.engines import engine_of
+from marina.engines.base import CORE_PER_WORKER
 from marina.findings import Finding, fails, note, ok
 from marina.project import Project
 
@@ -79,12 +80,10 @@ def _read(path: Path) -> Archive:
 
 def _versions(archive: Archive) -> Finding:
     check, artifact = f"{archive.name}: versions", archive.artifact
-    if artifact.engine in NEURON_ENGINES:
-        try:
-            check_versions(artifact.engine, artifact.versions)
-        except ArtifactError as error:
-            found, _, fix = str(error).partition("; ")
-            return fails(check, found.partition(":")[0], fix or "see the packages above")
+    try:
+        engine_of(artifact.engine).check_versions(artifact.versions)
+    except ArtifactError as error:
+        return fails(check, error.cause, error.fix or "see the packages above")
     others = {
         name: (wanted, installed(name))
         for name, wanted in artifact.versions.items()
@@ -100,20 +99,20 @@ def _versions(archive: Archive) -> Finding:
 
 def _cores(archive: Archive) -> Finding:
     check = f"{archive.name}: cores"
-    on_neuron = archive.artifact.engine in NEURON_ENGINES
+    kind = engine_of(archive.artifact.engine).cores
     try:
-        cores = neuron_cores() if on_neuron else cpu_cores()
-        workers, size = _groups(archive, 1 if on_neuron else len(cores))
+        cores = kind.usable()
+        workers, size = _groups(archive, 1 if kind.exclusive else len(cores))
     except PlacementError as error:
-        return fails(check, str(error).partition(":")[0], str(error))
+        return fails(check, error.cause, str(error))
     spanned = int(archive.artifact.compiler.get("pipeline_cores", 1))
     found = f"{workers} workers with {size} of {len(cores)} cores each"
     room = _room(cores, size)
-    if on_neuron and size > 1 and archive.serving["mode"] == "core-per-worker":
+    if kind.exclusive and size > 1 and archive.serving["mode"] == CORE_PER_WORKER:
         return fails(check, f"{found}, of which mode: core-per-worker uses one", "write core_groups as 1,1,1,1")
     if spanned > size:
         return fails(check, f"{found}; its graphs span {spanned}", f"give groups of {spanned}")
-    if room == 0 or (on_neuron and room < workers):
+    if room == 0 or (kind.exclusive and room < workers):
         return fails(check, found, f"ask for at most {len(cores)} cores in core_groups, or in NEURONCORE_GROUP_SIZES")
     if room < workers:
         return note(check, found, "some workers share their cores")
@@ -138,20 +137,21 @@ def _groups(archive: Archive, otherwise: int) -> tuple[int, int]:
 
 
 def _together(archives: list[Archive]) -> list[Finding]:
-    """NeuronCores are not shared, so all models together need as many as there are."""
-    on_neuron = [archive for archive in archives if archive.artifact.engine in NEURON_ENGINES]
-    try:
-        cores = len(neuron_cores()) if len(on_neuron) > 1 else 0
-        need = sum(workers * size for workers, size in (_groups(archive, 1) for archive in on_neuron))
-    except PlacementError:
-        return []
-    if not cores or need <= cores:
-        return []
-    return [
-        note(
-            "all models together", f"need {need} of {cores} NeuronCores", "serve some of them, or give them fewer cores"
-        )
-    ]
+    """Exclusive cores are not shared, so all models together need as many as there are."""
+    sharing: dict[Cores, list[Archive]] = {}
+    for archive in archives:
+        sharing.setdefault(engine_of(archive.artifact.engine).cores, []).append(archive)
+    findings = []
+    for kind, own in sharing.items():
+        try:
+            cores = len(kind.usable()) if kind.exclusive and len(own) > 1 else 0
+            need = sum(workers * size for workers, size in (_groups(archive, 1) for archive in own))
+        except PlacementError:
+            continue
+        if cores and need > cores:
+            fix = "serve some of them, or give them fewer cores"
+            findings.append(note("all models together", f"need {need} of {cores} {kind.name}", fix))
+    return findings
 
 
 def _memory(archives: list[Archive]) -> Finding:

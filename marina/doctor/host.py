@@ -65,7 +65,7 @@ def _ports(project: Project, ports: Ports) -> Finding:
     try:
         check_ports(ports)
     except ServerError as error:
-        return fails("ports", str(error).partition(";")[0], "stop what uses it, or give marina serve another port")
+        return fails("ports", error.cause, "stop what uses it, or give marina serve another port")
     return ok("ports", ", ".join(str(port) for port in vars(ports).values()))
 
 

@@ -58,8 +58,8 @@ def check_ports(ports: Ports) -> None:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
                 raise ServerError(
-                    f"port {port} for {named[port]} cannot be used: {error.strerror}; stop what uses it or choose "
-                    f"another with --{_option(field)}"
+                    f"port {port} for {named[port]} cannot be used: {error.strerror}",
+                    f"stop what uses it or choose another with --{_option(field)}",
                 ) from None
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
-from handlers.worker.engines import Setup, open_engine
-from handlers.worker.placement import NEURON_ENGINES, group_cores
+from handlers.worker.engines import Setup, open_runtime
+from handlers.worker.placement import group_cores
 from handlers.worker.rows.calls import load_graphs
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.prompts import prompted
@@ -17,9 +17,10 @@ from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
+from marina.compiler.graphs.times import COMPILING, read_measured, read_times
 from marina.compiler.source import count_weights, find_source
-from marina.compiler.timing import COMPILING, read_measured, read_times
 from marina.console import Progress
+from marina.engines import engine_of, engines
 from marina.errors import CompileError
 from marina.project import Project
 from marina.shapes.choice import choose_shapes, worth
@@ -37,6 +38,14 @@ LADDER_SIZES = (1, 8)
 LADDER_GRAPHS = 12
 
 
+class Room(NamedTuple):
+    """How many graphs one core of a device has room for; key is the device's name for programs."""
+
+    device: str
+    key: str
+    graphs: int
+
+
 class Advice(NamedTuple):
     """What was found; effects are seen on the half of the texts that the shapes were not chosen on.
 
@@ -52,7 +61,7 @@ class Advice(NamedTuple):
     error: float  # of the fitted times, relative, at worst
     seconds: float  # to compile a graph
     megabytes: float  # of memory of a loaded graph
-    inf1_graphs: int  # that one core of Inf1 has room for
+    room: list[Room]
 
 
 def advise(
@@ -80,8 +89,13 @@ def advise(
     model = CostModel(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
-    # AWS Neuron's note on bucketing for Inf1: about 2 GB of memory a core
-    room = round(1e9 / count_weights(find_source(spec.source, project.root)))
+    # half of the device's memory for weights in 16 bits: what else a graph needs takes as much
+    weights = count_weights(find_source(spec.source, project.root))
+    room = [
+        Room(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
+        for engine in engines().values()
+        if engine.memory
+    ]
     file = file or (project.root / spec.examples if spec.examples else None)
     if file is None:
         made = ladder(limit, graphs or LADDER_GRAPHS, LADDER_SIZES)
@@ -113,7 +127,7 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
         CompileError: they cannot be run here.
     """
     artifact = read_artifact(folder)
-    if artifact.engine in NEURON_ENGINES:
+    if engine_of(artifact.engine).cores.exclusive:
         times = read_times(folder)
         if not times:
             raise CompileError(
@@ -123,13 +137,14 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
         return times
     cores = group_cores(spec.core_groups)
     setup = Setup(cores, cores, artifact.precision)
-    return time_graphs(load_graphs(open_engine(artifact.engine, setup), artifact), artifact, TIMING_BUDGET_S)
+    streams = load_graphs(open_runtime(artifact.engine, setup), folder, artifact.graphs, artifact.signature)
+    return time_graphs(streams, artifact.signature, TIMING_BUDGET_S)
 
 
 def _count(artifact: Path, instances: list[Instance]) -> list[int]:
     """The tokens of each instance, with the model's default prompt."""
-    described = read_artifact(artifact)
-    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.truncation_side)
-    prepared = [prompted(instance, described.default_prompt, described)[0] for instance in instances]
+    signature = read_artifact(artifact).signature
+    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, signature.truncation_side)
+    prepared = [prompted(instance, signature.default_prompt, signature)[0] for instance in instances]
     inputs = [(text, pair) if pair else text for text, pair in prepared]
     return [len(encoding.ids) for encoding in tokenizer.library.encode_batch_fast(inputs)]

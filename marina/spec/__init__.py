@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, create_model, field_validator, model_validator
 
 from handlers.worker.errors import RequestError
-from handlers.worker.placement import NEURON_ENGINES
 from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.tasks import TASKS
+from marina.engines import DEFAULT, engine_of, engines
+from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
 from marina.fields import Section
-from marina.spec.neuron import NeuronOptions, NeuronxOptions
 from marina.spec.sections import HeadSpec, Parity, Serving, Shapes, Source
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -32,13 +33,13 @@ class Spec(Section):
     version: str = "1.0"
     """Version of the archive, as TorchServe shows it."""
 
-    task: Literal["sentence-embedding", "text-classification", "token-classification", "question-answering"]
-    """What the model answers."""
+    task: str
+    """What the model answers: sentence-embedding, text-classification, token-classification or question-answering."""
 
     source: Source
     """Where the weights come from."""
 
-    engine: Literal["openvino", "torchscript", "neuron", "neuronx"] = "openvino"
+    engine: str = DEFAULT
     """What compiles and runs the graphs: on the CPU openvino or torchscript, on Inf1 neuron, on Inf2
     and Trn1 neuronx; `--engine` overrides it."""
 
@@ -46,13 +47,8 @@ class Spec(Section):
     """Number format of the computation. The engine openvino also has bf16, and int8, which needs
     `examples` to be calibrated on; answers then differ a little from the original model's, within
     what `parity` allows. auto measures all that are possible, and keeps the fastest that passes.
-    Neuron engines are told theirs in `neuron` or `neuronx`."""
-
-    neuron: NeuronOptions = NeuronOptions()
-    """How the engine neuron compiles."""
-
-    neuronx: NeuronxOptions = NeuronxOptions()
-    """How the engine neuronx compiles."""
+    Neuron engines are told theirs in `neuron` or `neuronx`: sections of an engine's own name, with
+    its options, are documented in `marina/engines/NAME.py`."""
 
     shapes: Shapes = Shapes()
     """The shapes to compile."""
@@ -110,6 +106,14 @@ class Spec(Section):
             raise ValueError("TorchServe takes /models/token... for its token API; choose another name")
         return name
 
+    @field_validator("task", "engine", mode="before")
+    @classmethod
+    def _known(cls, value: Any, info: ValidationInfo) -> Any:
+        known = TASKS if info.field_name == "task" else engines()
+        if value not in list(known):
+            raise ValueError(f"Input should be one of {', '.join(known)}")
+        return value
+
     @field_validator("core_groups")
     @classmethod
     def _readable_groups(cls, core_groups: str | None) -> str | None:
@@ -142,42 +146,30 @@ class Spec(Section):
             raise ValueError("pooling belongs to the task sentence-embedding, or to heads")
         if self.long_text == "window" and not TASKS[self.task].offsets:
             raise ValueError("long_text: window belongs to the tasks token-classification and question-answering")
-        if self.precision not in ("f32", "auto") and self.engine != "openvino":
-            raise ValueError(f"precision: {self.precision} belongs to the engine openvino")
-        if self.precision == "int8" and self.examples is None:
-            raise ValueError("precision: int8 needs examples, a file of texts to calibrate on")
-        if self.engine in NEURON_ENGINES:
-            self._check_neuron()
-        elif self.mode != "core-per-worker":
-            raise ValueError(f"mode: {self.mode} belongs to the engines neuron and neuronx")
+        for name, value in (("precision", self.precision), ("mode", self.mode)):
+            takers = [engine.name for engine in engines().values() if value in getattr(engine, f"{name}s")]
+            if self.engine not in takers:
+                raise ValueError(
+                    f"{name}: {value} belongs to the engine{'s' * (len(takers) > 1)} {' and '.join(takers)}"
+                )
+        engine_of(self.engine).check(self.for_engine)
         try:
             read_parameters(self.parameters, TASKS[self.task].parameters, {})
         except RequestError as error:
             raise ValueError(f"parameters: {error}") from None
         return self
 
-    def _check_neuron(self) -> None:
-        """What goes together on NeuronCores."""
-        if self.mode == "pipeline" and self.engine != "neuron":
-            raise ValueError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
-        if self.mode != "core-per-worker" and not self.core_groups:
-            raise ValueError(f"mode: {self.mode} needs core_groups, for example 4")
-        if self.mode == "core-per-worker" and self.core_groups and parse_core_groups(self.core_groups)[0] > 1:
-            raise ValueError(
-                "mode: core-per-worker gives each worker one core; write core_groups as 1,1,1,1, or choose another mode"
-            )
-        if self.mode == "data-parallel" and self.engine == "neuronx" and not self.neuronx.inline_weights:
-            raise ValueError("mode: data-parallel needs neuronx.inline_weights: true")
-        if self.precision == "f32" and "precision" in self.model_fields_set:
-            if self.engine == "neuron":
-                raise ValueError("precision: f32 is not to be had on Inf1, whose products are in 16 bits; leave it out")
-            if self.neuronx.auto_cast != "none":
-                raise ValueError("precision: f32 needs neuronx.auto_cast: none")
-
     @property
-    def casts_all(self) -> bool:
-        """Whether a Neuron engine casts more than products."""
-        return (self.neuron if self.engine == "neuron" else self.neuronx).casts_all
+    def for_engine(self) -> EngineFields:
+        """What its engine must know."""
+        return EngineFields(
+            precision=self.precision,
+            names_precision="precision" in self.model_fields_set,
+            names_examples=self.examples is not None,
+            mode=self.mode,
+            core_groups=self.core_groups,
+            options=getattr(self, self.engine, None),
+        )
 
     @property
     def workers(self) -> int:
@@ -187,7 +179,15 @@ class Spec(Section):
 
 def make_spec(fields: Mapping[str, Any]) -> Spec:
     """A spec from its fields, as they stand in a file; pydantic's ValidationError where they are wrong."""
-    return Spec.model_validate(fields)
+    return _spec_model().model_validate(fields)
+
+
+@cache
+def _spec_model() -> type[Spec]:
+    """`Spec` with a section for each engine that has options."""
+    options = {name: engine.options for name, engine in engines().items() if engine.options is not NoOptions}
+    sections: dict[str, Any] = {name: (section, section()) for name, section in options.items()}
+    return create_model("Spec", __base__=Spec, **sections)
 
 
 def read_spec(path: Path, overrides: dict[str, Any] | None = None) -> Spec:

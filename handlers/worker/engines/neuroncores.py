@@ -43,7 +43,7 @@ class _NeuronGraph:
         return [output.float().numpy() for output in outputs]
 
 
-class NeuronEngine:
+class NeuronRuntime:
     """Loads graphs onto the worker's core group.
 
     Args:

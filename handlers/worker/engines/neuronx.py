@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from handlers.worker.engines import Engine, Setup
-from handlers.worker.engines.neuroncores import NeuronEngine
-from handlers.worker.engines.packages import check_versions
+from handlers.worker.engines import Runtime, Setup
+from handlers.worker.engines.neuroncores import NeuronRuntime
+from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions
 from handlers.worker.errors import ArtifactError
+from handlers.worker.placement import NEURONCORES
+
+CORES = NEURONCORES
+SDK = NeuronSdk(
+    engine="neuronx",
+    runtime="torch-neuronx",
+    compiler="neuronx-cc",
+    install=f"pip install {INDEX} 'torch-neuronx==2.9.*' neuronx-cc",
+)
 
 
-def open_engine(setup: Setup) -> Engine:
+def open_runtime(setup: Setup) -> Runtime:
     """Open torch-neuronx on the cores that this process may see.
 
     Raises:
@@ -23,7 +32,7 @@ def open_engine(setup: Setup) -> Engine:
     """
     if setup.mode == "pipeline":
         raise ArtifactError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
-    check_versions("neuronx", setup.versions)
+    check_versions(SDK, setup.versions)
     import torch_neuronx
 
     def move_weights(module: Any) -> None:
@@ -31,4 +40,4 @@ def open_engine(setup: Setup) -> Engine:
         torch_neuronx.move_trace_to_device(module, 0)
 
     separate = not setup.compiler.get("inline_weights", True)
-    return NeuronEngine(setup, "torch-neuronx", torch_neuronx.DataParallel, move_weights if separate else None)
+    return NeuronRuntime(setup, SDK.runtime, torch_neuronx.DataParallel, move_weights if separate else None)

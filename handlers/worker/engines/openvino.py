@@ -11,9 +11,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.engines import Engine, Graph, Inputs, Setup
+from handlers.worker.engines import Graph, Inputs, Runtime, Setup
 from handlers.worker.errors import ArtifactError
+from handlers.worker.placement import CPU_CORES
 
+CORES = CPU_CORES
 # what activations are computed in; int8 graphs say themselves which of their parts are int8.
 # Explicit, since CPUs with bf16 units would round f32 otherwise.
 HINTS = {"f32": "f32", "bf16": "bf16", "int8": "f32"}
@@ -62,7 +64,7 @@ class _OpenvinoGraph:
         return [tensor.data[:rows].copy() for tensor in self._outputs]
 
 
-class _OpenvinoEngine:
+class _OpenvinoRuntime:
     replicas = 1
     calls_at_once = 1
 
@@ -94,6 +96,6 @@ class _OpenvinoEngine:
             raise ArtifactError(f"OpenVINO cannot load {graph}: {reason}") from None
 
 
-def open_engine(setup: Setup) -> Engine:
+def open_runtime(setup: Setup) -> Runtime:
     """Open OpenVINO's CPU device; ImportError where the package `openvino` is missing."""
-    return _OpenvinoEngine(setup)
+    return _OpenvinoRuntime(setup)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
 
 from handlers.worker.errors import ArtifactError
 
-RUNTIMES = {"neuron": "torch-neuron", "neuronx": "torch-neuronx"}
-COMPILERS = {"neuron": "neuron-cc", "neuronx": "neuronx-cc"}
 PLACEHOLDERS = {"torch-neuron": "1.0", "torch-neuronx": "1.0", "libneuronxla": "1.0", "neuron-cc": "1.0.post1"}
 INDEX = "--extra-index-url https://pip.repos.neuron.amazonaws.com"
-INSTALL = {
-    "neuron": f"pip install {INDEX} 'torch-neuron==1.13.1.*' 'neuron-cc[tensorflow]==1.24.*' protobuf",
-    "neuronx": f"pip install {INDEX} 'torch-neuronx==2.9.*' neuronx-cc",
-}
+
+
+class NeuronSdk(NamedTuple):
+    """The packages of one engine: its runtime and its compiler, and the command that installs them."""
+
+    engine: str
+    runtime: str
+    compiler: str
+    install: str
 
 
 def installed(package: str) -> str | None:
@@ -34,23 +38,23 @@ def is_placeholder(package: str) -> bool:
     return package in PLACEHOLDERS and installed(package) == PLACEHOLDERS[package]
 
 
-def check_installed(engine: str) -> None:
+def check_installed(sdk: NeuronSdk) -> None:
     """See that an engine's runtime package is there.
 
     Raises:
         ArtifactError: it is missing or is PyPI's placeholder; says how to install the real one.
     """
-    package = RUNTIMES[engine]
+    package = sdk.runtime
     if installed(package) is None:
-        raise ArtifactError(f"the engine {engine!r} needs {package}, which is not installed: {INSTALL[engine]}")
+        raise ArtifactError(f"the engine {sdk.engine!r} needs {package}, which is not installed", sdk.install, ": ")
     if is_placeholder(package):
         raise ArtifactError(
-            f"{package} {installed(package)} is a placeholder from PyPI that cannot be imported; remove it and install "
-            f"the SDK's: {INSTALL[engine]}"
+            f"{package} {installed(package)} is a placeholder from PyPI that cannot be imported",
+            f"remove it and install the SDK's: {sdk.install}",
         )
 
 
-def check_versions(engine: str, compiled: Mapping[str, str]) -> None:
+def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
     """See that what is installed can run graphs that were compiled with certain versions.
 
     A graph is bound to the SDK that made it: the runtime package must be the same, PyTorch the same
@@ -58,14 +62,14 @@ def check_versions(engine: str, compiled: Mapping[str, str]) -> None:
     not older.
 
     Args:
-        engine: "neuron" or "neuronx".
+        sdk: that is to run them.
         compiled: the artifact's versions.
 
     Raises:
         ArtifactError: they do not fit; says what to install.
     """
-    check_installed(engine)
-    runtime, compiler = RUNTIMES[engine], COMPILERS[engine]
+    check_installed(sdk)
+    runtime, compiler = sdk.runtime, sdk.compiler
     found = {name: installed(name) for name in ("torch", runtime, compiler)}
     fits = {
         "torch": _numbers(found["torch"])[:2] == _numbers(compiled.get("torch"))[:2],
@@ -75,8 +79,8 @@ def check_versions(engine: str, compiled: Mapping[str, str]) -> None:
     for name, fit in fits.items():
         if not fit:
             raise ArtifactError(
-                f"the graphs were compiled with {name} {compiled.get(name)}, and {found[name]} is installed; install "
-                f"{name}=={compiled.get(name)}, or compile the model again here and pack a new archive"
+                f"the graphs were compiled with {name} {compiled.get(name)}, and {found[name]} is installed",
+                f"install {name}=={compiled.get(name)}, or compile the model again here and pack a new archive",
             )
 
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.engines import Engine, Graph, Inputs, Setup
+from handlers.worker.engines import Graph, Inputs, Runtime, Setup
 from handlers.worker.errors import ArtifactError
+from handlers.worker.placement import CPU_CORES
 
+CORES = CPU_CORES
 # In the weights file's metadata: a JSON object from the name of a tensor that is not stored to the
 # name of the stored tensor that it is the same as.
 ALIASES = "aliases"
@@ -39,7 +41,7 @@ class _TorchscriptGraph:
         return [output.numpy() for output in outputs]
 
 
-class _TorchscriptEngine:
+class _TorchscriptRuntime:
     replicas = 1
     calls_at_once = 1
 
@@ -83,7 +85,7 @@ def _read_weights(path: Path) -> dict[str, Any]:
     return {**tensors, **{name: tensors[stored] for name, stored in aliases.items()}}
 
 
-def open_engine(setup: Setup) -> Engine:
+def open_runtime(setup: Setup) -> Runtime:
     """Open TorchScript on the CPU; ImportError where the package `torch` is missing.
 
     Raises:
@@ -91,4 +93,4 @@ def open_engine(setup: Setup) -> Engine:
     """
     if setup.precision != "f32":
         raise ArtifactError(f"the engine torchscript computes in f32, not in {setup.precision}")
-    return _TorchscriptEngine(setup)
+    return _TorchscriptRuntime(setup)

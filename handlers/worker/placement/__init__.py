@@ -7,6 +7,7 @@ shared by models. Sources for the variables: the Neuron runtime's configuration 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,6 @@ from handlers.worker.placement.discovery import VISIBLE_CORES, allowed_cores, cp
 from handlers.worker.placement.groups import Group, format_cores, parse_core_groups, possible_groups
 from handlers.worker.placement.leases import Lease, leases_folder, take_lease
 
-NEURON_ENGINES = ("neuron", "neuronx")
 GROUP_SIZES = "NEURONCORE_GROUP_SIZES"
 # The first loses to VISIBLE_CORES and must not stand beside it; the second is no longer the runtime's.
 REMOVED_VARIABLES = ("NEURON_RT_NUM_CORES", GROUP_SIZES)
@@ -53,27 +53,43 @@ def core_groups(asked: str | None) -> tuple[int, ...] | None:
         raise PlacementError(f"{GROUP_SIZES if given else 'core_groups'}: {error}") from None
 
 
-def place(engine: str, asked: str | None, model: str, wait_s: float = WAIT_S) -> Placement:
+class Cores(NamedTuple):
+    """A kind of cores.
+
+    Attributes:
+        name: for people.
+        leases: the folder of its leases.
+        exclusive: whether a core belongs to one process, until that ends.
+        usable: those that this process may use; PlacementError where there are none.
+        place: takes a group for a model: of these sizes, or where they are None of the kind's own, waiting so many
+            seconds for cores that others hold.
+    """
+
+    name: str
+    leases: str
+    exclusive: bool
+    usable: Callable[[], Group]
+    place: Callable[[tuple[int, ...] | None, str, float], Placement]
+
+
+def place(cores: Cores, asked: str | None, model: str, wait_s: float = WAIT_S) -> Placement:
     """Take a core group for this process, and make it the one that its runtime will see.
 
     Args:
-        engine: its name.
+        cores: the kind that the engine computes on.
         asked: core groups as the archive has them.
         model: the model's name.
-        wait_s: how long to wait for NeuronCores that others hold.
+        wait_s: how long to wait for cores that others hold.
 
     Raises:
         PlacementError: there is no such group, or others hold all of them.
     """
-    sizes = core_groups(asked)
-    if engine in NEURON_ENGINES:
-        return _place_on_neuron(sizes or (1,), model, wait_s)
-    return _place_on_cpu(sizes, model)
+    return cores.place(core_groups(asked), model, wait_s)
 
 
-def _place_on_neuron(sizes: tuple[int, ...], model: str, wait_s: float) -> Placement:
-    cores = neuron_cores()
-    lease = take_lease(leases_folder("neuron"), _groups(cores, sizes[0]), model, shared=False, wait_s=wait_s)
+def _place_on_neuron(sizes: tuple[int, ...] | None, model: str, wait_s: float) -> Placement:
+    cores, sizes = neuron_cores(), sizes or (1,)
+    lease = take_lease(leases_folder(NEURONCORES.leases), _groups(cores, sizes[0]), model, shared=False, wait_s=wait_s)
     for name in REMOVED_VARIABLES:
         os.environ.pop(name, None)
     os.environ[VISIBLE_CORES] = format_cores(lease.cores)
@@ -83,13 +99,13 @@ def _place_on_neuron(sizes: tuple[int, ...], model: str, wait_s: float) -> Place
     return Placement(lease.cores, threads, lease)
 
 
-def _place_on_cpu(sizes: tuple[int, ...] | None, model: str) -> Placement:
+def _place_on_cpu(sizes: tuple[int, ...] | None, model: str, _: float) -> Placement:
     cores = cpu_cores()
     if sizes is None:
         return Placement(cores, len(cores), None)
     # side by side among those allowed, whatever their numbers
     groups = [tuple(cores[place] for place in group) for group in _groups(tuple(range(len(cores))), sizes[0])]
-    lease = take_lease(leases_folder("cpu"), groups, model, shared=True, wait_s=0)
+    lease = take_lease(leases_folder(CPU_CORES.leases), groups, model, shared=True, wait_s=0)
     if len(cores) < len(allowed_cores()):
         # a quota leaves open which cores, and containers that each take the first would crowd there
         return Placement(lease.cores, sizes[0], lease)
@@ -113,3 +129,7 @@ def group_cores(asked: str | None) -> int:
     """How many CPU cores one worker computes on: its group's size, or all that it may keep busy."""
     sizes = core_groups(asked)
     return sizes[0] if sizes else len(cpu_cores())
+
+
+CPU_CORES = Cores("CPU cores", "cpu", False, cpu_cores, _place_on_cpu)
+NEURONCORES = Cores("NeuronCores", "neuron", True, neuron_cores, _place_on_neuron)

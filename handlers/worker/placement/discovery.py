@@ -50,9 +50,10 @@ def neuron_cores() -> Group:
     cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS, DEVICES)
     if not cores:
         raise PlacementError(
-            "no NeuronCore found: neuron-ls lists no device and the driver shows none; this must be an Inferentia or "
-            "Trainium instance with the driver (aws-neuronx-dkms), and a container needs its devices: "
-            "--device=/dev/neuron0"
+            "no NeuronCore found",
+            "neuron-ls lists no device and the driver shows none; this must be an Inferentia or Trainium instance with "
+            "the driver (aws-neuronx-dkms), and a container needs its devices: --device=/dev/neuron0",
+            ": ",
         )
     return cores
 

@@ -4,44 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import POOLING_MASK, Artifact
-from handlers.worker.engines import Engine, Graph
+from handlers.worker.artifact import POOLING_MASK, GraphFile, Signature
+from handlers.worker.engines import Graph, Runtime
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.values import Call, Outputs, Row, Shape
 
 Graphs = Mapping[Shape, Graph]
 
 
-def load_graphs(engine: Engine, artifact: Artifact) -> list[Graphs]:
-    """Load every graph of an artifact.
+def load_graphs(runtime: Runtime, folder: Path, files: Sequence[GraphFile], signature: Signature) -> list[Graphs]:
+    """Load graphs that lie in the folder of an artifact.
 
     Returns:
-        Streams: the graphs once for each call that the engine can have under way at a time. Their
+        Streams: the graphs once for each call that the runtime can have under way at a time. Their
         shapes count the rows of all replicas.
 
     Raises:
         ArtifactError: one cannot be loaded.
     """
-    streams: list[dict[Shape, Graph]] = [{} for _ in range(engine.calls_at_once)]
-    for file in artifact.graphs:
-        shape = Shape(file.shape.batch_size * engine.replicas, file.shape.sequence_length)
-        loaded = engine.load(
-            artifact.folder / file.graph,
-            artifact.folder / file.weights if file.weights else None,
-            [new_inputs(shape, artifact) for _ in streams],
+    streams: list[dict[Shape, Graph]] = [{} for _ in range(runtime.calls_at_once)]
+    for file in files:
+        shape = Shape(file.shape.batch_size * runtime.replicas, file.shape.sequence_length)
+        loaded = runtime.load(
+            folder / file.graph,
+            folder / file.weights if file.weights else None,
+            [new_inputs(shape, signature) for _ in streams],
         )
         for stream, graph in zip(streams, loaded):
             stream[shape] = graph
     return list(streams)
 
 
-def new_inputs(shape: Shape, artifact: Artifact) -> list[npt.NDArray[np.int64]]:
+def new_inputs(shape: Shape, signature: Signature) -> list[npt.NDArray[np.int64]]:
     """Arrays for a graph to read."""
-    return [np.zeros(shape, dtype=np.int64) for _ in artifact.inputs]
+    return [np.zeros(shape, dtype=np.int64) for _ in signature.inputs]
 
 
 class Runner:
@@ -49,19 +50,19 @@ class Runner:
 
     Args:
         streams: from `load_graphs`.
-        artifact: theirs.
+        signature: their model's.
     """
 
-    def __init__(self, streams: Sequence[Graphs], artifact: Artifact) -> None:
+    def __init__(self, streams: Sequence[Graphs], signature: Signature) -> None:
         self._streams = streams
-        self._artifact = artifact
+        self._signature = signature
         self._threads = ThreadPoolExecutor(len(streams), thread_name_prefix="stream") if len(streams) > 1 else None
 
     def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> list[Outputs | RequestError]:
         """Compute every row.
 
         Returns:
-            For each row its outputs in the order of `Artifact.outputs`, without the batch dimension, or
+            For each row its outputs in the order of `Signature.outputs`, without the batch dimension, or
             the failure of the call that it was in.
         """
         outputs: list[Outputs | RequestError] = [[] for _ in rows]
@@ -70,7 +71,7 @@ class Runner:
         def work(stream: Graphs) -> None:
             for call in waiting:
                 try:
-                    results = run_rows(stream[call.shape], [rows[index] for index in call.rows], self._artifact)
+                    results = run_rows(stream[call.shape], [rows[index] for index in call.rows], self._signature)
                 except Exception as error:  # whatever the runtime raises is of this call alone
                     outputs_of_call: list[Outputs | RequestError] = [request_error(error)] * len(call.rows)
                 else:
@@ -88,19 +89,19 @@ class Runner:
         return outputs
 
 
-def run_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> Outputs:
+def run_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> Outputs:
     """Run one graph on rows that it holds, at least one; its outputs have the rows first."""
-    write_rows(graph, rows, artifact)
+    write_rows(graph, rows, signature)
     return graph.run(len(rows))
 
 
-def write_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> None:
+def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
     """Write rows into a graph's inputs, padded on the right.
 
     An empty place attends to its first padding token: attention over nothing is not a number in
     some kernels.
     """
-    for name, array in zip(artifact.inputs, graph.inputs):
+    for name, array in zip(signature.inputs, graph.inputs):
         if name == "attention_mask":
             array.fill(0)
             array[len(rows) :, 0] = 1
@@ -112,10 +113,10 @@ def write_rows(graph: Graph, rows: Sequence[Row], artifact: Artifact) -> None:
             for place, row in enumerate(rows):
                 array[place, row.prompt_tokens : len(row.ids)] = 1
         elif name == "token_type_ids":
-            array.fill(artifact.pad_token_type_id)
+            array.fill(signature.pad_token_type_id)
             for place, row in enumerate(rows):
                 array[place, : len(row.type_ids)] = row.type_ids
         else:
-            array.fill(artifact.pad_token_id)
+            array.fill(signature.pad_token_id)
             for place, row in enumerate(rows):
                 array[place, : len(row.ids)] = row.ids

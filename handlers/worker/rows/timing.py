@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
 from handlers.worker.rows.calls import Graphs, write_rows
 from handlers.worker.values import Row, Shape
@@ -15,7 +15,7 @@ from handlers.worker.values import Row, Shape
 ROUNDS = (3, 50)  # at least and at most
 
 
-def time_graphs(streams: Sequence[Graphs], artifact: Artifact, budget_s: float) -> dict[Shape, float]:
+def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float) -> dict[Shape, float]:
     """Median milliseconds of one call of each graph with every place filled, after a warm-up.
 
     The graphs run in turn, as they do in plans: each has weights of its own, and one that runs
@@ -25,13 +25,13 @@ def time_graphs(streams: Sequence[Graphs], artifact: Artifact, budget_s: float) 
 
     Args:
         streams: the graphs, from `load_graphs`.
-        artifact: theirs.
+        signature: their model's.
         budget_s: seconds for all of them.
     """
     shapes = list(streams[0])
     for shape in shapes:
         for stream in streams:
-            warm_up(stream[shape], shape, artifact)
+            warm_up(stream[shape], shape, signature)
     times: dict[Shape, list[float]] = {shape: [] for shape in shapes}
     end = time.perf_counter() + budget_s
     with ThreadPoolExecutor(len(streams)) as threads:
@@ -48,8 +48,8 @@ def time_graphs(streams: Sequence[Graphs], artifact: Artifact, budget_s: float) 
     return {shape: statistics.median(found) * 1000 for shape, found in times.items()}
 
 
-def warm_up(graph: Graph, shape: Shape, artifact: Artifact) -> None:
+def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
     """Fill every place of a graph of this shape, and run it once."""
-    row = Row([artifact.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
-    write_rows(graph, [row] * shape.batch_size, artifact)
+    row = Row([signature.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
+    write_rows(graph, [row] * shape.batch_size, signature)
     graph.run(shape.batch_size)

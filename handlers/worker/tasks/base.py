@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.artifact import Artifact, Signature
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
@@ -30,7 +30,7 @@ def one_window(_: Parameters, max_length: int, long_text: str) -> Window:
     return Window(max_length, long_text)
 
 
-def as_it_is(instance: Instance, _: Parameters, __: Artifact) -> tuple[Instance, int]:
+def as_it_is(instance: Instance, _: Parameters, __: Signature) -> tuple[Instance, int]:
     """The instance itself; pooling leaves out none of its tokens."""
     return instance, 0
 
@@ -50,9 +50,9 @@ class Task(Schema):
     """
 
     name: str
-    answer: Callable[[Example, Artifact, RowTokenizer], Json]
+    answer: Callable[[Example, Signature, RowTokenizer], Json]
     window: Callable[[Parameters, int, str], Window] = one_window
-    prepare: Callable[[Instance, Parameters, Artifact], tuple[Instance, int]] = as_it_is
+    prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = as_it_is
     offsets: bool = False
 
     @property
@@ -72,10 +72,10 @@ def own_parameters(task: Task, artifact: Artifact, given: Mapping[str, Json]) ->
     Raises:
         ArtifactError: they do not fit the model, so that every request would be refused.
     """
-    own = {"prompt_name": artifact.default_prompt} if "prompt_name" in task.parameters else {}
+    own = {"prompt_name": artifact.signature.default_prompt} if "prompt_name" in task.parameters else {}
     own |= given
     try:
-        task.prepare(Instance("x", "x"), read_parameters(None, task.parameters, own), artifact)
+        task.prepare(Instance("x", "x"), read_parameters(None, task.parameters, own), artifact.signature)
     except RequestError as error:
         raise ArtifactError(f"{artifact.name}: parameters in the spec do not fit the model: {error}") from None
     return own

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, flag, whole
 from handlers.worker.request.schema import Fields
@@ -44,7 +44,7 @@ def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
     return Window(length, long_text, stride, cut="only_second")
 
 
-def answer(example: Example, artifact: Artifact, _: RowTokenizer) -> Json:
+def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     parameters = example.parameters
     context = str(example.instance.text_pair)
     top_k, align = parameters["top_k"], parameters["align_to_words"]
@@ -55,7 +55,7 @@ def answer(example: Example, artifact: Artifact, _: RowTokenizer) -> Json:
             starts,
             ends,
             encoding,
-            cls=artifact.special_tokens.get("cls"),
+            cls=signature.special_tokens.get("cls"),
             # some become equal when they are widened to words
             top_k=2 * top_k + 10 if align else top_k,
             longest=parameters["max_answer_len"],

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, word
 from handlers.worker.request.schema import Fields
@@ -33,15 +33,15 @@ def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
     return Window(max_length, rule, side=parameters["truncation_direction"])
 
 
-def prepare(instance: Instance, parameters: Parameters, artifact: Artifact) -> tuple[Instance, int]:
-    if parameters["normalize"] is False and artifact.unit_length:
+def prepare(instance: Instance, parameters: Parameters, signature: Signature) -> tuple[Instance, int]:
+    if parameters["normalize"] is False and signature.unit_length:
         raise RequestError("InvalidParameter", "this model's own embeddings are of unit length; leave out normalize")
-    return prompted(instance, parameters["prompt_name"], artifact)
+    return prompted(instance, parameters["prompt_name"], signature)
 
 
-def answer(example: Example, artifact: Artifact, _: RowTokenizer) -> Json:
+def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     vector = example.outputs[0][0]
-    if example.parameters["normalize"] and not artifact.unit_length:
+    if example.parameters["normalize"] and not signature.unit_length:
         vector = vector / max(float(np.linalg.norm(vector)), np.finfo(np.float32).tiny)
     return vector.tolist()
 

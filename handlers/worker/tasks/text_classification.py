@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import Artifact, Head
+from handlers.worker.artifact import Head, Signature
 from handlers.worker.request.parameters import Parameter, choice, flag, whole
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer
@@ -29,12 +29,12 @@ PARAMETERS: Mapping[str, Parameter] = {
 }
 
 
-def answer(example: Example, artifact: Artifact, _: RowTokenizer) -> Json:
+def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     ranked = {
-        name: _rank(output, artifact.heads[name], example.parameters)
-        for name, output in zip(artifact.outputs, example.outputs[0])
+        name: _rank(output, signature.heads[name], example.parameters)
+        for name, output in zip(signature.outputs, example.outputs[0])
     }
-    return ranked["logits"] if artifact.outputs == ONLY_OUTPUT else ranked
+    return ranked["logits"] if signature.outputs == ONLY_OUTPUT else ranked
 
 
 def _rank(logits: npt.NDArray[np.float32], head: Head, parameters: Parameters) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, whole, words
 from handlers.worker.request.schema import Fields
@@ -36,7 +36,7 @@ def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
     return Window(max_length, "window", stride)
 
 
-def answer(example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Json:
+def answer(example: Example, signature: Signature, tokenizer: RowTokenizer) -> Json:
     strategy = example.parameters["aggregation_strategy"]
     if strategy == "none" and len(example.outputs) > 1:
         raise RequestError(
@@ -47,13 +47,15 @@ def answer(example: Example, artifact: Artifact, tokenizer: RowTokenizer) -> Jso
     ignored = frozenset(example.parameters["ignore_labels"])
     entities = []
     for encoding, outputs in zip(example.tokenized.encodings, example.outputs):
-        tokens = _tokens(example, encoding, outputs[0], artifact, tokenizer)
-        joined = join_tokens(tokens, strategy, artifact.heads["logits"].labels, tokenizer.library)
+        tokens = _tokens(example, encoding, outputs[0], signature, tokenizer)
+        joined = join_tokens(tokens, strategy, signature.heads["logits"].labels, tokenizer.library)
         entities += [entity for entity in joined if entity.get("entity_group", entity.get("entity")) not in ignored]
     return join_windows(entities) if len(example.outputs) > 1 else entities
 
 
-def _tokens(example: Example, encoding: Json, logits: Json, artifact: Artifact, tokenizer: RowTokenizer) -> list[Token]:
+def _tokens(
+    example: Example, encoding: Json, logits: Json, signature: Signature, tokenizer: RowTokenizer
+) -> list[Token]:
     """The tokens of one row that are no special tokens, with the scores of every label."""
     text = example.instance.text
     word_aware = bool(getattr(tokenizer.library.model, "continuing_subword_prefix", None))
@@ -64,7 +66,7 @@ def _tokens(example: Example, encoding: Json, logits: Json, artifact: Artifact, 
             continue
         token = encoding.tokens[position]
         continues = len(token) != end - start if word_aware else start > 0 and " " not in text[start - 1 : start + 1]
-        if encoding.ids[position] == artifact.special_tokens.get("unk"):
+        if encoding.ids[position] == signature.special_tokens.get("unk"):
             token, continues = text[start:end], False
         tokens.append(Token(token, scores[position], start, end, position, continues))
     return tokens

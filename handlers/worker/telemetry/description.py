@@ -36,7 +36,7 @@ def describe(
         "name": artifact.name,
         "version": artifact.version,
         "task": artifact.task,
-        "labels": {name: list(head.labels) for name, head in artifact.heads.items()},
+        "labels": {name: list(head.labels) for name, head in artifact.signature.heads.items()},
         "engine": artifact.engine,
         "precision": artifact.precision,
         "shapes": [str(shape) for shape in artifact.shapes],
@@ -44,7 +44,7 @@ def describe(
         "max_tokens": longest(artifact.shapes),
         "long_text": settings.long_text,
         "parameters": {name: defaults.get(name, parameter.default) for name, parameter in task.parameters.items()},
-        "prompts": {name: prompt.text for name, prompt in artifact.prompts.items()},
+        "prompts": {name: prompt.text for name, prompt in artifact.signature.prompts.items()},
         "parity": {
             "tolerance": artifact.tolerance,
             "compiled": max((graph.parity for graph in artifact.graphs if graph.parity is not None), default=None),

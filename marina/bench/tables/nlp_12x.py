@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from handlers.worker.placement import NEURON_ENGINES
-from handlers.worker.placement.discovery import cpu_cores, neuron_cores
+from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.bert_base import TOKENS, bert_base, bert_texts
 from marina.bench.costs import Price
 from marina.bench.load import Load
@@ -23,6 +22,8 @@ from marina.bench.texts import Asked, bodies_of
 from marina.bench.usual.pack import pack_usual
 from marina.compiler.source import find_source
 from marina.console import Progress
+from marina.engines import engine_of
+from marina.engines.base import CORE_PER_WORKER, PIPELINE
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
@@ -54,8 +55,8 @@ def measure(
 
 
 def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, asked: Asked) -> list[Way]:
-    neuron = fields["engine"] in NEURON_ENGINES
-    cores = len(neuron_cores() if neuron else cpu_cores())
+    engine = engine_of(fields["engine"])
+    cores = len(engine.cores.usable())
 
     def load(workers: int) -> Load:
         return Load(connections=IN_FLIGHT * batch * workers, window_s=WINDOW_S, seconds=WINDOW_S)
@@ -87,12 +88,12 @@ def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, as
     }
     found = [
         served_way(stage, configuration, usual, load(1), asked),
-        ours(",".join(["1"] * cores), "core-per-worker", "data parallel"),
+        ours(",".join(["1"] * cores), CORE_PER_WORKER, "data parallel"),
     ]
-    if fields["engine"] == "neuron":
-        found.append(ours(str(cores), "pipeline", "pipeline"))
-    elif not neuron and cores > 1:
-        found.append(ours(str(cores), "core-per-worker", "all cores a model"))
+    if PIPELINE in engine.modes:
+        found.append(ours(str(cores), PIPELINE, "pipeline"))
+    elif not engine.cores.exclusive and cores > 1:
+        found.append(ours(str(cores), CORE_PER_WORKER, "all cores a model"))
     return found
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from marina.compiler.agreement import _alike, _f1
+from marina.compiler.tasks.agreement import _alike, _f1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def read(path: Path) -> str:
 
 def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
     found = set(deciding_modules("openvino", "question-answering"))
-    assert {"marina.compiler.export", "marina.compiler.reference", "marina.compiler.openvino"} <= found
+    assert {"marina.compiler.export", "marina.compiler.reference", "marina.engines.openvino"} <= found
     assert {
         "handlers.worker.rows.tokenizer",
         "handlers.worker.golden",

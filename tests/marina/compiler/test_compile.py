@@ -22,8 +22,8 @@ from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
 from marina.compiler import compile_model
 from marina.compiler.cache import artifact_key
+from marina.compiler.graphs.times import read_measured, read_times
 from marina.compiler.job import prepare_job
-from marina.compiler.timing import read_measured, read_times
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import read_spec

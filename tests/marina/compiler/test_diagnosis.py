@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from marina.compiler import compile_model
-from marina.compiler.diagnosis import reason_of
+from marina.compiler.graphs.diagnosis import reason_of
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import read_spec

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marina.compiler.options import compiler_options
+from marina.spec.neuron import CASTS, FAST_MATH, NeuronOptions, NeuronxOptions
 
 from handlers.worker.artifact import read_artifact
 from marina.compiler import compile_model, neuron, neuronx
-from marina.compiler.mitigations import LADDER, MASK, finite_mask
-from marina.compiler.options import compiler_options
+from marina.engines.mitigations import LADDER, MASK, finite_mask
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
-from marina.spec.neuron import CASTS, FAST_MATH, NeuronOptions, NeuronxOptions
 from tests.conftest import no_progress
 from tests.standin import PACKAGES, standin_environment
 

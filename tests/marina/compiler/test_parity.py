@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marina.compiler.parity import round_up
+from marina.compiler.graphs.parity import round_up
 
 
 @given(st.floats(1e-12, 1e6))

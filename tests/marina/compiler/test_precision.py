@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.worker.values import Instance
-from marina.compiler.agreement import Agreement
 from marina.compiler.examples import Examples
-from marina.compiler.precision import Choice, Trial, candidates, choose, compare
+from marina.compiler.precision.choice import Choice, Trial, candidates, choose, compare
+from marina.compiler.tasks.agreement import Agreement
 from marina.errors import CompileError
 from marina.spec import Spec
 

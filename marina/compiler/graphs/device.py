@@ -1,0 +1,129 @@
+"""Runs graphs on exclusive cores, as NeuronCores are, while a model is compiled: in a process of its own.
+
+A runtime holds such cores until its process ends; so it ends when the graphs are checked,
+and a server finds the cores free.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.engines import Graph, Inputs, Setup, engine_module, open_runtime
+from handlers.worker.errors import ArtifactError, WorkerError
+from handlers.worker.placement import place
+
+CLOSE_S = 30  # for the runtime to let go of its cores
+
+
+class DeviceGraph:
+    """A graph in the other process; its inputs are sent with every call."""
+
+    def __init__(self, device: Device, path: Path, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self._device = device
+        self._path = path
+
+    def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
+        outputs: list[npt.NDArray[np.float32]] = self._device.call("run", self._path, list(self.inputs), rows)
+        return outputs
+
+
+class Device:
+    """An engine in another process, on a core group of its own, until it is closed.
+
+    Args:
+        engine: its name.
+        core_groups: as the spec has them.
+        setup: for the engine; the number of cores is what the group has.
+        model: who asks.
+
+    Attributes:
+        refusal: why nothing can be run here, if so: no NeuronCore, or none that is free.
+    """
+
+    calls_at_once = 1
+
+    def __init__(self, engine: str, core_groups: str | None, setup: Setup, model: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, engine, core_groups, setup, model), daemon=True)
+        self._process.start()
+        theirs.close()
+        opened = self._receive()
+        self.refusal: str | None = opened if isinstance(opened, str) else None
+        self.replicas: int = 1 if self.refusal else opened
+
+    def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
+        for own in inputs:
+            self.call("load", graph, weights, own)
+        return [DeviceGraph(self, graph, own) for own in inputs]
+
+    def call(self, *question: Any) -> Any:
+        """Have the other process do something; raises the `WorkerError` that it met."""
+        self._connection.send(question)
+        answer = self._receive()
+        if isinstance(answer, WorkerError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the other process, which gives its cores back."""
+        self._connection.close()
+        self._process.join(CLOSE_S)
+        self._process.kill()
+
+    def _receive(self) -> Any:
+        try:
+            return self._connection.recv()
+        except EOFError:
+            self._process.join()
+            raise ArtifactError(
+                f"the process that runs graphs on the device ended (exit {self._process.exitcode}); "
+                "what it printed stands above"
+            ) from None
+
+
+def _work(connection: Connection, name: str, core_groups: str | None, setup: Setup, model: str) -> None:
+    """Do as told until the other end closes."""
+    try:
+        placement = place(engine_module(name).CORES, core_groups, model, wait_s=0)
+        runtime = open_runtime(name, setup._replace(cores=len(placement.cores), threads=placement.threads))
+    except WorkerError as error:
+        connection.send(str(error))
+        return
+    connection.send(runtime.replicas)
+    graphs: dict[Path, tuple[int, Graph]] = {}
+    while True:
+        try:
+            kind, *question = connection.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            connection.send(_answer(kind, question, runtime, graphs))
+        except WorkerError as error:
+            connection.send(error)
+        except Exception as error:  # whatever the runtime raises belongs to the one who asked
+            connection.send(ArtifactError(f"{name}: {' '.join(str(error).split())[:300]}"))
+
+
+def _answer(kind: str, question: Sequence[Any], runtime: Any, graphs: dict[Path, tuple[int, Graph]]) -> Any:
+    if kind == "load":
+        path, weights, inputs = question
+        written = path.stat().st_mtime_ns
+        # memory of cores is small: a graph is loaded once, and one that was compiled anew takes its place
+        if path not in graphs or graphs[path][0] != written:
+            graphs.pop(path, None)
+            (graphs[path],) = ((written, graph) for graph in runtime.load(path, weights, [inputs]))
+        return None
+    path, inputs, rows = question
+    _, graph = graphs[path]
+    for own, given in zip(graph.inputs, inputs):
+        own[:] = given
+    return graph.run(rows)

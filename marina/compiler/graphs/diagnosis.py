@@ -1,0 +1,120 @@
+"""Says why no graph of a model could be made, or none that is faithful, and what can be done, after trying it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.artifact import Signature
+from handlers.worker.engines import Inputs
+from handlers.worker.errors import GoldenError
+from handlers.worker.golden import GoldenRow, check_graph, check_rows
+from handlers.worker.rows.calls import new_inputs
+from handlers.worker.values import Shape
+from marina.engines import engines
+from marina.engines.base import Engine
+from marina.engines.model import ExportedModel, example_inputs
+
+# how OpenVINO's converter sums up; the names in capitals are its own
+CONVERTER = re.compile(r"(?:Conversion is failed for|No conversion rule found for operations): (.+)")
+PLACES = re.compile(r"^(Exception from|Check '.*' failed at) \S+:\d+:?$")  # of its source code
+LINES, LONGEST = 2, 300  # of a reason, and characters
+
+
+class TorchGraph:
+    """A PyTorch module that is run as a graph of one shape would be."""
+
+    def __init__(self, module: Callable[..., Any], shape: Shape, signature: Signature) -> None:
+        self.inputs: Inputs = new_inputs(shape, signature)
+        self._module = module
+
+    def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
+        import torch
+
+        with torch.no_grad():
+            outputs = self._module(*[torch.from_numpy(array.copy()) for array in self.inputs])
+        return [output.numpy()[:rows] for output in outputs]
+
+
+def reason_of(error: BaseException) -> str:
+    """What an engine or a library raised, in one line: the operators that it names, or else the first cause's words."""
+    texts = [str(one) for one in _chain(error)]
+    named = {name.strip() for text in texts for names in CONVERTER.findall(text) for name in names.split(",")}
+    operators = sorted(name for name in named if "::" in name)
+    if operators:
+        return f"it cannot convert {', '.join(operators)}"
+    for text in reversed(texts):
+        lines = [line.strip() for line in text.splitlines() if line.strip() and not PLACES.match(line.strip())]
+        if lines:
+            return " ".join(lines[:LINES])[:LONGEST].rstrip(" .")
+    return type(error).__name__
+
+
+def diagnose(
+    model: ExportedModel,
+    engine: Engine,
+    shape: Shape,
+    rows: Sequence[GoldenRow],
+    signature: Signature,
+    tolerance: float,
+) -> str:
+    """Try the model without an engine, and then the engine that takes most, on the shape that failed.
+
+    Args:
+        model: loaded.
+        engine: that failed.
+        shape: of the graph.
+        rows: with reference outputs.
+        signature: the model's.
+        tolerance: of outputs.
+
+    Returns:
+        One sentence: the cause and the cure, as far as trying tells them.
+    """
+    import torch
+
+    try:
+        check_graph(TorchGraph(model.module, shape, signature), shape, rows, signature, tolerance)
+    except GoldenError:
+        try:
+            _check_unpadded(model, rows, signature, tolerance)
+        except GoldenError as error:
+            return f"The model itself, without any engine, is no closer to its reference in float32 ({error})"
+        except Exception as error:
+            return f"The model itself cannot compute a row without padding: {reason_of(error)}"
+        return (
+            "Padding alone changes the answers of the model itself, without any engine; shapes are static, so no "
+            "engine can serve it"
+        )
+    except Exception as error:
+        return f"The model itself cannot compute the shape {shape}: {reason_of(error)}; no engine can serve it"
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced = torch.jit.trace(model.module, example_inputs(model, shape), check_trace=False)
+        check_graph(TorchGraph(traced, shape, signature), shape, rows, signature, tolerance)
+    except Exception as error:
+        return f"The model cannot be traced, as every engine needs: {reason_of(error)}"
+    if not engine.portable:
+        other = next(one.name for one in engines().values() if one.portable)
+        return f"The engine {other} can take it: engine: {other}"
+    return "The model itself is faithful there; report this with the model"
+
+
+def _check_unpadded(model: ExportedModel, rows: Sequence[GoldenRow], signature: Signature, tolerance: float) -> None:
+    for row in rows:
+        shape = Shape(1, len(row.row.ids))
+        check_rows(TorchGraph(model.module, shape, signature), shape, [row], signature, tolerance)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__

@@ -1,0 +1,104 @@
+"""Makes the graphs of an artifact: compiles them, several at a time, and checks each; finished ones are kept."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.errors import NotFiniteError
+from handlers.worker.values import Shape
+from marina.compiler.graphs.session import CompileSession
+from marina.compiler.record import CheckedGraph, CompiledGraph
+from marina.engines.base import CompileOptions
+from marina.errors import CompileError
+from marina.files import write_json
+
+DONE = "done"  # folder with a record for everything that is finished
+Step = Callable[[str, int], None]  # what is being done, and how many steps are
+
+
+def make_graphs(
+    session: CompileSession, precision: str, tolerance: float, step: Step
+) -> tuple[list[CheckedGraph], CompileOptions]:
+    """Compile and check every graph, with one mitigation after another until their outputs are finite.
+
+    Args:
+        session: of the model.
+        precision: of the graphs.
+        tolerance: that they are checked with.
+        step: is called with what is done.
+
+    Returns:
+        The graphs, and with what they were compiled.
+
+    Raises:
+        CompileError: no mitigation helps, or outputs differ too much from the reference.
+    """
+    job, done = session.job, session.folder / DONE
+    why = ""
+    for options in job.engine.compile_options(precision, job.runs):
+        # the next options' graphs take the place of these
+        failure = done / f"{options.file_name('not-finite')}.json"
+        if failure.exists():
+            continue
+        compiled = _compile_graphs(session, options, why, step)
+        checked: list[CheckedGraph] = []
+        try:
+            for graph in compiled:
+                step(f"checking graph {graph.shape}", len(compiled) + len(checked))
+                record = done / f"{options.file_name(str(graph.shape))}.checked.json"
+                checked.append(_checked(session, graph, precision, tolerance, record))
+        except NotFiniteError as error:
+            why = " once more, as outputs were not finite"
+            write_json(failure, {"error": str(error)})
+        else:
+            return checked, options
+    tried = f" with {', '.join(options.mitigations)}" if options.mitigations else ""
+    reason = json.loads(failure.read_text())["error"]
+    raise CompileError(f"{job.spec.name}: {reason}{tried}; no artifact was written. Try another precision or engine")
+
+
+def once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The result of work that an earlier run may have done, as JSON types."""
+    if not record.exists():
+        write_json(record, work())
+    result: dict[str, Any] = json.loads(record.read_text())
+    return result
+
+
+def _checked(
+    session: CompileSession, graph: CompiledGraph, precision: str, tolerance: float, record: Path
+) -> CheckedGraph:
+    def check() -> dict[str, Any]:
+        checked = session.check_graph(graph, precision, tolerance)
+        return {"parity": checked.parity, "megabytes": checked.megabytes}
+
+    return CheckedGraph(graph, **once(record, check))
+
+
+def _compile_graphs(session: CompileSession, options: CompileOptions, why: str, step: Step) -> list[CompiledGraph]:
+    """Compile every graph, several at a time where the compiler allows it; those that are there are kept."""
+    shapes = session.job.shapes
+    finished = itertools.count(1)
+
+    def work(shape: Shape) -> CompiledGraph:
+        step(f"graph {shape}{why}", 0)
+        record = session.folder / DONE / f"{options.file_name(str(shape))}.json"
+        fields = once(record, lambda: session.compile_graph(shape, options).as_json())
+        step(f"graph {shape}{why}", next(finished))
+        return CompiledGraph.from_json(fields)
+
+    if session.at_once == 1:
+        return [work(shape) for shape in shapes]
+    with ThreadPoolExecutor(session.at_once) as threads:
+        futures = [threads.submit(work, shape) for shape in shapes]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            session.stop()
+            raise

@@ -1,0 +1,55 @@
+"""The parity gate: every graph against the reference model, on every example that it holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from handlers.worker.artifact import Signature
+from handlers.worker.engines import Graph
+from handlers.worker.golden import GoldenRow, check_graph
+from handlers.worker.values import Shape
+from marina.engines.model import ExportedModel, row_inputs
+
+
+def measure_parity(graph: Graph, shape: Shape, rows: list[GoldenRow], signature: Signature, tolerance: float) -> float:
+    """The largest absolute difference to the reference, rounded up to one significant digit.
+
+    The digits after the first differ from one processor to another.
+
+    Raises:
+        NotFiniteError: an output is not finite.
+        GoldenError: the difference exceeds the tolerance.
+    """
+    return round_up(check_graph(graph, shape, rows, signature, tolerance))
+
+
+def round_up(value: float) -> float:
+    """Round up to one significant digit: 2.3e-7 becomes 3e-7."""
+    if value == 0:
+        return 0.0
+    exponent = math.floor(math.log10(value))
+    return float(f"{math.ceil(value / 10.0**exponent)}e{exponent}")
+
+
+def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: bool) -> float:
+    """What 16-bit numbers do to the outputs, where the graphs themselves cannot be run: the same rounding on this CPU.
+
+    Args:
+        model: in float32.
+        rows: with reference outputs.
+        casts_all: whether everything is rounded to bf16, or products alone.
+    """
+    import torch
+
+    worst = 0.0
+    module = model.module.bfloat16() if casts_all else model.module
+    try:
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=not casts_all):
+            for row in rows:
+                inputs = [torch.tensor([values]) for values in row_inputs(row.row, model.inputs).values()]
+                for output, expected in zip(module(*inputs), row.outputs):
+                    worst = max(worst, float(abs(output[0].double().numpy() - expected).max()))
+    finally:
+        module.float()
+    return round_up(worst)

@@ -1,0 +1,176 @@
+"""A compile session: one model, its engine's compiler, and the checks of its graphs, while an artifact is built."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from functools import cached_property
+from pathlib import Path
+
+import psutil
+
+from handlers.worker.artifact import TOKENIZER_FILE, Signature
+from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.prompts import default_rows
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.values import Row, Shape
+from marina.compiler.examples import too_few
+from marina.compiler.graphs.diagnosis import diagnose, reason_of
+from marina.compiler.graphs.loader import GraphLoader
+from marina.compiler.graphs.parity import measure_parity
+from marina.compiler.graphs.processes import ProcessCompiler
+from marina.compiler.graphs.tolerance import own_tolerance
+from marina.compiler.job import Job
+from marina.compiler.record import CheckedGraph, CompiledGraph
+from marina.engines.base import CompileOptions, GraphCompiler, GraphFiles
+from marina.engines.model import ExportedModel
+from marina.errors import CompileError
+
+SPARE = 1 << 20  # bytes; a disk with fewer is full
+
+
+class CompileSession:
+    """Compiles graphs of one model into the folder of one artifact, and checks them.
+
+    Args:
+        job: what is compiled.
+        model: loaded.
+        signature: the model's.
+        folder: of the artifact, with the tokenizer.
+        rows: with reference outputs, that every graph is checked on.
+        loader: loads graphs.
+
+    Attributes:
+        job, folder: the same.
+        compiler: the engine's, with the model.
+        at_once: how many graphs may be compiled at a time, from threads of their own.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        model: ExportedModel,
+        signature: Signature,
+        folder: Path,
+        rows: list[GoldenRow],
+        loader: GraphLoader,
+    ) -> None:
+        self.job = job
+        self.folder = folder
+        self._model = model
+        self._signature = signature
+        self._rows = rows
+        self._loader = loader
+
+    @cached_property
+    def compiler(self) -> GraphCompiler:
+        engine, workdir = self.job.engine, compiler_folder(self.folder)
+        if engine.compiles_apart:
+            return ProcessCompiler(self.job, workdir)
+        calibration = self._calibration()
+        try:
+            return engine.open_compiler(self._model, self.job.settings, calibration, workdir)
+        except ImportError as error:
+            message = f"the engine {engine.name!r} needs a package that is not installed: {error}"
+            raise CompileError(message) from None
+        except Exception as error:
+            raise self._refused(error, self.job.shapes[0]) from error
+
+    @property
+    def at_once(self) -> int:
+        return self.compiler.at_once if isinstance(self.compiler, ProcessCompiler) else 1
+
+    def stop(self) -> None:
+        """Give up what is being compiled, from another thread."""
+        if isinstance(self.compiler, ProcessCompiler):
+            self.compiler.stop()
+
+    def compile_into(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
+        """Compile the graph of a shape into a folder; CompileError where the engine cannot."""
+        compiler = self.compiler
+        try:
+            return compiler.compile(shape, options, folder)
+        except (CompileError, OSError):
+            raise
+        except Exception as error:
+            raise self._refused(error, shape) from error
+
+    def compile_graph(self, shape: Shape, options: CompileOptions) -> CompiledGraph:
+        """Compile one graph of the artifact."""
+        start = time.monotonic()
+        files = self.compile_into(shape, options, self.folder)
+        return CompiledGraph(
+            shape=shape,
+            graph=str(files.graph.relative_to(self.folder)),
+            weights=str(files.weights.relative_to(self.folder)) if files.weights else None,
+            notes=files.notes,
+            seconds=time.monotonic() - start,
+        )
+
+    def check_graph(self, compiled: CompiledGraph, precision: str, tolerance: float) -> CheckedGraph:
+        """Run one compiled graph, where that can be done.
+
+        Raises:
+            NotFiniteError: an output is not finite.
+            CompileError: an output differs too much from the reference.
+        """
+        if not self.job.runs:
+            return CheckedGraph(compiled, None, 0.0)
+        before = psutil.Process().memory_full_info().uss
+        weights = self.folder / compiled.weights if compiled.weights else None
+        graph, shape = self._loader.load(compiled.shape, self.folder / compiled.graph, weights, precision)
+        try:
+            parity = measure_parity(graph, shape, self._rows, self._signature, tolerance)
+        except NotFiniteError:
+            raise
+        except GoldenError as error:
+            raise self._unfaithful(error, shape, tolerance) from None
+        except WorkerError:
+            raise
+        except Exception as error:
+            raise self._refused(error, shape) from error
+        if self.job.engine.cores.exclusive:  # loaded by another process
+            return CheckedGraph(compiled, parity, 0.0)
+        return CheckedGraph(compiled, parity, (psutil.Process().memory_full_info().uss - before) / 1e6)
+
+    def _calibration(self) -> list[Row]:
+        """Rows like those that will be served, where a precision needs them."""
+        texts = self.job.examples.calibration
+        if "int8" not in self.job.candidates or not texts:
+            return []
+        most = longest(self.job.shapes)
+        tokenizer = RowTokenizer(self.folder / TOKENIZER_FILE, self._signature.truncation_side)
+        rows = default_rows(texts, self._signature, tokenizer, most, "reject")
+        if not rows:
+            raise too_few(self.job.spec, most, "calibrate")
+        return rows
+
+    def _refused(self, error: Exception, shape: Shape) -> CompileError:
+        """What is said of an engine that cannot take the model."""
+        spec = self.job.spec
+        if shutil.disk_usage(self.folder).free < SPARE:  # engines say it in words of their own
+            return CompileError(
+                f"{spec.name}: no space left on the disk of {self.folder}; free some, and compile again"
+            )
+        advice = self._diagnosis(shape, own_tolerance(self.job))
+        return CompileError(
+            f"{spec.name}: the engine {spec.engine} cannot take the model: {reason_of(error)}. {advice}"
+        )
+
+    def _unfaithful(self, error: GoldenError, shape: Shape, tolerance: float) -> CompileError:
+        """What is said of a graph that does not answer as the reference does."""
+        advice = self._diagnosis(shape, tolerance)
+        return CompileError(
+            f"{self.job.spec.name}: {error}; no artifact was written. {advice}. Raise parity.tolerance in the spec "
+            "only if that difference is acceptable"
+        )
+
+    def _diagnosis(self, shape: Shape, tolerance: float) -> str:
+        return diagnose(self._model, self.job.engine, shape, self._rows, self._signature, tolerance)
+
+
+def compiler_folder(folder: Path) -> Path:
+    """Where the compilers of an artifact's graphs leave their logs, beside the artifact's folder."""
+    return folder.with_name(f"{folder.stem}.compiler")

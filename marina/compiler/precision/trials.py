@@ -1,0 +1,125 @@
+"""Tries precisions: one graph in each, judged by its answers to held-out texts, and timed in turn with the others."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from handlers.worker.artifact import TOKENIZER_FILE, Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.calls import run_rows
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.tasks import TASKS
+from handlers.worker.values import Instance, Outputs, Shape
+from marina.compiler.cache import discard
+from marina.compiler.examples import too_few
+from marina.compiler.graphs.loader import GraphLoader, Loaded
+from marina.compiler.graphs.session import CompileSession
+from marina.compiler.graphs.times import time_in_turn
+from marina.compiler.precision.choice import ASKED, Choice, Trial, changes_answers, choose
+from marina.compiler.record import CheckedGraph, PrecisionRecord
+from marina.compiler.tasks import EXPORTERS
+from marina.engines.base import CompileOptions
+
+PROBES = "probes"  # folder of graphs that are made to try a precision
+# the rows of those texts that fit, with the reference model's outputs
+Texts = Callable[[list[Instance]], list[GoldenRow]]
+
+
+class Trials:
+    """Trials of one model's precisions.
+
+    Args:
+        session: compiles graphs to try.
+        signature: the model's.
+        loader: loads graphs.
+        texts: computes the rows of held-out texts.
+    """
+
+    def __init__(self, session: CompileSession, signature: Signature, loader: GraphLoader, texts: Texts) -> None:
+        self._session = session
+        self._job = session.job
+        self._signature = signature
+        self._loader = loader
+        self._texts = texts
+        self._probes: dict[str, Loaded] = {}
+
+    def settle(self) -> PrecisionRecord:
+        """The precision to compile in.
+
+        Where compiling a graph to try takes too long, it is judged when all graphs are there.
+        """
+        job = self._job
+        if job.engine.compiles_apart:
+            return self._settled(Choice(job.candidates[0], ASKED))
+        try:
+            return self._settled(choose(job.spec, job.candidates, self._attempt, self._time))
+        finally:
+            self._probes.clear()
+            discard(self._session.folder / PROBES)
+
+    def judge(self, graphs: list[CheckedGraph], precision: str) -> PrecisionRecord:
+        """What `settle` returns, of the largest of the graphs.
+
+        Raises:
+            CompileError: its precision changes answers.
+        """
+        if not self._job.runs or precision == "f32":
+            return self._settled(Choice(precision, ASKED))
+        compiled = max(graphs, key=lambda graph: _size(graph.compiled.shape)).compiled
+        folder = self._session.folder
+        weights = folder / compiled.weights if compiled.weights else None
+        loaded = self._loader.load(compiled.shape, folder / compiled.graph, weights, precision)
+        trial = self._agreement(precision, loaded)
+        if not trial.passes(self._job.spec):
+            raise changes_answers(trial, self._job.spec)
+        rounds = time_in_turn({precision: loaded}, self._signature)[precision]
+        return self._settled(Choice(precision, ASKED, (trial._replace(rounds=rounds),)))
+
+    @cached_property
+    def _held_out(self) -> list[GoldenRow]:
+        return self._texts(self._job.examples.held_out)
+
+    def _attempt(self, precision: str) -> Trial:
+        """One graph, the largest, in a precision: how alike its answers are. It stays loaded, to be timed."""
+        shape = max(self._job.shapes, key=_size)
+        folder = self._session.folder / PROBES / precision
+        (folder / "graphs").mkdir(parents=True, exist_ok=True)
+        files = self._session.compile_into(shape, CompileOptions(precision), folder)
+        self._probes[precision] = self._loader.load(shape, files.graph, files.weights, precision)
+        return self._agreement(precision, self._probes[precision])
+
+    def _time(self, precisions: Sequence[str]) -> dict[str, tuple[float, ...]]:
+        return time_in_turn({name: self._probes[name] for name in precisions}, self._signature)
+
+    def _agreement(self, precision: str, loaded: Loaded) -> Trial:
+        if precision == "f32":
+            return Trial(precision, None)
+        spec = self._job.spec
+        if not self._held_out:
+            raise too_few(spec, longest(self._job.shapes), "judge")
+        outputs: list[Outputs] = []
+        size = loaded.shape.batch_size
+        for start in range(0, len(self._held_out), size):
+            rows = self._held_out[start : start + size]
+            results = run_rows(loaded.graph, [row.row for row in rows], self._signature)
+            outputs += [[result[place] for result in results] for place in range(len(rows))]
+        path = self._session.folder / TOKENIZER_FILE
+        tokenizer = RowTokenizer(path, self._signature.truncation_side, TASKS[spec.task].offsets)
+        agree = EXPORTERS[spec.task].agree
+        return Trial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))
+
+    def _settled(self, choice: Choice) -> PrecisionRecord:
+        return PrecisionRecord(
+            precision=choice.precision,
+            decided=choice.decided,
+            tried=[trial.entry(self._job.spec) for trial in choice.trials],
+            milliseconds={trial.precision: statistics.median(trial.rounds) for trial in choice.trials},
+            noise=choice.noise,
+        )
+
+
+def _size(shape: Shape) -> tuple[int, int]:
+    return shape.sequence_length, shape.batch_size

@@ -1,0 +1,179 @@
+"""Loads an embedding model with sentence-transformers itself: its modules, in their order, as its authors run them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.artifact import Prompt
+from marina.compiler.source import encoder_folder, read_modules
+from marina.compiler.source.loading import check_tokenizer_files, check_vocabulary, check_weights, source_errors
+from marina.errors import SourceError
+from marina.spec import Spec
+
+LIBRARY = "sentence_transformers"
+# what can be compiled, of the library's modules; Dropout does nothing outside of training
+MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
+EMBEDDING = "sentence_embedding"  # where modules leave the vector of a text
+INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+POOLING = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
+
+
+def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
+    """The `SentenceTransformer` in a folder, with the pooling and the normalisation of the spec if it names them.
+
+    A folder without its files is read as the library reads one: an encoder and its mean.
+
+    Args:
+        spec: the model's.
+        folder: that holds it.
+        attention: the implementation of attention; None for transformers' own choice.
+
+    Raises:
+        SourceError: it cannot be loaded, or has what cannot be compiled.
+    """
+    check_modules(spec, folder)
+    own = {} if attention is None else {"attn_implementation": attention}
+    with source_errors(spec, "sentence-transformers"):
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(
+            str(folder),
+            device="cpu",
+            model_kwargs={"use_safetensors": True, **own},
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+        tokenizer, encoder = model.tokenizer, model[0].auto_model
+        model = _overridden(model, spec).eval()
+    check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
+    with source_errors(spec, "transformers"):
+        _, loading = type(encoder).from_pretrained(
+            encoder_folder(folder),
+            config=encoder.config,
+            use_safetensors=True,
+            output_loading_info=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    check_weights(spec, loading["missing_keys"], encoder_only=True)
+    check_vocabulary(spec, encoder, tokenizer)
+    with source_errors(spec, "sentence-transformers"):
+        _check_features(spec, model)
+    return model
+
+
+def check_modules(spec: Spec, folder: Path) -> None:
+    """Refuse modules that are not the library's, or that cannot be compiled, before any is loaded.
+
+    Raises:
+        SourceError: naming the module.
+    """
+    for number, module in enumerate(read_modules(folder)):
+        package, _, name = module["type"].rpartition(".")
+        where = f"{spec.name}: source {spec.source}: module {number} of modules.json, {module['type']},"
+        if package.partition(".")[0] != LIBRARY:
+            raise SourceError(f"{where} is not of sentence-transformers: code of a model is not run")
+        if name not in MODULES or (name == "Transformer") != (number == 0):
+            raise SourceError(
+                f"{where} cannot be compiled; Marina compiles a Transformer, and after it {', '.join(MODULES[1:])}"
+            )
+        own = folder / module["path"]
+        if any(own.glob("*.bin")) and not any(own.glob("*.safetensors")):
+            raise SourceError(
+                f"{where} has pickled weights, which are not read; load the model once with sentence-transformers and "
+                "write it with save_pretrained"
+            )
+        activation = str(_config(own).get("activation_function", "torch."))
+        if name == "Dense" and not activation.startswith("torch."):
+            raise SourceError(f"{where} has the activation {activation}, for which the library would take another")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The configuration of a module; empty where it has none, or none that can be read."""
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def pooling_of(spec: Spec, folder: Path) -> str:
+    """The pooling for heads on an encoder: the spec's, else that of the folder's own files, else the mean."""
+    if spec.pooling:
+        return POOLING[spec.pooling]
+    for module in read_modules(folder):
+        if module["type"].endswith(".Pooling"):
+            with source_errors(spec, "sentence-transformers"):
+                from sentence_transformers.sentence_transformer.modules import Pooling
+
+                mode = Pooling.load(str(folder), subfolder=module["path"]).pooling_mode
+            if mode not in POOLING.values():
+                raise SourceError(f"{spec.name}: heads cannot be put on the model's own pooling {mode}; set pooling")
+            return str(mode)
+    return "mean"
+
+
+def read_prompts(model: Any) -> dict[str, Prompt]:
+    """The prompts of a model by their names, with how many tokens of a row its pooling leaves out for each."""
+    left_out = any(getattr(module, "include_prompt", True) is False for module in model)
+    return {
+        name: Prompt(text, int(model.preprocess(["x"], prompt=text).get("prompt_length", 0)) if left_out else 0)
+        for name, text in model.prompts.items()
+    }
+
+
+def is_unit_length(model: Any) -> bool:
+    """Whether embeddings are scaled to length 1 in the end."""
+    last = [module for module in model if type(module).__name__ != "Dropout"][-1]
+    output = getattr(last, "module_output_name", None) or EMBEDDING
+    return type(last).__name__ == "Normalize" and output == EMBEDDING and model.truncate_dim is None
+
+
+def _overridden(model: Any, spec: Spec) -> Any:
+    """The model with the spec's pooling and normalisation."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+    modules = list(model)
+    if spec.pooling:
+        width = modules[0].get_embedding_dimension()
+        modules = [
+            Pooling(width, POOLING[spec.pooling], include_prompt=module.include_prompt)
+            if type(module).__name__ == "Pooling"
+            else module
+            for module in modules
+        ]
+    if spec.normalize is not None:
+        modules = [module for module in modules if type(module).__name__ != "Normalize"]
+        modules += [Normalize()] if spec.normalize else []
+    if modules == list(model):
+        return model
+    return SentenceTransformer(
+        modules=modules,
+        device="cpu",
+        prompts=model.prompts,
+        default_prompt_name=model.default_prompt_name,
+        truncate_dim=model.truncate_dim,
+        local_files_only=True,
+        trust_remote_code=False,
+    )
+
+
+def _check_features(spec: Spec, model: Any) -> None:
+    """Refuse models that read more of a text than its tokens, or in another way than a graph can."""
+    features = model.preprocess(["x"])
+    tensors: Sequence[str] = [name for name, value in features.items() if hasattr(value, "shape")]
+    if features.get("modality", "text") != "text" or not set(tensors) <= INPUTS:
+        raise SourceError(
+            f"{spec.name}: source {spec.source} does not read a text by its tokens alone: sentence-transformers gives "
+            f"it {', '.join(tensors)} as {features.get('modality', 'text')}"
+        )
+    if getattr(model[0], "processing_kwargs", None) or getattr(model[0], "query_expansion", None):
+        raise SourceError(
+            f"{spec.name}: source {spec.source} sets processing_kwargs or query_expansion, which cannot be compiled"
+        )
+    if not any(type(module).__name__ == "Pooling" for module in model):
+        raise SourceError(f"{spec.name}: source {spec.source} pools no token vectors; its modules lack a Pooling")

@@ -1,0 +1,35 @@
+"""The spans in a task's answers, which tell whether a graph of lower precision still gives the reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from handlers.worker.artifact import Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.tasks.base import Example, Task
+
+
+def spans_of(
+    rows: Sequence[GoldenRow],
+    outputs: Sequence[Sequence[npt.NDArray[Any]]],
+    signature: Signature,
+    task: Task,
+    tokenizer: RowTokenizer,
+    parameters: Mapping[str, Any],
+) -> list[set[tuple[int, int, str]]]:
+    """For each text the spans in its answer, with their labels."""
+    windows = [Window(max(len(row.row.ids) for row in rows), "reject")] * len(rows)
+    encoded = tokenizer.encode([row.instance for row in rows], windows)
+    given = read_parameters(dict(parameters), task.parameters, {})
+    spans = []
+    for row, output, tokenized in zip(rows, outputs, encoded):
+        assert isinstance(tokenized, Tokenized)  # the window holds every row
+        answer = task.answer(Example(row.instance, tokenized, [list(output)], given), signature, tokenizer)
+        entries = answer if isinstance(answer, list) else [answer]
+        spans.append({(entry["start"], entry["end"], entry.get("entity_group", "")) for entry in entries})
+    return spans

@@ -1,0 +1,68 @@
+"""Question answering: a head of transformers for the first and the last token, compared by its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handlers.worker.artifact import Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.tasks.question_answering import TASK
+from handlers.worker.values import Instance, Outputs
+from marina.compiler.reference import ExactOutputs, TransformersReference
+from marina.compiler.source.loading import load_model
+from marina.compiler.tasks.agreement import spans_of
+from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.compiler.tasks.export import inputs_of, positions_of
+from marina.compiler.tasks.wrappers import TaskModel
+from marina.engines.model import ExportedModel
+from marina.errors import SourceError
+from marina.spec import Spec
+
+HEAD = "ForQuestionAnswering"
+
+
+def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    """The head that the model was trained with; SourceError where questions come after contexts."""
+    model, tokenizer = load_model(spec, folder, f"AutoModel{HEAD}", attention)
+    if tokenizer.padding_side == "left":
+        raise SourceError(
+            f"{spec.name}: the tokenizer of source {spec.source} pads on the left, where the question comes after "
+            "the context; Marina reads it before"
+        )
+    inputs = inputs_of(model, tokenizer)
+    module = TaskModel(model, 2, inputs).float().eval()
+    outputs = ("start_logits", "end_logits")
+    return ExportedModel(module, tokenizer, inputs, outputs, {}, positions_of(model, tokenizer))
+
+
+class _Reference(TransformersReference):
+    """A model with two outputs."""
+
+    def __init__(self, spec: Spec, folder: Path) -> None:
+        super().__init__(spec, folder, HEAD)
+
+    def answer(self, instance: Instance, _: str | None) -> ExactOutputs:
+        result = self.run(instance)
+        return [output[0].numpy() for output in (result.start_logits, result.end_logits)]
+
+
+def agree(
+    rows: Sequence[GoldenRow],
+    outputs: Sequence[Outputs],
+    signature: Signature,
+    tokenizer: RowTokenizer,
+    parameters: Mapping[str, Any],
+) -> Agreement:
+    """The share of questions with the same answers."""
+    expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, parameters)
+    actual = spans_of(rows, outputs, signature, TASK, tokenizer, parameters)
+    same = np.mean([one == other for one, other in zip(expected, actual)])
+    return Agreement("same answer", float(same), len(rows))
+
+
+EXPORTER = TaskExporter(export, _Reference, agree, HEAD)

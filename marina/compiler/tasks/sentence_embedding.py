@@ -1,0 +1,98 @@
+"""Sentence embeddings: the modules of a `SentenceTransformer`, asked with `encode`, compared by their cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from handlers.worker.artifact import POOLING_MASK, Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.values import Instance, Outputs, Row
+from marina.compiler.reference import Exactly, ExactOutputs, Reading
+from marina.compiler.source.embedder import is_unit_length, load_embedder, read_prompts
+from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.compiler.tasks.export import INPUTS, inputs_of, positions_of
+from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
+from marina.engines.model import ExportedModel
+from marina.errors import SourceError
+from marina.spec import Spec
+
+
+def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    model = load_embedder(spec, folder, attention)
+    prompts = read_prompts(model)
+    encoder, tokenizer = model[0].auto_model, model.tokenizer
+    # pooling needs the mask, also where the encoder takes none
+    inputs = tuple(name for name in INPUTS if name in (*inputs_of(encoder, tokenizer), "attention_mask"))
+    if any(prompt.tokens for prompt in prompts.values()):
+        inputs = (*inputs, POOLING_MASK)
+    limits = [limit for limit in (positions_of(encoder, tokenizer), model.max_seq_length) if limit]
+    return ExportedModel(
+        module=EmbeddingModel(map(_static, model), model.truncate_dim, inputs).float().eval(),
+        tokenizer=tokenizer,
+        inputs=inputs,
+        outputs=("embedding",),
+        heads={},
+        positions=min(limits, default=None),
+        prompts=prompts,
+        default_prompt=model.default_prompt_name,
+        unit_length=is_unit_length(model),
+    )
+
+
+def _static(module: nn.Module) -> nn.Module:
+    """A module of sentence-transformers in the form that graphs of every engine compute alike."""
+    if type(module).__name__ != "Pooling":
+        return module
+    return StaticPooling([module.pooling_mode] if isinstance(module.pooling_mode, str) else module.pooling_mode)
+
+
+class _EmbeddingReference:
+    """A `SentenceTransformer`, asked with `encode`."""
+
+    def __init__(self, spec: Spec, folder: Path) -> None:
+        model = load_embedder(spec, folder)
+        self._name = spec.name
+        self._prompts = read_prompts(model)
+        self._model, self._exactly = model, Exactly(model)
+        # no prompt at all can be asked for too; those of equal text are read alike
+        names = dict.fromkeys((model.default_prompt_name, None, *self._prompts))
+        texts = {(self._prompts[name].text if name is not None else ""): name for name in reversed(names)}
+        self.prompts: tuple[str | None, ...] = tuple(name for name in names if name in texts.values())
+
+    def read(self, instance: Instance, prompt: str | None) -> Reading:
+        before = self._prompts[prompt] if prompt is not None else None
+        text = (before.text if before else "") + instance.text
+        whole = self._model.tokenizer(text, truncation=False, verbose=False)
+        own = Row(list(whole["input_ids"]), list(whole.encodings[0].type_ids), before.tokens if before else 0)
+        limit = self._model.max_seq_length
+        if limit is None or len(own.ids) <= limit:
+            features = self._model.preprocess([instance.text], prompt=before.text if before else None)
+            if features["input_ids"][0].tolist() != own.ids:
+                raise SourceError(f"{self._name}: sentence-transformers reads other tokens than its tokenizer makes")
+        return Reading(Instance(text), own)
+
+    def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
+        text = self._prompts[prompt].text if prompt is not None else ""
+        # an empty prompt is none, where leaving it out would take the default one
+        options = {"prompt": text, "batch_size": 1, "show_progress_bar": False}
+        (found,) = self._exactly(lambda: self._model.encode([instance.text], **options))
+        return [np.asarray(found, dtype=np.float64)]
+
+
+def agree(
+    rows: Sequence[GoldenRow], outputs: Sequence[Outputs], _: Signature, __: RowTokenizer, ___: Mapping[str, Any]
+) -> Agreement:
+    """The mean cosine of embeddings to the reference's."""
+    expected = np.array([row.outputs[0] for row in rows])
+    actual = np.array([output[0] for output in outputs], dtype=np.float64)
+    norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
+    return Agreement("mean cosine", float(((expected * actual).sum(1) / norms).mean()), len(rows), "cosine")
+
+
+EXPORTER = TaskExporter(export, _EmbeddingReference, agree)

@@ -1,0 +1,108 @@
+"""Text classification: one head of transformers, or several of one's own on the pooled tokens of an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from handlers.worker.artifact import Head, Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.values import Instance, Outputs
+from marina.compiler.reference import ExactOutputs, Reference, TransformersReference
+from marina.compiler.source.embedder import pooling_of
+from marina.compiler.source.loading import ENCODER, load_model
+from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.compiler.tasks.export import export_classifier, inputs_of, positions_of
+from marina.compiler.tasks.wrappers import HeadsModel, StaticPooling
+from marina.engines.model import ExportedModel
+from marina.errors import SourceError
+from marina.spec import Spec
+
+HEAD = "ForSequenceClassification"
+HEADS_FILE = "heads.safetensors"
+REGRESSION = 0.05  # of the reference's standard deviation: outputs that are no farther apart are alike
+Array = npt.NDArray[Any]
+
+
+def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    """The head that the model was trained with, or those that the spec names."""
+    if not spec.heads:
+        return export_classifier(spec, folder, HEAD, attention, activation=None)
+    model, tokenizer = load_model(spec, folder, ENCODER, attention)
+    inputs = inputs_of(model, tokenizer)
+    pooling = StaticPooling([pooling_of(spec, folder)])
+    module = HeadsModel(model, pooling, read_heads(spec, folder, model.config.hidden_size), inputs)
+    heads = {name: Head(head.labels, head.activation) for name, head in spec.heads.items()}
+    positions = positions_of(model, tokenizer)
+    return ExportedModel(module.float().eval(), tokenizer, inputs, tuple(heads), heads, positions)
+
+
+def read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
+    """The heads that the spec names, with the weights in `heads.safetensors`; SourceError where they do not fit."""
+    from safetensors.torch import load_file
+
+    heads = nn.ModuleDict({name: nn.Linear(width, len(head.labels)) for name, head in (spec.heads or {}).items()})
+    try:
+        heads.load_state_dict(load_file(str(folder / HEADS_FILE)))
+    except Exception as error:  # missing, damaged, or of other names and sizes
+        reason = " ".join(str(error).split())[:300]
+        raise SourceError(f"{spec.name}: {spec.source}/{HEADS_FILE} does not fit the spec's heads: {reason}") from None
+    return heads
+
+
+def open_reference(spec: Spec, folder: Path) -> Reference:
+    """The model as its own library runs it."""
+    return _HeadsReference(spec, folder) if spec.heads else TransformersReference(spec, folder, HEAD)
+
+
+class _HeadsReference(TransformersReference):
+    """An encoder with heads on one vector for all tokens; without padding that is simple to say."""
+
+    def __init__(self, spec: Spec, folder: Path) -> None:
+        super().__init__(spec, folder, "")
+        self._pooling = pooling_of(spec, folder)
+        self._heads = read_heads(spec, folder, self._model.config.hidden_size)
+
+    def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
+        vectors = self.run(instance).last_hidden_state[0]
+        pooled = {
+            "mean": vectors.mean(0),
+            "cls": vectors[0],
+            "max": vectors.max(0).values,
+            "lasttoken": vectors[-1],
+        }[self._pooling]
+        return [(head.weight.to(pooled) @ pooled + head.bias.to(pooled)).numpy() for head in self._heads.values()]
+
+
+def agree(
+    rows: Sequence[GoldenRow],
+    outputs: Sequence[Outputs],
+    signature: Signature,
+    _: RowTokenizer,
+    __: Mapping[str, Any],
+) -> Agreement:
+    """The share of texts for which every head gives the same label, labels or value."""
+    same = np.ones(len(rows), dtype=bool)
+    for index, name in enumerate(signature.outputs):
+        expected = np.array([row.outputs[index] for row in rows])
+        actual = np.array([output[index] for output in outputs])
+        same &= _alike(expected, actual, signature.heads[name].activation)
+    return Agreement("same label", float(same.mean()), len(rows))
+
+
+def _alike(expected: Array, actual: Array, activation: str) -> Array:
+    """For each row of logits (rows, labels) whether both mean the same."""
+    if activation == "softmax":
+        return np.asarray(expected.argmax(1) == actual.argmax(1))
+    if activation == "sigmoid":
+        return np.asarray(((expected > 0) == (actual > 0)).all(1))
+    return np.asarray((np.abs(expected - actual) <= REGRESSION * expected.std(0)).all(1))
+
+
+EXPORTER = TaskExporter(export, open_reference, agree, HEAD)

