@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from handlers.worker.placement import NEURON_ENGINES
+from marina.engines import engine_of
 from marina.project import Project
 from marina.server.config import write_config
 from marina.server.java import find_java_home
@@ -48,7 +48,7 @@ def plain_server(
 ) -> Iterator[tuple[Path, list[int]]]:
     """TorchServe started in an empty folder with an archive; gives the folder and the ports."""
     add_tiny("m", engine=request.param, shapes={"exact": ["1x32"]})
-    host = standin_environment(tmp_path / "host", 1) if request.param in NEURON_ENGINES else {}
+    host = standin_environment(tmp_path / "host", 1) if engine_of(request.param).cores.exclusive else {}
     packed = run_marina(project, "archive", **host)
     assert packed.returncode == 0, packed.stderr
     folder = tmp_path / "empty"

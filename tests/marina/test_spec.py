@@ -5,9 +5,10 @@ import pytest
 import yaml
 
 from handlers.worker.values import Shape
+from marina.engines.neuron import NeuronOptions
+from marina.engines.neuronx import NeuronxOptions
 from marina.errors import SpecError
 from marina.spec import Spec, read_spec
-from marina.spec.neuron import NeuronOptions, NeuronxOptions
 from marina.spec.sections import HeadSpec, Parity, Serving, Shapes, Source
 from tests.conftest import ROOT
 

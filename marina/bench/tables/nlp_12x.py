@@ -23,7 +23,7 @@ from marina.bench.usual.pack import pack_usual
 from marina.compiler.source import find_source
 from marina.console import Progress
 from marina.engines import engine_of
-from marina.engines.base import CORE_PER_WORKER, PIPELINE
+from marina.engines.base import CORE_PER_WORKER, PIPELINE, Engine
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
@@ -54,9 +54,14 @@ def measure(
     return Result(KIND, f"BERT-base at {TOKENS} tokens, after AWS's 12x table", entries, price)
 
 
+def usable_cores(engine: Engine) -> int:
+    """How many cores the engine's workers can be given here."""
+    return len(engine.cores.usable())
+
+
 def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, asked: Asked) -> list[Way]:
     engine = engine_of(fields["engine"])
-    cores = len(engine.cores.usable())
+    cores = usable_cores(engine)
 
     def load(workers: int) -> Load:
         return Load(connections=IN_FLIGHT * batch * workers, window_s=WINDOW_S, seconds=WINDOW_S)

@@ -33,3 +33,10 @@ def spans_of(
         entries = answer if isinstance(answer, list) else [answer]
         spans.append({(entry["start"], entry["end"], entry.get("entity_group", "")) for entry in entries})
     return spans
+
+
+def f1(expected: Sequence[set[Any]], actual: Sequence[set[Any]]) -> float:
+    """Of the spans of all texts together; 1 where neither side has any."""
+    both = sum(len(one & other) for one, other in zip(expected, actual))
+    total = sum(len(one) + len(other) for one, other in zip(expected, actual))
+    return 2 * both / total if total else 1.0

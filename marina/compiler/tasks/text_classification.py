@@ -92,11 +92,11 @@ def agree(
     for index, name in enumerate(signature.outputs):
         expected = np.array([row.outputs[index] for row in rows])
         actual = np.array([output[index] for output in outputs])
-        same &= _alike(expected, actual, signature.heads[name].activation)
+        same &= alike(expected, actual, signature.heads[name].activation)
     return Agreement("same label", float(same.mean()), len(rows))
 
 
-def _alike(expected: Array, actual: Array, activation: str) -> Array:
+def alike(expected: Array, actual: Array, activation: str) -> Array:
     """For each row of logits (rows, labels) whether both mean the same."""
     if activation == "softmax":
         return np.asarray(expected.argmax(1) == actual.argmax(1))

@@ -12,7 +12,7 @@ from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.token_classification import TASK
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference, TransformersReference
-from marina.compiler.tasks.agreement import spans_of
+from marina.compiler.tasks.agreement import f1, spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
 from marina.engines.model import ExportedModel
@@ -38,13 +38,11 @@ def agree(
     tokenizer: RowTokenizer,
     parameters: Mapping[str, Any],
 ) -> Agreement:
-    """F1 of the entities of all texts together; 1 where neither side has any."""
+    """F1 of the entities of all texts together."""
     joined = {**parameters, "aggregation_strategy": "simple"}
     expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, joined)
     actual = spans_of(rows, outputs, signature, TASK, tokenizer, joined)
-    both = sum(len(one & other) for one, other in zip(expected, actual))
-    total = sum(len(one) + len(other) for one, other in zip(expected, actual))
-    return Agreement("F1 of entities", 2 * both / total if total else 1.0, len(rows))
+    return Agreement("F1 of entities", f1(expected, actual), len(rows))
 
 
 EXPORTER = TaskExporter(export, open_reference, agree, HEAD)

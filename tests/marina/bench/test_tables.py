@@ -85,7 +85,7 @@ def test_published_figures_stand_in_columns_of_their_own() -> None:
 def test_bert_base_is_laid_on_the_cores_that_there_are(
     engine: str, modes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nlp_12x, "neuron_cores", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr(nlp_12x, "usable_cores", lambda _: 4)
     monkeypatch.setattr(nlp_12x, "cpu_cores", lambda: (0, 1, 2, 3))
     monkeypatch.setattr(nlp_12x, "find_source", lambda *_: tmp_path)
     packed: list[int] = []

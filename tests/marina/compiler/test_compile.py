@@ -43,8 +43,8 @@ def test_the_artifact_says_how_it_came_to_be(project: Project, add_tiny: AddTiny
     artifact = read_artifact(folder)
     check_files(artifact)
     assert artifact.shapes == (Shape(1, 16), Shape(4, 64))
-    assert artifact.inputs == ("input_ids", "attention_mask", "token_type_ids")
-    assert artifact.heads == {"logits": Head(("bad", "fair", "good"), "softmax")}
+    assert artifact.signature.inputs == ("input_ids", "attention_mask", "token_type_ids")
+    assert artifact.signature.heads == {"logits": Head(("bad", "fair", "good"), "softmax")}
     assert all(0 < graph.parity < 1e-5 for graph in artifact.graphs)
     assert len({graph.weights for graph in artifact.graphs}) == 1
     assert set(artifact.versions) >= {"torch", "transformers", "tokenizers"}

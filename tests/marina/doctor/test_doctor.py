@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from handlers.worker.engines import packages
+from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import check_installed, check_versions
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.leases import leases_folder, take_lease
 from marina.archive import pack
 from marina.cli import app
 from marina.compiler import compile_model
-from marina.doctor import archives, examine, host
+from marina.doctor import archives, check_engines, examine, host
 from marina.doctor.archives import Archive, check_archives
-from marina.doctor.engines import check_engines
 from marina.findings import Finding
 from marina.project import Project
 from marina.server.config import free_ports
@@ -111,10 +111,10 @@ def test_placeholders_of_pypi_are_told_from_the_sdk(install: Callable[..., None]
     assert "placeholder" in finding.found
     assert "--extra-index-url" in finding.fix
     with pytest.raises(ArtifactError, match=r"torch-neuronx 1\.0 is a placeholder from PyPI"):
-        check_installed("neuronx")
+        check_installed(SDK)
     install(torch_neuronx=None)
     with pytest.raises(ArtifactError, match=r"needs torch-neuronx, which is not installed: pip install"):
-        check_installed("neuronx")
+        check_installed(SDK)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_graphs_are_bound_to_the_sdk_that_made_them(
 ) -> None:
     install(**{**{name.replace("-", "_"): version for name, version in INF2.items()}, **here})
     if message is None:
-        check_versions("neuronx", INF2)
+        check_versions(SDK, INF2)
     else:
         with pytest.raises(ArtifactError, match=message):
-            check_versions("neuronx", INF2)
+            check_versions(SDK, INF2)
 
 
 def test_neuron_cores_are_counted_against_groups(

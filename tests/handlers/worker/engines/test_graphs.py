@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handlers.worker.artifact import read_artifact
-from handlers.worker.engines import Setup, open_engine
+from handlers.worker.artifact import Artifact, read_artifact
+from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.errors import ArtifactError
-from handlers.worker.rows.calls import load_graphs, new_inputs, run_rows
+from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs, run_rows
 from handlers.worker.values import Row, Shape
 from tests.conftest import ENGINES, needs_openvino
 from tests.handlers.worker.conftest import Tiny
@@ -16,13 +16,18 @@ from tests.handlers.worker.conftest import Tiny
 ROWS = [Row([2, 9, 8, 7, 3], [0] * 5), Row([2, 3], [0, 0]), Row([2, 5, 5, 3], [0] * 4)]
 
 
+def load(engine: str, artifact: Artifact) -> Graphs:
+    (graphs,) = load_graphs(open_runtime(engine, Setup(1, 1)), artifact.folder, artifact.graphs, artifact.signature)
+    return graphs
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_outputs_are_the_callers_to_keep(compiled: dict[tuple[str, str], Tiny], engine: str) -> None:
     artifact = read_artifact(compiled["text-classification", engine].artifact)
-    graph = load_graphs(open_engine(engine, Setup(1, 1)), artifact)[0][Shape(4, 16)]
-    first = run_rows(graph, ROWS, artifact)
+    graph = load(engine, artifact)[Shape(4, 16)]
+    first = run_rows(graph, ROWS, artifact.signature)
     kept = [output.copy() for output in first]
-    run_rows(graph, ROWS[:1], artifact)
+    run_rows(graph, ROWS[:1], artifact.signature)
     assert all((output == copy).all() for output, copy in zip(first, kept))
 
 
@@ -31,10 +36,10 @@ def test_a_row_is_computed_alike_whatever_was_in_its_place_before(
     compiled: dict[tuple[str, str], Tiny], engine: str
 ) -> None:
     artifact = read_artifact(compiled["text-classification", engine].artifact)
-    graph = load_graphs(open_engine(engine, Setup(1, 1)), artifact)[0][Shape(4, 16)]
-    alone = run_rows(graph, [ROWS[1]], artifact)[0][0]
-    run_rows(graph, [Row([2, *[9] * 14, 3], [1] * 16)] * 4, artifact)
-    assert np.abs(run_rows(graph, [ROWS[1]], artifact)[0][0] - alone).max() < 1e-6
+    graph = load(engine, artifact)[Shape(4, 16)]
+    alone = run_rows(graph, [ROWS[1]], artifact.signature)[0][0]
+    run_rows(graph, [Row([2, *[9] * 14, 3], [1] * 16)] * 4, artifact.signature)
+    assert np.abs(run_rows(graph, [ROWS[1]], artifact.signature)[0][0] - alone).max() < 1e-6
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -46,19 +51,19 @@ def test_a_damaged_graph_is_told_by_its_file(
     broken.write_bytes(b"nothing")
     weights = artifact.folder / str(artifact.graphs[0].weights)
     with pytest.raises(ArtifactError, match=r"cannot load .*broken"):
-        open_engine(engine, Setup(1, 1)).load(broken, weights, [new_inputs(Shape(1, 16), artifact)])
+        open_runtime(engine, Setup(1, 1)).load(broken, weights, [new_inputs(Shape(1, 16), artifact.signature)])
 
 
 @needs_openvino
 def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> None:
     artifact = read_artifact(compiled["sentence-embedding", "openvino"].artifact)
-    graphs = load_graphs(open_engine("openvino", Setup(1, 1)), artifact)[0]
-    expected = run_rows(graphs[Shape(4, 64)], ROWS, artifact)[0]
+    graphs = load("openvino", artifact)
+    expected = run_rows(graphs[Shape(4, 64)], ROWS, artifact.signature)[0]
     for _ in range(3):
         np.empty(10_000_000, dtype=np.uint8).fill(255)  # would lie where freed weights were
-        assert (run_rows(graphs[Shape(4, 64)], ROWS, artifact)[0] == expected).all()
+        assert (run_rows(graphs[Shape(4, 64)], ROWS, artifact.signature)[0] == expected).all()
 
 
 def test_torchscript_has_no_other_precision() -> None:
     with pytest.raises(ArtifactError, match="computes in f32, not in bf16"):
-        open_engine("torchscript", Setup(1, 1, "bf16"))
+        open_runtime("torchscript", Setup(1, 1, "bf16"))

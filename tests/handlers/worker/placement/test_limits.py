@@ -99,7 +99,7 @@ from pathlib import Path
 (Path(sys.argv[1]) / "cgroup.procs").write_text(str(os.getpid()))
 from handlers.worker.placement import group_cores, place
 from handlers.worker.placement.discovery import allowed_cores
-placement = place("torchscript", sys.argv[2] or None, "m")
+placement = place(CPU_CORES, sys.argv[2] or None, "m")
 print(placement.threads, len(placement.cores), group_cores(None), len(os.sched_getaffinity(0)) == len(allowed_cores()))
 """
 

@@ -19,10 +19,11 @@ from tests.conftest import ENGINE, ROOT
 PLACE = """
 import json, os, sys, threading, time
 from handlers.worker.errors import WorkerError
+from handlers.worker.engines import engine_module
 from handlers.worker.placement import place
 threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
 try:
-    placement = place(sys.argv[1], sys.argv[2] or None, "search", wait_s=0)
+    placement = place(engine_module(sys.argv[1]).CORES, sys.argv[2] or None, "search", wait_s=0)
 except WorkerError as error:
     print(json.dumps(str(error)))
 else:

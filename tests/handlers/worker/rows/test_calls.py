@@ -49,12 +49,12 @@ def test_rows_come_back_in_order_however_many_calls_run_at_once(
 ) -> None:
     folder = compiled["text-classification", ENGINE].artifact
     artifact = artifact_from(read_json(folder / "artifact.json"), folder)
-    streams = load_graphs(Pretended(at_once), artifact)  # type: ignore[arg-type]
+    streams = load_graphs(Pretended(at_once), folder, artifact.graphs, artifact.signature)  # type: ignore[arg-type]
     assert len(streams) == at_once
     # the places of all replicas are one call's
     assert set(streams[0]) == {Shape(3, 16), Shape(12, 16), Shape(12, 64)}
     rows = [Row([number], [0]) for number in range(100, 124)]
     calls = [Call(Shape(3, 16), tuple(range(start, start + 3))) for start in range(0, 24, 3)]
     for _ in range(3):
-        outputs = Runner(streams, artifact).run(calls, rows)
+        outputs = Runner(streams, artifact.signature).run(calls, rows)
         assert [float(output[0][0]) for output in outputs] == [float(number) for number in range(100, 124)]

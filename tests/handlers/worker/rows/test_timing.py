@@ -28,7 +28,7 @@ def test_graphs_run_in_turn_and_at_least_a_few_times(compiled: dict[tuple[str, s
     shapes = [Shape(1, 16), Shape(4, 16), Shape(4, 64)]
     for budget_s, rounds in ((0.0, ROUNDS[0]), (60.0, ROUNDS[1])):
         runs: list[Shape] = []
-        times = time_graphs([{shape: Counted(shape, runs) for shape in shapes}], artifact, budget_s)
+        times = time_graphs([{shape: Counted(shape, runs) for shape in shapes}], artifact.signature, budget_s)
         assert runs == shapes * (rounds + 1)
         assert set(times) == set(shapes)
         assert all(time > 0 for time in times.values())

@@ -74,7 +74,7 @@ def test_each_head_scores_the_pooled_tokens(project: Project, folder: Path, pool
 def test_a_wrapper_that_gives_the_heads_in_another_order_is_refused(
     project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from marina.compiler import export
+    from marina.compiler.tasks import text_classification as export
 
     forward = export.HeadsModel.forward
     monkeypatch.setattr(export.HeadsModel, "forward", lambda *args: tuple(reversed(forward(*args))))

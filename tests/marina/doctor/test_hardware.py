@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from marina import hardware
-from marina.hardware import trials
+from marina.doctor import hardware
+from marina.doctor.hardware import trials
+from marina.engines import engine_of
 from marina.project import Project
 from marina.spec import make_spec
 from tests.standin import PACKAGES, standin_environment
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.long
 def check(
     project: Project, tiny_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, dict[str, dict[str, object]], str]]:
-    """Runs `python -m marina.hardware` with arguments; gives the exit status, the trials by name, and the page."""
+    """Runs the check with arguments; gives the exit status, the trials by name, and the page."""
 
     def run(*arguments: str, **knobs: str) -> tuple[int, dict[str, dict[str, object]], str]:
         for name, value in standin_environment(tmp_path / "host", 2, **knobs).items():
@@ -45,7 +46,7 @@ def check(
 def test_every_trial_is_a_spec() -> None:
     for engine in ("neuron", "neuronx"):
         for cores in (1, 2, 4, 16):
-            for trial in trials(engine, cores):
+            for trial in trials(engine_of(engine), cores, "inf2"):
                 least = {"name": trial.name, "task": "sentence-embedding", "source": {"path": "x"}, "engine": engine}
                 make_spec({**least, **trial.fields})
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from marina.compiler import compile_model
-from marina.compiler.export import export_model
+from marina.compiler.tasks import export_model
 from marina.errors import SourceError
 from marina.project import Project
 from marina.spec import Spec, make_spec, read_spec

@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from marina.compiler.options import compiler_options
-from marina.spec.neuron import CASTS, FAST_MATH, NeuronOptions, NeuronxOptions
 
 from handlers.worker.artifact import read_artifact
-from marina.compiler import compile_model, neuron, neuronx
+from marina.compiler import compile_model
+from marina.compiler.job import engine_settings
+from marina.engines import neuron, neuronx
 from marina.engines.mitigations import LADDER, MASK, finite_mask
+from marina.engines.neuron import CASTS, FAST_MATH, NeuronOptions
+from marina.engines.neuronx import NeuronxOptions
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
@@ -72,7 +74,7 @@ def test_every_argument_for_inf1_is_documented(
 ) -> None:
     import torch_neuron
 
-    passed = neuron.arguments({**options.model_dump(mode="json"), "pipeline_cores": cores}, mitigations)
+    passed = neuron.ENGINE.arguments({**options.model_dump(mode="json"), "pipeline_cores": cores}, mitigations)
     read = torch_neuron._read(passed)
     assert read["pipeline_cores"] == cores
     assert read["saturates"] == ("saturate-infinity" in mitigations)
@@ -84,7 +86,7 @@ def test_every_argument_for_inf1_is_documented(
 def test_every_argument_for_inf2_is_documented(options: NeuronxOptions, mitigations: tuple[str, ...]) -> None:
     import torch_neuronx
 
-    read = torch_neuronx._read(neuronx.arguments(options.model_dump(mode="json"), mitigations))
+    read = torch_neuronx._read(neuronx.ENGINE.arguments(options.model_dump(mode="json"), mitigations))
     assert read["saturates"] == ("saturate-infinity" in mitigations)
     assert (read["casts"] == "none") == (options.auto_cast == "none" or "more-exact" in mitigations)
     assert {"--target", "--auto-cast", "--optlevel", "--model-type"} <= set(read["arguments"])
@@ -103,15 +105,15 @@ def test_every_argument_for_inf2_is_documented(options: NeuronxOptions, mitigati
 def test_cores_of_a_pipeline(
     monkeypatch: pytest.MonkeyPatch, weights: float, group: str, asked: str | int, cores: int
 ) -> None:
-    monkeypatch.setattr("marina.compiler.options.count_weights", lambda _: weights)
+    monkeypatch.setattr("marina.compiler.job.count_weights", lambda _: weights)
     fields = {"engine": "neuron", "mode": "pipeline", "core_groups": group, "neuron": {"pipeline_cores": asked}}
-    assert compiler_options(make_spec({**LEAST, **fields}), Path())["pipeline_cores"] == cores
+    assert engine_settings(make_spec({**LEAST, **fields}), Path())["pipeline_cores"] == cores
 
 
 def test_a_pipeline_larger_than_its_group_is_refused() -> None:
     fields = {"engine": "neuron", "mode": "pipeline", "core_groups": "2", "neuron": {"pipeline_cores": 4}}
     with pytest.raises(SpecError, match="pipeline_cores: 4 is more than a core group has"):
-        compiler_options(make_spec({**LEAST, **fields}), Path())
+        engine_settings(make_spec({**LEAST, **fields}), Path())
 
 
 def test_masks_are_finite_only_meanwhile() -> None:

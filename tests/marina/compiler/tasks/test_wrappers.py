@@ -1,8 +1,9 @@
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from marina.compiler.export.wrappers import StaticPooling
 from sentence_transformers.sentence_transformer.modules import Pooling
+
+from marina.compiler.tasks.wrappers import StaticPooling
 
 
 @given(st.integers(0, 3), st.integers(1, 6), st.integers(0, 5), st.integers(0, 1000))

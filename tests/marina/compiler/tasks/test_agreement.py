@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from marina.compiler.tasks.agreement import _alike, _f1
+from marina.compiler.tasks.agreement import f1
+from marina.compiler.tasks.text_classification import alike
 
 
 @pytest.mark.parametrize(
@@ -16,9 +17,9 @@ def test_outputs_are_alike_when_they_mean_the_same(
     activation: str, found: list[list[float]], expected: list[bool]
 ) -> None:
     reference = np.array([[3.0, -1.0], [1.0, -1.0]]) if activation != "none" else np.array([[3.0, -1.0], [1.0, 1.0]])
-    assert _alike(reference, np.array(found), activation).tolist() == expected
+    assert alike(reference, np.array(found), activation).tolist() == expected
 
 
 def test_f1_counts_spans_of_all_texts() -> None:
-    assert _f1([{1, 2}, {3}], [{1}, {3, 4}]) == pytest.approx(2 * 2 / 6)
-    assert _f1([set(), set()], [set(), set()]) == 1.0
+    assert f1([{1, 2}, {3}], [{1}, {3, 4}]) == pytest.approx(2 * 2 / 6)
+    assert f1([set(), set()], [set(), set()]) == 1.0

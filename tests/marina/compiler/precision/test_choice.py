@@ -9,17 +9,23 @@ from hypothesis import strategies as st
 
 from handlers.worker.values import Instance
 from marina.compiler.examples import Examples
-from marina.compiler.precision.choice import Choice, Trial, candidates, choose, compare
-from marina.compiler.tasks.agreement import Agreement
+from marina.compiler.precision.choice import Choice, Trial, choose, compare
+from marina.compiler.tasks.base import Agreement
+from marina.engines import engine_of
 from marina.errors import CompileError
-from marina.spec import Spec
+from marina.spec import Spec, make_spec
 
 OWN = Examples([], [Instance("a")], [Instance("b")])
 NONE = Examples([], [], [Instance("b")])
 
 
 def spec(**fields: Any) -> Spec:
-    return Spec(name="m", task="text-classification", source={"path": "p"}, examples="x.csv", **fields)
+    least = {"name": "m", "task": "text-classification", "source": {"path": "p"}, "examples": "x.csv"}
+    return make_spec({**least, **fields})
+
+
+def candidates(own: Spec, examples: Examples = OWN) -> tuple[str, ...]:
+    return engine_of(own.engine).candidates(own.for_engine, bool(examples.calibration))
 
 
 def test_what_a_spec_lets_be_tried() -> None:
@@ -46,7 +52,7 @@ def run(own: Spec, seen: Seen, noise: float = 0.0, examples: Examples = OWN) -> 
             for place, name in enumerate(names)
         }
 
-    return choose(own, examples, attempt, time)
+    return choose(own, candidates(own, examples), attempt, time)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,10 @@ def test_the_noise_that_is_told_is_of_what_decided() -> None:
     rounds = {"int8": (10.6, 10.6, 10.6), "bf16": (10.0, 10.0, 9.9), "f32": (20.0, 28.0, 20.0)}
     trials = {name: Trial(name, None if name == "f32" else Agreement("same label", 1.0, 9)) for name in rounds}
     choice = choose(
-        spec(precision="auto"), OWN, trials.__getitem__, lambda names: {name: rounds[name] for name in names}
+        spec(precision="auto"),
+        ("int8", "bf16", "f32"),
+        trials.__getitem__,
+        lambda names: {name: rounds[name] for name in names},
     )
     assert (choice.precision, choice.decided) == ("bf16", "speed")
     assert choice.noise < 0.01

@@ -19,8 +19,9 @@ from handlers.worker.model import Model
 from handlers.worker.request.instances import Limits
 from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
-from marina.compiler import compile_model, export
+from marina.compiler import compile_model
 from marina.compiler.source import fingerprint
+from marina.compiler.tasks import sentence_embedding as export
 from marina.errors import CompileError, SourceError
 from marina.project import Project
 from marina.spec import read_spec

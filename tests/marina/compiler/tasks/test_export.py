@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from marina.compiler.export import export_model
+from marina.compiler.tasks import export_model
 from marina.errors import SourceError
 from marina.spec import Spec, make_spec
 from tests.conftest import save_tiny_model
