@@ -97,7 +97,7 @@ CODE = """
 import json, os, sys
 from pathlib import Path
 (Path(sys.argv[1]) / "cgroup.procs").write_text(str(os.getpid()))
-from handlers.worker.placement import group_cores, place
+from handlers.worker.placement import CPU_CORES, group_cores, place
 from handlers.worker.placement.discovery import allowed_cores
 placement = place(CPU_CORES, sys.argv[2] or None, "m")
 print(placement.threads, len(placement.cores), group_cores(None), len(os.sched_getaffinity(0)) == len(allowed_cores()))
