@@ -59,6 +59,7 @@ check: $(VENV)/dev  ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 bench: setup build/training/ava-intent  ## measure against the usual handler and the bare graphs (some minutes)
 	$(BIN)/python -W ignore -m benchmarks.run

@@ -1,0 +1,1 @@
+"""Requests: bodies decoded, instances and parameters read and checked; one file a protocol in `protocols/`."""
