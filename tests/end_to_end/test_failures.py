@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from marina.project import Project
-from tests.end_to_end.conftest import MARINA, free_ports, port_options, run_marina
+from marina.server.config import free_ports
+from tests.end_to_end.conftest import MARINA, port_options, run_marina
 
 AddTiny = Callable[..., Path]
 
@@ -168,7 +169,7 @@ def test_what_a_killed_server_left_is_cleaned_up(project: Project, add_tiny: Add
     with start_serving(project) as process:
         wait_for_server(project)
         process.kill()
-    server = int(run_state(project)["pid"])
+    server = int(str(run_state(project)["pid"]))
     os.kill(server, signal.SIGKILL)
     assert run_marina(project, "status").returncode == 1
     assert serve(project).returncode == 0

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from marina.server.config import free_ports
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import free_ports, port_options
+from tests.end_to_end.conftest import port_options
 
 pytestmark = pytest.mark.long
 

@@ -17,11 +17,11 @@ import requests
 
 from marina.engines import engine_of
 from marina.project import Project
-from marina.server.config import write_config
+from marina.server.config import free_ports, write_config
 from marina.server.java import find_java_home
 from marina.server.state import Ports
 from tests.conftest import ENGINES, ROOT
-from tests.end_to_end.conftest import free_ports, run_marina
+from tests.end_to_end.conftest import run_marina
 from tests.standin import standin_environment
 
 pytestmark = pytest.mark.long

@@ -65,10 +65,10 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
     assert set(one[0]) == set(two[0]) == {"label", "score"}
     (entities,) = client.classify_tokens("tag", [TEXT], aggregation_strategy="first")
     assert all(TEXT[e["start"] : e["end"]].lower() == e["word"] for e in entities)
-    best, second = client.answer("answer", **QUESTION, top_k=2)
+    best, second = client.answer("answer", QUESTION["question"], QUESTION["context"], top_k=2)
     assert best["score"] >= second["score"]
     assert QUESTION["context"][best["start"] : best["end"]] == best["answer"]
-    assert len(client.answer("answer", **QUESTION)) == 1
+    assert len(client.answer("answer", QUESTION["question"], QUESTION["context"])) == 1
 
 
 def test_our_client_raises_what_went_wrong(client: Client, tiny_server: Server) -> None:
@@ -94,7 +94,7 @@ def test_our_client_renews_a_token_that_is_refused(tiny_server: Server) -> None:
         (Client.grpc, f"127.0.0.1:{tiny_server.ports[3]}"),
     ):
         tokens = iter(["wrong", tiny_server.token()])
-        with connect(address, lambda tokens=tokens: next(tokens), timeout_s=30) as client:
+        with connect(address, tokens.__next__, timeout_s=30) as client:
             assert len(client.embed("embed", [TEXT])) == 1
 
 

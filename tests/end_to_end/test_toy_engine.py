@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -51,13 +50,12 @@ def test_without_its_package_it_is_unknown(project: Project, add_tiny: AddTiny) 
 
 
 @pytest.mark.long
-def test_it_serves_from_an_archive_alone_and_is_measured(project: Project, add_tiny: AddTiny, tmp_path: Path) -> None:
+def test_it_serves_from_an_archive_alone_and_is_measured(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m", engine="toy")
     marina(project, "archive")
     assert "CPU cores" in marina(project, "doctor", "--engine", "toy").stdout
     # the server's Python has no such package
-    environment = {name: "" for name in INSTALLED if name in os.environ}
-    with serving(project, **environment) as server:
+    with serving(project) as server:
         answer = server.post("m", {"inputs": "ok"})
         assert answer.status_code == 200
         assert {entry["label"] for entry in answer.json()} == {"bad", "fair", "good"}

@@ -55,7 +55,7 @@ def test_it_computes_and_claims_what_it_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_cores_that_cannot_be_had(tmp_path: Path, knobs: dict[str, str], message: str) -> None:
-    result = run(RUN, tmp_path, **knobs)
+    result = run(RUN, tmp_path, 4, **knobs)
     assert message in result.stderr
     assert "RuntimeError: The PyTorch Neuron Runtime could not be initialized" in result.stderr
 

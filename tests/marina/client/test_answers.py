@@ -1,3 +1,5 @@
+from functools import partial
+
 import grpc
 import pytest
 
@@ -35,10 +37,14 @@ def test_a_good_answer_over_http_that_is_not_json_is_an_error(content_type: str 
     assert len(message) < 400
 
 
+def reply(body: bytes, _: object) -> HttpAnswer:
+    return HttpAnswer(200, "text/plain", body)
+
+
 def test_json_over_http_is_the_answer_whatever_it_is_called() -> None:
     for document, answer in ((b"null", None), (b"[[0.5, 1]]", [[0.5, 1]]), (b'"ok"', "ok")):
         with (
-            http_server(lambda _, body=document: HttpAnswer(200, "text/plain", body)) as address,
+            http_server(partial(reply, document)) as address,
             Client.http(f"http://{address}", timeout_s=10) as client,
         ):
             assert client.predict("m", ["a text"]) == answer

@@ -13,7 +13,7 @@ from handlers.worker.hosts.torchserve import ARTIFACT_FOLDER, FAILURE_MARK
 from tests.conftest import ENGINE, scores
 from tests.handlers.worker.conftest import Tiny
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "handler": {
         **{"long_text": "truncate", "core_groups": None, "mode": "core-per-worker", "parameters": {}},
         **{"max_instances": 8, "max_characters": 1000, "max_windows": 8, "max_body_bytes": 10_000},
@@ -45,7 +45,12 @@ def test_each_request_has_its_own_status_and_content_type(served: tuple[TextClas
         RequestProcessor({"data": {"content-type": ""}}),
         RequestProcessor({}),
     ]
-    data = [{"body": b'{"inputs": 1}'}, {"body": b"ok"}, {"data": bytearray(b'{"inputs": "ok"}')}, {"form field": "x"}]
+    data: list[dict[str, Any]] = [
+        {"body": b'{"inputs": 1}'},
+        {"body": b"ok"},
+        {"data": bytearray(b'{"inputs": "ok"}')},
+        {"form field": "x"},
+    ]
     answers = [json.loads(answer) for answer in handler.handle(data, ctx)]
     assert [ctx.get_response_status(i)[0] for i in range(4)] == [400, 200, 200, 400]
     assert ctx.get_response_status(0)[1] == "Bad Request"

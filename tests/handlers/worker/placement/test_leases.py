@@ -14,7 +14,7 @@ import pytest
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.groups import possible_groups
-from handlers.worker.placement.leases import FOLDER_VARIABLE, Holder, leases_folder, read_holders, take_lease
+from handlers.worker.placement.leases import FOLDER_VARIABLE, Holder, Lease, leases_folder, read_holders, take_lease
 from tests.conftest import ROOT
 
 SINGLE = possible_groups(range(4), 1)
@@ -22,7 +22,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from handlers.worker.placement.groups import possible_groups
-from handlers.worker.placement.leases import take_lease
+from handlers.worker.placement.leases import Lease, take_lease
 lease = take_lease(Path(sys.argv[1]), possible_groups(range(int(sys.argv[2])), int(sys.argv[3])), "m", False, 60)
 print(*lease.cores, flush=True)
 time.sleep(600)
@@ -120,7 +120,7 @@ def test_shared_groups_are_given_to_the_least_used_and_apart_within_a_model(fold
         kept.append(take_lease(folder, groups, model, shared=True, wait_s=0))
         return kept[-1].cores
 
-    kept: list = []  # type: ignore[type-arg]
+    kept: list[Lease] = []
     assert [share("a"), share("b"), share("c")] == [(0, 1), (2, 3), (0, 1)]
     # b's second goes away from its first although all are used alike
     assert share("c") == (2, 3)

@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 
 from handlers.worker.artifact import artifact_from, read_json
+from handlers.worker.engines import Inputs
 from handlers.worker.rows.timing import ROUNDS, time_graphs
 from handlers.worker.values import Shape
 from tests.conftest import ENGINE
@@ -15,7 +16,7 @@ class Counted:
 
     def __init__(self, shape: Shape, runs: list[Shape]) -> None:
         self.shape, self.runs = shape, runs
-        self.inputs = [np.zeros(shape, dtype=np.int64) for _ in range(3)]
+        self.inputs: Inputs = [np.zeros(shape, dtype=np.int64) for _ in range(3)]
 
     def run(self, rows: int) -> list[Any]:
         self.runs.append(self.shape)

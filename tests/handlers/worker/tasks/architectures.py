@@ -92,8 +92,8 @@ def save_model(folder: Path, architecture: str, task: str, seed: int = 0, **opti
     tokenizer.model_max_length = 64
     tokenizer.save_pretrained(folder)
     # transformers 4 does not write what is set afterwards
-    config = folder / "tokenizer_config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "model_input_names": names}))
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_input_names": names}))
     return folder
 
 

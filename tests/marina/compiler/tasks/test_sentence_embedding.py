@@ -21,7 +21,8 @@ from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.compiler.source import fingerprint
-from marina.compiler.tasks import sentence_embedding as export
+from marina.compiler.tasks import sentence_embedding
+from marina.compiler.tasks.wrappers import EmbeddingModel
 from marina.errors import CompileError, SourceError
 from marina.project import Project
 from marina.spec import read_spec
@@ -192,12 +193,12 @@ def test_a_wrapper_that_leaves_a_module_out_is_refused(
 ) -> None:
     modules = (lambda: Pooling(WIDTH, "mean"), lambda: Dense(WIDTH, WIDTH), lambda: LayerNorm(WIDTH), Normalize)
     folder = save_embedder(tmp_path / "m", *modules)
-    static: LeaveOut = export._static
+    static: LeaveOut = sentence_embedding._static
 
     def leave_out(module: torch.nn.Module) -> torch.nn.Module:
         return torch.nn.Identity() if type(module).__name__ == left_out else static(module)
 
-    monkeypatch.setattr(export, "_static", leave_out)
+    monkeypatch.setattr(sentence_embedding, "_static", leave_out)
     with pytest.raises(CompileError, match=r"m: graph 1x16: outputs differ from the reference model's by"):
         open_model(project, folder)
 
@@ -206,7 +207,7 @@ def test_a_wrapper_that_gives_other_sizes_is_refused(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save_embedder(tmp_path / "m", lambda: Pooling(WIDTH, "mean"), lambda: Dense(WIDTH, 16), truncate_dim=8)
-    monkeypatch.setattr(export.EmbeddingModel, "forward", _whole)
+    monkeypatch.setattr(EmbeddingModel, "forward", _whole)
     with pytest.raises(CompileError, match=r"has the shape \(16,\), the reference model's \(8,\)"):
         open_model(project, folder)
 

@@ -16,20 +16,24 @@ from handlers.worker.request.instances import Limits
 from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
+from marina.compiler.tasks.wrappers import HeadsModel
 from marina.errors import CompileError, SourceError
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import no_progress, save_tiny_model, scores, write_spec
 from tests.embedders import WIDTH
 
-HEADS = {"kind": {"labels": ["a", "b", "c"]}, "same": {"labels": ["no", "yes"], "activation": "sigmoid"}}
+HEADS: dict[str, dict[str, Any]] = {
+    "kind": {"labels": ["a", "b", "c"]},
+    "same": {"labels": ["no", "yes"], "activation": "sigmoid"},
+}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     torch.manual_seed(1)
     folder = save_tiny_model(tmp_path / "w", "sentence-embedding")
-    weights = {}
+    weights: dict[str, torch.Tensor] = {}
     for name, head in HEADS.items():
         linear = torch.nn.Linear(WIDTH, len(head["labels"]))
         weights |= {f"{name}.{part}": value.detach() for part, value in linear.named_parameters()}
@@ -74,10 +78,8 @@ def test_each_head_scores_the_pooled_tokens(project: Project, folder: Path, pool
 def test_a_wrapper_that_gives_the_heads_in_another_order_is_refused(
     project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from marina.compiler.tasks import text_classification as export
-
-    forward = export.HeadsModel.forward
-    monkeypatch.setattr(export.HeadsModel, "forward", lambda *args: tuple(reversed(forward(*args))))
+    forward = HeadsModel.forward
+    monkeypatch.setattr(HeadsModel, "forward", lambda *args: tuple(reversed(forward(*args))))
     with pytest.raises(CompileError, match=r"^m: graph 1x16: output 'kind' of a row has the shape \(2,\)"):
         open_model(project, folder)
 
