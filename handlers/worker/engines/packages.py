@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
+from packaging.version import Version
+
 from handlers.worker.errors import ArtifactError
 
 PLACEHOLDERS = {"torch-neuron": "1.0", "torch-neuronx": "1.0", "libneuronxla": "1.0", "neuron-cc": "1.0.post1"}
@@ -71,10 +73,12 @@ def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
     check_installed(sdk)
     runtime, compiler = sdk.runtime, sdk.compiler
     found = {name: installed(name) for name in ("torch", runtime, compiler)}
+    here = {name: Version(text or "0") for name, text in found.items()}
+    there = {name: Version(compiled.get(name) or "0") for name in found}
     fits = {
-        "torch": _numbers(found["torch"])[:2] == _numbers(compiled.get("torch"))[:2],
+        "torch": here["torch"].release[:2] == there["torch"].release[:2],
         runtime: found[runtime] == compiled.get(runtime),
-        compiler: found[compiler] is None or _numbers(found[compiler]) >= _numbers(compiled.get(compiler)),
+        compiler: found[compiler] is None or here[compiler] >= there[compiler],
     }
     for name, fit in fits.items():
         if not fit:
@@ -82,9 +86,3 @@ def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
                 f"the graphs were compiled with {name} {compiled.get(name)}, and {found[name]} is installed",
                 f"install {name}=={compiled.get(name)}, or compile the model again here and pack a new archive",
             )
-
-
-def _numbers(text: str | None) -> tuple[int, ...]:
-    """The numbers of a version before any local part: "2.9.0.2.15.32035+abc" is (2, 9, 0, 2, 15, 32035)."""
-    parts = (text or "").partition("+")[0].split(".")
-    return tuple(int(part) for part in parts if part.isdecimal())
