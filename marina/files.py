@@ -17,6 +17,11 @@ def write_json(path: Path, document: Any) -> None:
     temporary.replace(path)
 
 
+def explain(error: OSError) -> str:
+    """What the system says of a failure, and of which file."""
+    return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
+
+
 @contextmanager
 def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold the lock on what is to be written; the kernel drops it when the process ends.

@@ -15,6 +15,7 @@ from handlers.worker.values import Shape
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_error, print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError
+from marina.files import explain
 from marina.project import Project, find_project
 from marina.spec import Spec, read_spec
 
@@ -79,8 +80,7 @@ def _for_each_spec(
             print_error(_named(str(error), name))
             failed = True
         except OSError as error:  # a full disk, or a folder that may not be written
-            where = f" ({error.filename})" if error.filename else ""
-            print_error(f"{name}: {error.strerror or error}{where}")
+            print_error(f"{name}: {explain(error)}")
             failed = True
     if as_json:
         print_json(documents)

@@ -19,7 +19,7 @@ from marina.compiler.graphs.diagnosis import reason_of
 from marina.compiler.job import prepare_job
 from marina.console import Progress
 from marina.errors import CompileError, MarinaError
-from marina.files import exclusive
+from marina.files import exclusive, explain
 from marina.project import Project
 from marina.spec import Spec
 
@@ -73,15 +73,14 @@ def _compile(spec: Spec, project: Project, progress: Progress) -> Compiled:
 def _unexpected(spec: Spec, error: Exception, folder: Path) -> CompileError:
     """What is said of a failure that nobody expected; its traceback goes to a file, as far as there is room."""
     if isinstance(error, OSError):
-        where = f" ({error.filename})" if error.filename else ""
-        return CompileError(f"{spec.name}: compiling failed: {error.strerror or error}{where}; no artifact was written")
+        return CompileError(f"{spec.name}: compiling failed: {explain(error)}; no artifact was written")
     log = folder / "error.log"
     try:
         log.write_text("".join(format_exception(error)))
-        told = f"; its traceback is in {log}"
+        where = f"; its traceback is in {log}"
     except OSError:
-        told = ""
+        where = ""
     return CompileError(
         f"{spec.name}: compiling failed with {type(error).__name__}: {reason_of(error)}; no artifact was "
-        f"written. That is a fault of Marina or of a library below it{told}"
+        f"written. That is a fault of Marina or of a library below it{where}"
     )

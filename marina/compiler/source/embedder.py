@@ -49,6 +49,17 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
         tokenizer, encoder = model.tokenizer, model[0].auto_model
         model = _overridden(model, spec).eval()
     check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
+    check_vocabulary(spec, encoder, tokenizer)
+    with source_errors(spec, "sentence-transformers"):
+        _check_features(spec, model)
+    return model
+
+
+def check_encoder(spec: Spec, folder: Path, encoder: Any) -> None:
+    """Refuse an encoder some of whose weights were made up; SourceError names one.
+
+    sentence-transformers does not say which weights it missed, so transformers loads the encoder again.
+    """
     with source_errors(spec, "transformers"):
         _, loading = type(encoder).from_pretrained(
             encoder_folder(folder),
@@ -59,10 +70,6 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
             trust_remote_code=False,
         )
     check_weights(spec, loading["missing_keys"], encoder_only=True)
-    check_vocabulary(spec, encoder, tokenizer)
-    with source_errors(spec, "sentence-transformers"):
-        _check_features(spec, model)
-    return model
 
 
 def check_modules(spec: Spec, folder: Path) -> None:

@@ -14,7 +14,7 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.reference import Exactly, ExactOutputs, Reading
-from marina.compiler.source.embedder import is_unit_length, load_embedder, read_prompts
+from marina.compiler.source.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import INPUTS, inputs_of, positions_of
 from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
@@ -25,8 +25,9 @@ from marina.spec import Spec
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     model = load_embedder(spec, folder, attention)
-    prompts = read_prompts(model)
     encoder, tokenizer = model[0].auto_model, model.tokenizer
+    check_encoder(spec, folder, encoder)
+    prompts = read_prompts(model)
     # pooling needs the mask, also where the encoder takes none
     inputs = tuple(name for name in INPUTS if name in (*inputs_of(encoder, tokenizer), "attention_mask"))
     if any(prompt.tokens for prompt in prompts.values()):
