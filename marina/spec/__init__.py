@@ -131,30 +131,32 @@ class Spec(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _windows_for_questions(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and fields.get("task") == "question-answering":
-            return {"long_text": "window", **fields}
-        return fields
+    def _long_text_of_the_task(cls, fields: Any) -> Any:
+        task = TASKS.get(str(fields.get("task"))) if isinstance(fields, dict) else None
+        return {"long_text": task.long_text, **fields} if task else fields
 
     @model_validator(mode="after")
     def _fields_go_together(self) -> Spec:
-        if self.heads and self.task != "text-classification":
-            raise ValueError("heads belong to the task text-classification")
-        if self.task != "sentence-embedding" and self.normalize is not None:
-            raise ValueError("normalize belongs to the task sentence-embedding")
-        if self.task != "sentence-embedding" and self.pooling and not self.heads:
-            raise ValueError("pooling belongs to the task sentence-embedding, or to heads")
-        if self.long_text == "window" and not TASKS[self.task].offsets:
-            raise ValueError("long_text: window belongs to the tasks token-classification and question-answering")
+        task = TASKS[self.task]
+        for name in ("heads", "normalize", "pooling"):
+            if (
+                getattr(self, name) is not None
+                and name not in task.spec_fields
+                and not (name == "pooling" and self.heads)
+            ):
+                takers = " and ".join(other.name for other in TASKS.values() if name in other.spec_fields)
+                verb = "belong" if name.endswith("s") else "belongs"
+                raise ValueError(f"{name} {verb} to the task {takers}{', or to heads' * (name == 'pooling')}")
+        if self.long_text == "window" and not task.offsets:
+            takers = " and ".join(other.name for other in TASKS.values() if other.offsets)
+            raise ValueError(f"long_text: window belongs to the tasks {takers}")
         for name, value in (("precision", self.precision), ("mode", self.mode)):
-            takers = [engine.name for engine in engines().values() if value in getattr(engine, f"{name}s")]
-            if self.engine not in takers:
-                raise ValueError(
-                    f"{name}: {value} belongs to the engine{'s' * (len(takers) > 1)} {' and '.join(takers)}"
-                )
+            able = [engine.name for engine in engines().values() if value in getattr(engine, f"{name}s")]
+            if self.engine not in able:
+                raise ValueError(f"{name}: {value} belongs to the engine{'s' * (len(able) > 1)} {' and '.join(able)}")
         engine_of(self.engine).check(self.for_engine)
         try:
-            read_parameters(self.parameters, TASKS[self.task].parameters, {})
+            read_parameters(self.parameters, task.parameters, {})
         except RequestError as error:
             raise ValueError(f"parameters: {error}") from None
         return self

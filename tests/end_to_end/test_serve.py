@@ -123,7 +123,7 @@ def batches(server: Server, model: str, after: int = 0) -> float:
     while True:
         page = requests.get(f"http://127.0.0.1:{server.ports[2]}/metrics", timeout=10).text
         counts = {
-            sample.name: sample.value
+            sample.name.removesuffix("_total"): sample.value
             for family in text_string_to_metric_families(page)
             for sample in family.samples
             if sample.labels.get("ModelName") == model

@@ -46,7 +46,9 @@ class Task(Schema):
             instance are laid into rows. RequestError where the parameters do not go together.
         prepare: the instance as the tokenizer reads it, and how many of its first tokens pooling leaves out.
             RequestError where a parameter is not one of this model's.
-        offsets: whether answers need the place of tokens in the text.
+        offsets: whether answers need the place of tokens in the text, so that long texts can be read in windows.
+        long_text: the rule for long texts where a spec names none.
+        spec_fields: that specs of this task may name, and others may not.
     """
 
     name: str
@@ -54,6 +56,8 @@ class Task(Schema):
     window: Callable[[Parameters, int, str], Window] = one_window
     prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = as_it_is
     offsets: bool = False
+    long_text: str = "truncate"
+    spec_fields: frozenset[str] = frozenset()
 
     @property
     def entry_file(self) -> str:

@@ -83,4 +83,5 @@ TASK = Task(
     answer=answer,
     window=window,
     offsets=True,
+    long_text="window",
 )

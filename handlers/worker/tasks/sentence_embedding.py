@@ -54,4 +54,5 @@ TASK = Task(
     window=window,
     prepare=prepare,
     vectors=True,
+    spec_fields=frozenset({"normalize", "pooling"}),
 )

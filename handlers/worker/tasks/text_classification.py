@@ -50,4 +50,5 @@ TASK = Task(
     fields=Fields("text", "text_pair"),
     parameters=PARAMETERS,
     answer=answer,
+    spec_fields=frozenset({"heads"}),
 )
