@@ -48,7 +48,7 @@ test-long: $(VENV)/dev build/training/ava-intent  ## run the slowest: the README
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 test-inf1-stack: $(INF1)/installed  ## run the tests of compiling and serving on Python 3.10 with torch 1.13
-	$(INF1)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/handlers tests/marina/compiler
+	$(INF1)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/handlers tests/marina/compiler tests/marina/engines
 	$(INF1)/bin/python -m pytest tests/end_to_end/test_neuron.py -k pipeline
 
 .PHONY: has-python310
