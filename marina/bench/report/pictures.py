@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from marina.bench.report.figures import LOAD, Figures, figures_of, varying
-from marina.bench.report.table import NAMES, cell
-from marina.bench.result import Result
+from marina.bench.report.results import Result
+from marina.bench.report.standard import NAMES
+from marina.bench.report.table import cell
 
 COLOURS = (
     *("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8"),
@@ -17,14 +18,11 @@ COLOURS = (
 )
 MOST_LINES = len(COLOURS)
 # fields whose values say by themselves what they are
-SPEAKING = ("way", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
+SPEAKING = ("strategy", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
 
 
 def pictures_of(result: Result) -> dict[str, bytes]:
     """PNG files by name."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     found = figures_of(result)
     drawn: dict[str, bytes] = {}
     for name, draw in (
@@ -35,43 +33,49 @@ def pictures_of(result: Result) -> dict[str, bytes]:
         ("throughput-time", _throughput_time),
         ("padding", _padding),
     ):
-        picture = _drawn(draw, found)
-        if picture:
-            drawn[name] = picture
+        with new_figure() as (figure, (axis,)):
+            if draw(axis, found):
+                drawn[name] = png_of(figure)
     return drawn
 
 
-def _drawn(draw: Callable[[Any, list[Figures]], bool], found: list[Figures]) -> bytes | None:
+@contextmanager
+def new_figure(columns: int = 1, size: tuple[float, float] = (8, 4.8)) -> Iterator[tuple[Any, list[Any]]]:
+    """A figure of so many inches with its axes beside each other, without a screen; closed after the block."""
+    import matplotlib
+
+    matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axis = pyplot.subplots(figsize=(8, 4.8), layout="constrained")
+    figure, axes = pyplot.subplots(1, columns, figsize=size, sharey=True, layout="constrained", squeeze=False)
     try:
-        if not draw(axis, found):
-            return None
-        axis.grid(visible=True, color="#dddddd", linewidth=0.6)
-        axis.set_axisbelow(True)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
-        file = io.BytesIO()
-        figure.savefig(file, dpi=110)
-        return file.getvalue()
+        yield figure, list(axes[0])
     finally:
         pyplot.close(figure)
 
 
+def png_of(figure: Any) -> bytes:
+    """The picture, with a light grid and without a frame."""
+    for axis in figure.axes:
+        axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+    file = io.BytesIO()
+    figure.savefig(file, dpi=110)
+    return file.getvalue()
+
+
 def _throughput(axis: Any, found: list[Figures]) -> bool:
-    """A bar for each way under the heaviest load of a closed loop."""
-    closed = [one for one in found if one.entry.configuration.get("connections")]
-    if not closed or "way" not in closed[0].entry.configuration:
-        return False
-    heaviest = max(one.entry.configuration["connections"] for one in closed)
-    shown = [one for one in closed if one.entry.configuration["connections"] == heaviest]
+    """A bar for each strategy under the heaviest load of a closed loop."""
+    closed = [one for one in found if one.entry.configuration.connections and one.entry.configuration.strategy]
+    heaviest = max((one.entry.configuration.connections or 0 for one in closed), default=0)
+    shown = [one for one in closed if one.entry.configuration.connections == heaviest]
     if len(shown) < 3:
         return False
     rates = [one.throughput for one in shown]
     spread = [[rate.median - rate.low for rate in rates], [rate.high - rate.median for rate in rates]]
-    models = sorted({str(one.entry.configuration.get("model")) for one in shown})
-    colours = [COLOURS[models.index(str(one.entry.configuration.get("model")))] for one in shown]
+    models = sorted({str(one.entry.configuration.model) for one in shown})
+    colours = [COLOURS[models.index(str(one.entry.configuration.model))] for one in shown]
     axis.barh(range(len(shown)), [rate.median for rate in rates], xerr=spread, color=colours, capsize=2)
     axis.set_yticks(range(len(shown)), [_label(one, shown) for one in shown], fontsize=8)
     axis.invert_yaxis()
@@ -174,8 +178,8 @@ def _padding(axis: Any, found: list[Figures]) -> bool:
     if not known:
         return False
     labels = [_label(one, found) for one, _ in known]
-    length = [server["length_padding"] * 100 for _, server in known]
-    empty = [server["empty_padding"] * 100 for _, server in known]
+    length = [server.length_padding * 100 for _, server in known]
+    empty = [server.empty_padding * 100 for _, server in known]
     places = range(len(known))
     axis.barh(places, length, color=COLOURS[1], label="behind texts")
     axis.barh(places, empty, left=length, color="#e8c9a0", label="in empty rows")
@@ -209,32 +213,30 @@ def _plain(axis: Any) -> None:
 
 
 def _by_configuration(found: list[Figures]) -> list[tuple[str, list[Figures]]]:
-    """What differs in how the server was set up, and the entries that were asked of it."""
+    """What differs in how the server was set up, and the entries of each."""
     fields = [name for name in varying([one.entry for one in found]) if name not in LOAD]
     groups: dict[str, list[Figures]] = {}
     for one in found:
-        groups.setdefault(_told(one, fields) or cell(one.entry.configuration.get("model")), []).append(one)
+        groups.setdefault(_described(one, fields) or cell(one.entry.configuration.model), []).append(one)
     return list(groups.items())[:MOST_LINES]
 
 
 def _label(one: Figures, found: list[Figures]) -> str:
-    return _told(one, varying([other.entry for other in found]))
+    return _described(one, varying([other.entry for other in found]))
 
 
-def _told(one: Figures, fields: list[str]) -> str:
-    told = [name for name in fields if name != "workers" or "core_groups" not in fields]
-    values = [(name, one.entry.configuration.get(name)) for name in told]
+def _described(one: Figures, fields: list[str]) -> str:
+    known = one.entry.configuration.known()
     return ", ".join(
-        cell(value) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(value)}"
-        for name, value in values
-        if value is not None
+        cell(known[name]) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(known[name])}"
+        for name in fields
+        if name in known and (name != "workers" or "core_groups" not in fields)
     )
 
 
 def _load(one: Figures) -> str:
     configuration = one.entry.configuration
-    rate = configuration.get("rate")
-    connections = configuration.get("connections")
+    connections, rate = configuration.connections, configuration.rate
     asked = f"{rate:g}/s" if rate is not None else f"{connections} conn." if connections else ""
-    many = configuration.get("instances", 1)
-    return asked if math.isclose(many, 1) else f"{asked} x {many:g}".strip()
+    many = configuration.instances or 1
+    return asked if many == 1 else f"{asked} x {many}".strip()
