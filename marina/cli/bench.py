@@ -160,7 +160,7 @@ def table(
     name: Annotated[
         str, typer.Argument(metavar="TABLE", help="Of the field: nlp-12x, ava, search or darwinbox; or overhead.")
     ],
-    model: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A model of yours.")] = None,
+    model: Annotated[str | None, typer.Argument(metavar="NAME", help="A model of yours.")] = None,
     engine: EngineOption = None,
     instance: InstanceOption = None,
     price: PriceOption = None,

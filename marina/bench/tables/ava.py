@@ -6,20 +6,17 @@ from handlers.worker.tasks import TASKS
 from marina.bench.load.payload import Workload, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
-from marina.bench.report.pricing import Price
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import price_notes, warnings_of
 from marina.bench.report.table import Layout, Table, number, spread
-from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.usual.pack import pack_usual
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
+from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note
 from marina.compiler.source import find_source
-from marina.console import Progress
 from marina.errors import SourceError
-from marina.project import Project
-from marina.spec import make_spec, read_spec
+from marina.spec import make_spec
 
 KIND = "table-ava"
 MODEL = "ava-intent"
@@ -27,40 +24,30 @@ ROUNDS, SECONDS, WINDOW_S = 3, 20.0, 5.0
 TOKENS = 128
 
 
-def measure(
-    server: BenchmarkServer,
-    project: Project,
-    name: str | None,
-    engine: str | None,
-    price: Price | None,
-    progress: Progress,
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a model, or for the demonstration model of intents."""
-    name = name or MODEL
-    spec = read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
+    spec = job.spec(MODEL)
     serving = {**spec.serving.model_dump(), "batch_size": 1, "batch_delay_ms": 1}
     spec = make_spec({**spec.model_dump(exclude_defaults=True), "serving": serving})
-    payload = read_payload(texts_of(spec, project), TASKS[spec.task].fields, 1)
+    payload = read_payload(texts_of(spec, job.project), TASKS[spec.task].fields, 1)
 
     def workload(workers: int) -> Workload:
         return Workload(Load(connections=workers, window_s=WINDOW_S, seconds=SECONDS), payload)
 
-    ours = Configuration(model=name, strategy=MARINA)
-    strategies = [served_strategy(server, MARINA, ours, spec, [workload(spec.workers)])]
+    ours = Configuration(model=spec.name, strategy=MARINA)
+    strategies = [served_strategy(job.server, MARINA, ours, spec, [workload(spec.workers)])]
     base = None
     try:
-        source = find_source(spec.source, project.root)
-        pack_usual(
-            source, "usual-1", server.project.model_store, server.project.root / "usual-1", TOKENS, 1, delay_ms=1
-        )
+        source, own = find_source(spec.source, job.project.root), job.server.project
+        pack_usual(source, "usual-1", own.model_store, own.root / "usual-1", TOKENS, 1, delay_ms=1)
     except SourceError:
         pass  # no text classifier, so there is no usual handler to compare with
     else:
-        usual = Configuration(model=name, strategy=USUAL)
-        strategies.insert(0, served_strategy(server, USUAL, usual, "usual-1", [workload(1)]))
+        usual = Configuration(model=spec.name, strategy=USUAL)
+        strategies.insert(0, served_strategy(job.server, USUAL, usual, "usual-1", [workload(1)]))
         base = Configuration(strategy=USUAL)
-    entries, _ = measure_rounds(strategies, ROUNDS, progress)
-    return Result(KIND, f"{name} at batch 1, after Autodesk's table for Ava", entries, price, base)
+    entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    return Result(KIND, f"{spec.name} at batch 1, after Autodesk's table for Ava", entries, job.price, base)
 
 
 def layout(result: Result) -> Layout:

@@ -11,7 +11,6 @@ from marina.bench.load.mix import mixed
 from marina.bench.load.payload import Payload, Workload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
-from marina.bench.report.pricing import Price
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.statistics import bootstrap
@@ -20,12 +19,12 @@ from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, served_strategy
 from marina.bench.tables.eager import TASK_MODELS, EagerModel, eager_model
+from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note
 from marina.compiler.source import find_source
-from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import Spec
 from marina.texts import read_texts
 
 KIND = "table-darwinbox"
@@ -38,33 +37,25 @@ ROUNDS, SECONDS = 3, 8.0
 EAGER = f"eager, padded to {PADDED}"
 
 
-def measure(
-    server: BenchmarkServer,
-    project: Project,
-    name: str | None,
-    engine: str | None,
-    price: Price | None,
-    progress: Progress,
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a model, or for the demonstration models; MarinaError if it is of another task."""
-    overrides = {"engine": engine} if engine else None
-    specs = [read_spec(project.models / f"{one}.yaml", overrides) for one in ([name] if name else MODELS)]
+    specs = [job.spec(one) for one in ([job.name] if job.name else MODELS)]
     for spec in specs:
         if spec.task not in TASK_MODELS:
             raise MarinaError(f"{KIND} is for the tasks {' and '.join(TASK_MODELS)}, and {spec.name} is of {spec.task}")
     entries = []
     for spec in specs:
-        resumes = _resumes(spec, project)
-        with eager_model(find_source(spec.source, project.root), spec.task) as model:
+        resumes = _resumes(spec, job.project)
+        with eager_model(find_source(spec.source, job.project.root), spec.task) as model:
             strategies = [
                 _eager(model, spec, EAGER, resumes, PADDED, 1),
                 _eager(model, spec, f"eager, dynamic padding in {MINI_BATCHES}", resumes, None, MINI_BATCH),
-                _ours(server, spec, f"{MARINA}, one by one", resumes, 1),
-                _ours(server, spec, f"{MARINA}, {MINI_BATCHES}", resumes, MINI_BATCH),
+                _ours(job.server, spec, f"{MARINA}, one by one", resumes, 1),
+                _ours(job.server, spec, f"{MARINA}, {MINI_BATCHES}", resumes, MINI_BATCH),
             ]
-            entries += measure_rounds(strategies, ROUNDS, progress)[0]
+            entries += measure_rounds(strategies, ROUNDS, job.progress)[0]
     title = f"time for a resume ({', '.join(spec.name for spec in specs)}), after Darwinbox"
-    return Result(KIND, title, entries, price)
+    return Result(KIND, title, entries, job.price)
 
 
 def layout(result: Result) -> Layout:

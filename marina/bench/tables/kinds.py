@@ -10,8 +10,9 @@ from marina.bench.report.pricing import Price
 from marina.bench.report.results import Result
 from marina.bench.report.standard import failures_of, standard_layout
 from marina.bench.report.table import Layout
-from marina.bench.server.benchmark_server import BenchmarkServer, benchmark_server
+from marina.bench.server.benchmark_server import benchmark_server
 from marina.bench.tables import ava, darwinbox, nlp_12x, overhead, search
+from marina.bench.tables.job import Job
 from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
@@ -22,12 +23,12 @@ class TableKind:
     """One table.
 
     Attributes:
-        measure: for a model and an engine, or where these are None for those of the table itself.
+        measure: it, from first to last.
         layout: of its result.
         draw: PNG files by name.
     """
 
-    measure: Callable[[BenchmarkServer, Project, str | None, str | None, Price | None, Progress], Result]
+    measure: Callable[[Job], Result]
     layout: Callable[[Result], Layout]
     draw: Callable[[Result], dict[str, bytes]] = pictures_of
 
@@ -51,7 +52,7 @@ def measure_table(
     """Measure a table, for a model or for those of the table itself."""
     kind = table_kind(table)
     with benchmark_server(project, progress) as server:
-        return kind.measure(server, project, name, engine, price, progress)
+        return kind.measure(Job(server, project, name, engine, price, progress))
 
 
 def layout_of(result: Result) -> Layout:

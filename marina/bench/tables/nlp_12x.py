@@ -13,7 +13,6 @@ from handlers.worker.placement.discovery import cpu_cores, neuron_cores
 from marina.bench.load.payload import Payload, Workload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
-from marina.bench.report.pricing import Price
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import price_notes, warnings_of
 from marina.bench.report.table import Layout, Table, number, spread
@@ -22,9 +21,9 @@ from marina.bench.server.bert_base import TOKENS, bert_base, bert_texts
 from marina.bench.server.usual.pack import pack_usual
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
+from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note, published
 from marina.compiler.source import find_source
-from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
@@ -35,28 +34,21 @@ ROUNDS, WINDOW_S = 3, 10.0
 IN_FLIGHT = 2  # batches for each worker: one that it computes and one that waits
 
 
-def measure(
-    server: BenchmarkServer,
-    project: Project,
-    name: str | None,
-    engine: str | None,
-    price: Price | None,
-    progress: Progress,
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a model, or for one of BERT-base's size; MarinaError if it is no text classifier."""
-    if name is None:
-        fields = bert_base(project.root / "build" / "bench" / "bert-base", list(BATCHES))
+    if job.name is None:
+        fields = bert_base(job.project.root / "build" / "bench" / "bert-base", list(BATCHES))
     else:
-        own = read_spec(project.models / f"{name}.yaml")
+        own = read_spec(job.project.models / f"{job.name}.yaml")
         if own.task != "text-classification" or own.heads:
-            raise MarinaError(f"{KIND} is for text classifiers with one head, and {name} is none")
+            raise MarinaError(f"{KIND} is for text classifiers with one head, and {job.name} is none")
         shapes = {"exact": [f"{batch}x{TOKENS}" for batch in BATCHES]}
         fields = {**own.model_dump(exclude_defaults=True), "shapes": shapes}
-    fields["engine"] = engine or fields.get("engine", "openvino")
+    fields["engine"] = job.engine or fields.get("engine", "openvino")
     payload = Payload(bodies_of(list(bert_texts()), 1), 1, f"made up, {TOKENS} tokens")
-    strategies = [one for batch in BATCHES for one in _strategies(server, project, fields, batch, payload)]
-    entries, _ = measure_rounds(strategies, ROUNDS, progress)
-    return Result(KIND, f"BERT-base at {TOKENS} tokens, after AWS's 12x table", entries, price)
+    strategies = [one for batch in BATCHES for one in _strategies(job.server, job.project, fields, batch, payload)]
+    entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    return Result(KIND, f"BERT-base at {TOKENS} tokens, after AWS's 12x table", entries, job.price)
 
 
 def _strategies(

@@ -20,7 +20,6 @@ from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import Figures, figures_of, ratio
 from marina.bench.report.pictures import COLOURS, new_figure, pictures_of, png_of
-from marina.bench.report.pricing import Price
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Layout, Table, number
@@ -30,11 +29,10 @@ from marina.bench.server.bert_base import TOKENS, bert_base, bert_texts
 from marina.bench.server.usual.pack import NOTHING, pack_handler, pack_usual
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.sweep.strategies import served_strategy
+from marina.bench.tables.job import Job
 from marina.compiler.source import find_source
-from marina.console import Progress
-from marina.project import Project
 from marina.shapes.advice import advise
-from marina.spec import Spec, make_spec, read_spec
+from marina.spec import Spec, make_spec
 
 KIND = "table-overhead"
 MODEL = "ava-intent"
@@ -48,52 +46,46 @@ GRAPHS = 24
 USUAL_TOKENS, USUAL_BATCH = 128, 6
 
 
-def measure(
-    server: BenchmarkServer,
-    project: Project,
-    name: str | None,
-    engine: str | None,
-    price: Price | None,
-    progress: Progress,
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a text classifier with one head, or for the demonstration model of intents.
 
     Raises:
         SourceError: the usual handler cannot serve the model.
     """
-    base = read_spec(project.models / f"{name or MODEL}.yaml", {"engine": engine} if engine else None)
+    server, progress = job.server, job.progress
+    base = job.spec(MODEL)
     store, work = server.project.model_store, server.project.root
     progress("tracing the usual model", 0, 1)
-    pack_usual(find_source(base.source, project.root), USUAL, store, work / USUAL, USUAL_TOKENS, USUAL_BATCH)
-    start_only = {"minWorkers": 1, "maxWorkers": 1, "responseTimeout": 120, "startupTimeout": 120}
-    pack_handler("nothing", NOTHING, start_only, store)
-    specs = {one: _near_spec(one, base, server, project, progress) for one in NEAR}
-    specs[BERT] = make_spec(bert_base(project.root / "build" / "bench" / BERT, [1, 8], serving={"batch_size": 8}))
-    texts = {USUAL: mixed(), **dict.fromkeys(NEAR, mixed()), BERT: bert_texts()}
-    loads = {USUAL: [(1, count) for count in CONNECTIONS], BERT: [(1, CONNECTIONS[1])]}
-    paced_ms: dict[str, list[float]] = {one: [] for one in specs}
+    pack_usual(find_source(base.source, job.project.root), USUAL, store, work / USUAL, USUAL_TOKENS, USUAL_BATCH)
+    pack_handler("nothing", NOTHING, {"minWorkers": 1, "maxWorkers": 1}, store)
+    specs = {name: _near_spec(name, base, job) for name in NEAR}
+    specs[BERT] = make_spec(bert_base(job.project.root / "build" / "bench" / BERT, [1, 8], serving={"batch_size": 8}))
+    texts = {USUAL: mixed(), **{name: mixed() for name in NEAR}, BERT: bert_texts()}
+    once = [(1, connections) for connections in CONNECTIONS]
+    asked = {USUAL: once, **{name: [*once, *((TEXTS_AT_ONCE, count) for _, count in once)] for name in NEAR}}
+    asked[BERT] = [(1, CONNECTIONS[1])]
+    paced_ms: dict[str, list[float]] = {name: [] for name in specs}
     megabytes: dict[str, float] = {}
+    strategies = []
     with ExitStack() as stack:
-        strategies = []
-        for one, spec in specs.items():
+        for name, spec in specs.items():
             progress("loading bare graphs", 0, 1)
-            instances = [Instance(text) for text in texts[one]]
-            graphs = stack.enter_context(bare_graphs(spec, server.archive(spec), instances))
-            strategies.append(_bare(graphs, one, base.name, paced_ms[one], megabytes))
-        for one in (USUAL, *specs):
-            asked = loads.get(one, [(many, count) for many in (1, TEXTS_AT_ONCE) for count in CONNECTIONS])
-            workloads = [_workload(texts[one], many, count, one) for many, count in asked]
-            row = Configuration(model=BERT if one == BERT else base.name, strategy=one, part=SERVED)
-            served = served_strategy(server, one, row, specs.get(one, one), workloads)
+            loading = bare_graphs(spec, server.archive(spec), [Instance(text) for text in texts[name]])
+            row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=BARE)
+            strategies.append(_bare(stack.enter_context(loading), row, paced_ms[name], megabytes))
+        for name, loads in asked.items():
+            workloads = [_workload(texts[name], instances, count, name) for instances, count in loads]
+            row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=SERVED)
+            served = served_strategy(server, name, row, specs.get(name, name), workloads)
             strategies.append(_weighed(served, server, megabytes))
         entries, _ = measure_rounds(strategies, ROUNDS, progress)
     server.serve("nothing")
     megabytes["nothing"] = server.resident_megabytes()
     more = {"paced_ms": paced_ms, "resident_megabytes": megabytes}
-    return Result(KIND, f"what serving {base.name} costs", entries, price, more=more)
+    return Result(KIND, f"what serving {base.name} costs", entries, job.price, more=more)
 
 
-def _near_spec(name: str, base: Spec, server: BenchmarkServer, project: Project, progress: Progress) -> Spec:
+def _near_spec(name: str, base: Spec, job: Job) -> Spec:
     """The model with one worker or a worker on each core, and with shapes for the built-in mix."""
     cores = len(cpu_cores())
     groups = 1 if name == NEAR[0] else cores
@@ -105,9 +97,9 @@ def _near_spec(name: str, base: Spec, server: BenchmarkServer, project: Project,
         "serving": {"batch_size": CONNECTIONS[-1] // groups},
         "shapes": {"exact": [f"1x{USUAL_TOKENS}"]},
     }
-    lengths = server.project.root / "lengths.csv"
+    lengths = job.server.project.root / "lengths.csv"
     lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
-    shapes = advise(make_spec(fields), project, lengths, GRAPHS, 0.0, progress).shapes
+    shapes = advise(make_spec(fields), job.project, lengths, GRAPHS, 0.0, job.progress).shapes
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
 
 
@@ -117,16 +109,17 @@ def _workload(texts: list[str], instances: int, connections: int, name: str) -> 
     return Workload(load, Payload(bodies_of(list(texts), instances), instances, source))
 
 
-def _bare(graphs: BareGraphs, name: str, model: str, paced_ms: list[float], megabytes: dict[str, float]) -> Strategy:
-    def measure(_: Workload) -> tuple[Configuration, Measurement]:
-        bare = graphs.run(2 * WINDOW_S)
-        paced_ms.append(bare.paced_ms)
-        megabytes[f"{name}, bare"] = bare.megabytes
-        return Configuration(), bare.measurement(2 * WINDOW_S)
+def _bare(graphs: BareGraphs, row: Configuration, paced_ms: list[float], megabytes: dict[str, float]) -> Strategy:
+    name, seconds = f"{row.strategy}, bare", 2 * WINDOW_S
 
-    row = Configuration(model=BERT if name == BERT else model, strategy=name, part=BARE)
-    once = Workload(Load(1, seconds=2 * WINDOW_S), Payload([], 1, MIX_NAME))
-    return Strategy(f"{name}, {BARE}", row, [once], lambda: nullcontext(measure))
+    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+        bare = graphs.run(seconds)
+        paced_ms.append(bare.paced_ms)
+        megabytes[name] = bare.megabytes
+        return Configuration(), bare.measurement(seconds)
+
+    alone = Workload(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
+    return Strategy(name, row, [alone], lambda: nullcontext(measure))
 
 
 def _weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, float]) -> Strategy:
@@ -145,64 +138,50 @@ def layout(result: Result) -> Layout:
     """The bare graphs, then what was served by texts a request and connections; ratios are within rounds."""
     found = figures_of(result)
     bare = {one.entry.configuration.strategy: one for one in found if one.entry.configuration.part == BARE}
-    served = sorted((one for one in found if one.entry.configuration.part == SERVED), key=_order)
+    served = sorted(
+        (one for one in found if one.entry.configuration.part == SERVED),
+        key=lambda one: (one.entry.configuration.strategy == BERT, *_asked(one)),
+    )
     usual = {_asked(one): one for one in served if one.entry.configuration.strategy == USUAL}
     rows = [[f"{name}, bare", "", "", number(one.throughput.median, 0), "", "", "", ""] for name, one in bare.items()]
     for one in served:
-        configuration = one.entry.configuration
-        of_bare = _median_ratio(one, bare.get(configuration.strategy))
-        of_usual = _median_ratio(one, usual.get(_asked(one))) if configuration.strategy in NEAR else None
+        name, latency = one.entry.configuration.strategy, one.latency_ms
+        of_bare = _median_ratio(one, bare.get(name))
+        of_usual = _median_ratio(one, usual.get(_asked(one)) if name in NEAR else None)
         rows.append(
             [
-                str(configuration.strategy),
-                str(configuration.instances),
-                str(configuration.connections),
-                number(one.throughput.median, 0),
-                number(one.latency_ms.get("p50"), 1),
-                number(one.latency_ms.get("p99"), 1),
+                *(str(name), *map(str, _asked(one)), number(one.throughput.median, 0)),
+                *(number(latency.get(percentile), 1) for percentile in ("p50", "p99")),
                 f"{of_bare:.0%}" if of_bare else "",
                 f"{of_usual:.1f}x" if of_usual else "",
             ]
         )
     columns = ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare", "of usual"]
-    return Layout([Table(columns, rows, 7)], _notes(result, bare, served))
+    return Layout([Table(columns, rows, 7)], [*_notes(result, bare[NEAR[0]], served), *warnings_of(result)])
 
 
-def _notes(result: Result, bare: dict[str | None, Figures], served: list[Figures]) -> list[str]:
-    first = {one.entry.configuration.strategy: one.entry.configuration for one in reversed(served)}
-    notes = [
-        f"{name}: {first[name].precision}, graphs {', '.join(first[name].shapes or ())}"
-        for name in NEAR
-        if name in first
-    ]
-    if NEAR[0] in bare:
-        alone, paced = bare[NEAR[0]].latency_ms["p50"], statistics.median(result.more["paced_ms"][NEAR[0]])
-        notes.append(f"a text alone in its bare graph: {alone:.2f} ms, with pauses as between requests {paced:.2f} ms")
+def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
+    """The graphs, a text alone, what a worker's time goes to under the most connections, and memory."""
+    first = {one.entry.configuration.strategy: one.entry.configuration for one in served}
+    notes = [f"{name}: {first[name].precision}, graphs {', '.join(first[name].shapes or ())}" for name in NEAR]
+    paced = statistics.median(result.more["paced_ms"][NEAR[0]])
+    alone = bare.latency_ms["p50"]
+    notes.append(f"a text alone in its bare graph: {alone:.2f} ms, with pauses as between requests {paced:.2f} ms")
     for one in served:
-        configuration = one.entry.configuration
-        if configuration.strategy in NEAR and configuration.connections == CONNECTIONS[-1]:
-            rounds = [found.server.stage_share for found in one.entry.rounds if found.server]
-            shares = ", ".join(
-                f"{stage} {statistics.median(share[stage] for share in rounds):.1%}" for stage in sorted(rounds[0])
-            )
-            notes.append(
-                f"{configuration.strategy}, {configuration.instances} texts a request: of a worker's time {shares}"
-            )
-    resident = result.more["resident_megabytes"]
-    notes.append(
-        f"resident: worker {resident[NEAR[0]]:.0f} MB, worker that does nothing {resident['nothing']:.0f} MB, "
-        f"bare graphs {resident[f'{NEAR[0]}, bare']:.0f} MB"
+        name, (texts, connections) = one.entry.configuration.strategy, _asked(one)
+        shares = [found.server.stage_share for found in one.entry.rounds if found.server]
+        if name in NEAR and connections == CONNECTIONS[-1] and shares:
+            stages = [f"{stage} {statistics.median(each[stage] for each in shares):.1%}" for stage in sorted(shares[0])]
+            notes.append(f"{name}, {texts} texts a request: of a worker's time {', '.join(stages)}")
+    worker, nothing, graphs = (
+        f"{result.more['resident_megabytes'][name]:.0f} MB" for name in (NEAR[0], "nothing", f"{NEAR[0]}, bare")
     )
-    return [*notes, *warnings_of(result)]
+    return [*notes, f"resident: worker {worker}, worker that does nothing {nothing}, bare graphs {graphs}"]
 
 
 def _asked(one: Figures) -> tuple[int, int]:
     """Texts a request, and connections."""
     return one.entry.configuration.instances or 1, one.entry.configuration.connections or 0
-
-
-def _order(one: Figures) -> tuple[bool, int, int]:
-    return one.entry.configuration.strategy == BERT, *_asked(one)
 
 
 def _median_ratio(one: Figures, base: Figures | None) -> float | None:

@@ -11,18 +11,16 @@ from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload, Workload, read_payload, texts_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
 from marina.bench.report.figures import figures_of
-from marina.bench.report.pricing import Price, cost_per_1m
+from marina.bench.report.pricing import cost_per_1m
 from marina.bench.report.results import Configuration, Entry, Result
 from marina.bench.report.standard import price_notes, warnings_of
 from marina.bench.report.table import Layout, Table, number, spread
-from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import check, measure_endpoint
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import served_strategy
+from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note
-from marina.console import Progress
-from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import Spec
 
 KIND = "table-search"
 QUERIES, DUPLICATES = "ava-intent", "product-duplicates"
@@ -35,26 +33,19 @@ LEAST_REQUESTS, LEAST_S = 1000, 6.0  # in a round, so that ten of them are beyon
 BULK_CONNECTIONS, BULK_INSTANCES, BULK_S = 16, 32, 10.0
 
 
-def measure(
-    server: BenchmarkServer,
-    project: Project,
-    name: str | None,
-    engine: str | None,
-    price: Price | None,
-    progress: Progress,
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a model, or for the demonstration models of intents (as queries) and duplicates."""
-    queries, duplicates = (_spec(project, name or one, engine) for one in (QUERIES, DUPLICATES))
-    server.archive(queries)
-    endpoint = server.serve(queries.name)
-    payload = _payload(project, queries, 1)
+    queries, duplicates = job.spec(QUERIES), job.spec(DUPLICATES)
+    job.server.archive(queries)
+    endpoint = job.server.serve(queries.name)
+    payload = _payload(job, queries, 1)
     check(endpoint, payload)
     found: dict[float, list[Measurement]] = {}
 
     def kept(rate: float) -> bool:
         rounds = found.setdefault(rate, [])
         for turn in range(ROUNDS):
-            progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(found) - 1, MOST_STEPS)
+            job.progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(found) - 1, MOST_STEPS)
             rounds.append(measure_endpoint(endpoint, Workload(_open(rate), payload)))
             if rounds[-1].errors:
                 break
@@ -66,11 +57,11 @@ def measure(
         Entry(configuration.under(Workload(_open(rate), payload)), rounds) for rate, rounds in sorted(found.items())
     ]
     load = Load(connections=BULK_CONNECTIONS, window_s=BULK_S, seconds=BULK_S)
-    many = Workload(load, _payload(project, duplicates, BULK_INSTANCES))
-    bulk = served_strategy(server, f"{duplicates.name} in bulk", Configuration(part="bulk"), duplicates, [many])
-    entries += measure_rounds([bulk], ROUNDS, progress)[0]
+    many = Workload(load, _payload(job, duplicates, BULK_INSTANCES))
+    bulk = served_strategy(job.server, f"{duplicates.name} in bulk", Configuration(part="bulk"), duplicates, [many])
+    entries += measure_rounds([bulk], ROUNDS, job.progress)[0]
     title = f"{queries.name} within {PROMISE_MS:g} ms and {duplicates.name} in bulk, after Amazon Search"
-    return Result(KIND, title, entries, price, more={"highest_rate": highest, "promise_ms": PROMISE_MS})
+    return Result(KIND, title, entries, job.price, more={"highest_rate": highest, "promise_ms": PROMISE_MS})
 
 
 def keeps(rounds: list[Measurement]) -> bool:
@@ -143,12 +134,8 @@ def _notes(result: Result) -> list[str]:
     ]
 
 
-def _spec(project: Project, name: str, engine: str | None) -> Spec:
-    return read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
-
-
-def _payload(project: Project, spec: Spec, instances: int) -> Payload:
-    return read_payload(texts_of(spec, project), TASKS[spec.task].fields, instances)
+def _payload(job: Job, spec: Spec, instances: int) -> Payload:
+    return read_payload(texts_of(spec, job.project), TASKS[spec.task].fields, instances)
 
 
 def _open(rate: float) -> Load:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from marina.bench.report.results import Entry, Result, read_result, write_result
