@@ -59,13 +59,13 @@ def main() -> None:
                 ran = subprocess.run(
                     [*command, f"http://{target.host}:{target.port}"], capture_output=True, text=True, check=True
                 )
-                seen = json.loads(re.findall(r"^\{.*\}$", ran.stdout, re.MULTILINE)[-1])
-                theirs.append((seen["answered"] / seen["us"] * 1e6, seen["p50"], seen["p99"]))
+                found = json.loads(re.findall(r"^\{.*\}$", ran.stdout, re.MULTILINE)[-1])
+                theirs.append((found["answered"] / found["us"] * 1e6, found["p50"], found["p99"]))
                 load = Load(connections, warm_up_s=0, seconds=SECONDS)
                 measured = measure(target, payload.bodies, 1, load)
                 ours.append((measured.throughput, measured.latency_ms["p50"], measured.latency_ms["p99"]))
             for place, (name, digits) in enumerate((("requests/s", 0), ("p50 ms", 1), ("p99 ms", 1))):
-                one, other = median(seen[place] for seen in theirs), median(seen[place] for seen in ours)
+                one, other = median(each[place] for each in theirs), median(each[place] for each in ours)
                 rows.append([str(connections), name, f"{one:.{digits}f}", f"{other:.{digits}f}", f"{other / one:.2f}"])
     print_table(["connections", "", "wrk", "marina bench", "ratio"], rows, numbers=3)
 

@@ -6,7 +6,8 @@ payload.py      what is sent: JSON bodies of a file, of a histogram of lengths, 
 arrivals.py     when requests of an open loop are due
 transport.py    many requests in flight, over HTTP or gRPC
 histogram.py    HDR histograms of latencies
-generator.py    one process that sends and counts, sample by sample
-measurement.py  what was measured, from the samples of all processes
+generator.py    one process that sends and counts, a sample a window
+measurement.py  what was measured
+summary.py      figures from the samples of all processes
 runner.py       starts the processes, and repeats windows until they agree
 """

@@ -12,8 +12,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from marina.bench.load.generator import Sample, run_generator
-from marina.bench.load.measurement import STABLE_WINDOWS, Measurement, Window, agree, join, measurement_of, window_of
+from marina.bench.load.measurement import Measurement, Window
 from marina.bench.load.profile import Load, Target
+from marina.bench.load.summary import STABLE_WINDOWS, agree, join, measurement_of, window_of
 from marina.bench.load.transport import encode
 from marina.errors import MarinaError
 

@@ -99,9 +99,9 @@ class HttpSlots:
             if answer is None:
                 continue
             kind, keep = answer
-            if connection.asked:
+            if connection.in_flight:
                 ended.append(Outcome(connection.slot, kind, time.monotonic()))
-            connection.asked = False
+            connection.in_flight = False
             if not keep:
                 self.abandon(connection.slot)
         return ended
@@ -125,14 +125,14 @@ class _Connection:
         self.socket = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.slot = slot
-        self.asked = False  # a server may close a connection that rests
+        self.in_flight = False  # a server may close a connection that rests
         self._received = b""
         self._head = 0  # bytes up to the body, once they are there
         self._length: int | None = None  # of the body; None when it comes in chunks
 
     def send(self, request: bytes) -> None:
         self._received, self._head, self._length = b"", 0, None
-        self.asked = True
+        self.in_flight = True
         self.socket.sendall(request)
 
     def receive(self) -> tuple[str, bool] | None:

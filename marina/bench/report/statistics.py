@@ -45,7 +45,7 @@ def places(intervals: Sequence[Interval], best: str) -> list[str]:
 
     Returns:
         In the order of the intervals, "1", or "1=" where a place is shared. With a single round in each,
-        nothing is known of the spread, so callers tell no places then.
+        nothing is known of the spread, so callers give no places then.
     """
     order = sorted(range(len(intervals)), key=lambda number: intervals[number].median, reverse=best == "high")
     groups: list[list[int]] = []

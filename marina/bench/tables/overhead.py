@@ -62,8 +62,8 @@ def measure(job: Job) -> Result:
     specs[BERT] = make_spec(bert_base(job.project.root / "build" / "bench" / BERT, [1, 8], serving={"batch_size": 8}))
     texts = {USUAL: mixed(), **{name: mixed() for name in NEAR}, BERT: bert_texts()}
     once = [(1, connections) for connections in CONNECTIONS]
-    asked = {USUAL: once, **{name: [*once, *((TEXTS_AT_ONCE, count) for _, count in once)] for name in NEAR}}
-    asked[BERT] = [(1, CONNECTIONS[1])]
+    loads_of = {USUAL: once, **{name: [*once, *((TEXTS_AT_ONCE, count) for _, count in once)] for name in NEAR}}
+    loads_of[BERT] = [(1, CONNECTIONS[1])]
     paced_ms: dict[str, list[float]] = {name: [] for name in specs}
     megabytes: dict[str, float] = {}
     strategies = []
@@ -73,7 +73,7 @@ def measure(job: Job) -> Result:
             loading = bare_graphs(spec, server.archive(spec), [Instance(text) for text in texts[name]])
             row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=BARE)
             strategies.append(_bare(stack.enter_context(loading), row, paced_ms[name], megabytes))
-        for name, loads in asked.items():
+        for name, loads in loads_of.items():
             workloads = [_workload(texts[name], instances, count, name) for instances, count in loads]
             row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=SERVED)
             served = served_strategy(server, name, row, specs.get(name, name), workloads)
@@ -140,17 +140,17 @@ def layout(result: Result) -> Layout:
     bare = {one.entry.configuration.strategy: one for one in found if one.entry.configuration.part == BARE}
     served = sorted(
         (one for one in found if one.entry.configuration.part == SERVED),
-        key=lambda one: (one.entry.configuration.strategy == BERT, *_asked(one)),
+        key=lambda one: (one.entry.configuration.strategy == BERT, *_load(one)),
     )
-    usual = {_asked(one): one for one in served if one.entry.configuration.strategy == USUAL}
+    usual = {_load(one): one for one in served if one.entry.configuration.strategy == USUAL}
     rows = [[f"{name}, bare", "", "", number(one.throughput.median, 0), "", "", "", ""] for name, one in bare.items()]
     for one in served:
         name, latency = one.entry.configuration.strategy, one.latency_ms
         of_bare = _median_ratio(one, bare.get(name))
-        of_usual = _median_ratio(one, usual.get(_asked(one)) if name in NEAR else None)
+        of_usual = _median_ratio(one, usual.get(_load(one)) if name in NEAR else None)
         rows.append(
             [
-                *(str(name), *map(str, _asked(one)), number(one.throughput.median, 0)),
+                *(str(name), *map(str, _load(one)), number(one.throughput.median, 0)),
                 *(number(latency.get(percentile), 1) for percentile in ("p50", "p99")),
                 f"{of_bare:.0%}" if of_bare else "",
                 f"{of_usual:.1f}x" if of_usual else "",
@@ -168,7 +168,7 @@ def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
     alone = bare.latency_ms["p50"]
     notes.append(f"a text alone in its bare graph: {alone:.2f} ms, with pauses as between requests {paced:.2f} ms")
     for one in served:
-        name, (texts, connections) = one.entry.configuration.strategy, _asked(one)
+        name, (texts, connections) = one.entry.configuration.strategy, _load(one)
         shares = [found.server.stage_share for found in one.entry.rounds if found.server]
         if name in NEAR and connections == CONNECTIONS[-1] and shares:
             stages = [f"{stage} {statistics.median(each[stage] for each in shares):.1%}" for stage in sorted(shares[0])]
@@ -179,7 +179,7 @@ def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
     return [*notes, f"resident: worker {worker}, worker that does nothing {nothing}, bare graphs {graphs}"]
 
 
-def _asked(one: Figures) -> tuple[int, int]:
+def _load(one: Figures) -> tuple[int, int]:
     """Texts a request, and connections."""
     return one.entry.configuration.instances or 1, one.entry.configuration.connections or 0
 
@@ -193,10 +193,10 @@ def draw(result: Result) -> dict[str, bytes]:
     """The pictures of every result; and texts a second by connections, with the bare graphs as lines."""
     found = [one for one in figures_of(result) if one.entry.configuration.strategy != BERT]
     served = [one for one in found if one.entry.configuration.part == SERVED]
-    groups = sorted({_asked(one)[0] for one in served})
+    groups = sorted({_load(one)[0] for one in served})
     with new_figure(columns=len(groups), size=(10, 3.6)) as (figure, axes):
         for axis, texts in zip(axes, groups):
-            _bars(axis, [one for one in served if _asked(one)[0] == texts])
+            _bars(axis, [one for one in served if _load(one)[0] == texts])
             for one, style in zip((one for one in found if one.entry.configuration.part == BARE), ("--", ":")):
                 label = f"{one.entry.configuration.strategy}, bare graphs"
                 axis.axhline(one.throughput.median, color="#444444", linestyle=style, linewidth=1, label=label)
@@ -208,9 +208,9 @@ def draw(result: Result) -> dict[str, bytes]:
 
 def _bars(axis: Any, shown: list[Figures]) -> None:
     names = [name for name in (USUAL, *NEAR) if any(one.entry.configuration.strategy == name for one in shown)]
-    counts = sorted({_asked(one)[1] for one in shown})
+    counts = sorted({_load(one)[1] for one in shown})
     for place, name in enumerate(names):
-        rates = {_asked(one)[1]: one.throughput.median for one in shown if one.entry.configuration.strategy == name}
+        rates = {_load(one)[1]: one.throughput.median for one in shown if one.entry.configuration.strategy == name}
         at = [counts.index(count) + (place - (len(names) - 1) / 2) * 0.27 for count in rates]
         colour = {USUAL: "#b0b0b0", NEAR[0]: COLOURS[0], NEAR[1]: "#7aa6d0"}[name]
         bars = axis.bar(at, list(rates.values()), width=0.25, color=colour, label=name)

@@ -1,4 +1,4 @@
-"""Each peer: its packages, how it is started, how it is asked, and what its own documentation says of that."""
+"""Each peer: its packages, how it is started, what it is sent, and what its own documentation says of that."""
 
 from __future__ import annotations
 
