@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from marina.bench.load.profile import Load, Target
@@ -79,7 +79,8 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Targ
             raise MarinaError(f"it did not start; see {log_file}")
         yield target
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
