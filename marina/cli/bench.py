@@ -27,9 +27,7 @@ InstanceOption = Annotated[
 PriceOption = Annotated[
     float | None, typer.Option(min=0, metavar="USD", help="For costs: of an hour, instead of the known one.")
 ]
-OutOption = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: build/bench/...", show_default=False)
-]
+OutOption = Annotated[Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: build/bench/...")]
 
 app = typer.Typer(
     name="bench",
@@ -45,9 +43,7 @@ def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
     connections: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Requests in flight (16); with --rate the most there may be (256).", show_default=False
-        ),
+        typer.Option(min=1, help="Requests in flight (16); with --rate the most there may be (256)."),
     ] = None,
     rate: Annotated[
         float | None,
@@ -194,9 +190,7 @@ def peers(out: OutOption = None, as_json: JsonOption = False) -> None:
 @app.command()
 def report(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A stored result.json.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: the file's.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: the file's.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make the reports of a stored result again."""

@@ -16,6 +16,7 @@ from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Workload
 from marina.bench.report.machine import machine
 from marina.bench.report.results import Configuration
+from marina.bench.server.endpoint import Protocol
 from marina.compiler.examples import read_examples
 from marina.compiler.source import find_source, fingerprint
 from marina.spec import Spec
@@ -39,10 +40,12 @@ class Journal:
     Args:
         path: the file.
         root: the project's folder, to which the paths in specs are relative.
+        protocol: of requests.
     """
 
-    def __init__(self, path: Path, root: Path) -> None:
+    def __init__(self, path: Path, root: Path, protocol: Protocol = "rest") -> None:
         self._path = path
+        self._protocol = protocol
         self._root = root
         # the files say more than the revision: they also tell changes apart that are not committed
         self._machine = {**machine(), "revision": _code()}
@@ -81,7 +84,8 @@ class Journal:
     def _key(self, spec: Spec, workload: Workload, number: int) -> str:
         load, payload = workload
         bodies = hashlib.sha256(b"\0".join(payload.bodies)).hexdigest()
-        document = [self._machine, spec.model_dump(mode="json"), self._content(spec), vars(load), bodies, number]
+        how = [self._protocol, vars(load), bodies, number]
+        document = [self._machine, spec.model_dump(mode="json"), self._content(spec), how]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:24]
 
     def _content(self, spec: Spec) -> str:

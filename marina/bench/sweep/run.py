@@ -35,7 +35,7 @@ def run_sweep(
     sweep = read_fields(path, Sweep)
     settings = settings_of(sweep, project)
     known = price_of(instance or sweep.instance, sweep.price if price is None else price, project.root)
-    journal = Journal(folder / "rounds.jsonl", project.root)
+    journal = Journal(folder / "rounds.jsonl", project.root, sweep.protocol)
     with benchmark_server(project, progress) as server:
         entries, failures = measure_settings(sweep, settings, server, journal, progress)
     if not entries:

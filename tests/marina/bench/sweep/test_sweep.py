@@ -166,6 +166,8 @@ def test_what_was_measured_otherwise_is_not_taken(own: Project, tmp_path: Path) 
     assert journal.find(setting.spec, setting.workloads[0], 1) is None
     assert journal.find(longer.spec, longer.workloads[0], 0) is None
     assert found_again(own)
+    over_grpc = Journal(own.root / "rounds.jsonl", own.root, "grpc")
+    assert over_grpc.find(setting.spec, setting.workloads[0], 0) is None
 
 
 def found_again(own: Project) -> bool:
