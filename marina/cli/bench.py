@@ -42,8 +42,7 @@ def run(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
     connections: Annotated[
-        int | None,
-        typer.Option(min=1, help="Requests in flight (16); with --rate the most there may be (256)."),
+        int | None, typer.Option(min=1, help="Requests in flight (16); with --rate the most there may be (256).")
     ] = None,
     rate: Annotated[
         float | None,

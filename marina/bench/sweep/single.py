@@ -9,14 +9,7 @@ from marina.bench.load.payload import MIX, Workload, read_instances, read_payloa
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, Entry
 from marina.bench.server.bare_graphs import bare_graphs
-from marina.bench.server.endpoint import (
-    Endpoint,
-    Protocol,
-    check,
-    local_endpoint,
-    measure_endpoint,
-    remote_endpoint,
-)
+from marina.bench.server.endpoint import Endpoint, Protocol, check, local_endpoint, measure_endpoint, remote_endpoint
 from marina.compiler import compile_model
 from marina.console import Progress
 from marina.project import Project
