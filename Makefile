@@ -62,10 +62,10 @@ check: $(VENV)/dev  ## check format, style and types
 	$(BIN)/lint-imports --no-logo
 
 bench: setup build/training/ava-intent  ## measure against the usual handler and the bare graphs (some minutes)
-	$(BIN)/python -W ignore -m benchmarks.run
+	$(BIN)/marina bench table overhead
 
 bench-peers: setup build/training/ava-intent  ## measure against other ways to serve, each installed by itself (half an hour)
-	$(BIN)/python -W ignore -m benchmarks.peers.run
+	$(BIN)/marina bench peers
 
 verify-hardware: setup  ## on an Inferentia or Trainium instance: prove all that Marina does there, and write a report
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)

@@ -10,9 +10,10 @@ import yaml
 
 from handlers.worker.errors import KINDS
 from handlers.worker.telemetry.metrics import COUNTERS
-from marina.bench.report.layout import layout_of, markdown_of
 from marina.bench.report.pictures import pictures_of
-from marina.bench.result import read_result
+from marina.bench.report.results import read_result
+from marina.bench.report.table import markdown_of
+from marina.bench.tables.kinds import layout_of
 from marina.project import find_project
 
 ERRORS_HEAD = """# Errors

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from handlers.worker.errors import WorkerError
-from marina.cli.bench import bench
+from marina.cli.bench import app as bench_app
 from marina.cli.build import archive, compile_models
 from marina.cli.doctor import doctor
 from marina.cli.predict import predict
@@ -26,8 +26,9 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("compile")(compile_models)
-for command in (archive, shapes, bench, doctor, serve, stop, status, register, unregister, predict, token, java):
+for command in (archive, shapes, doctor, serve, stop, status, register, unregister, predict, token, java):
     app.command()(command)
+app.add_typer(bench_app, name="bench")
 
 
 def run(application: typer.Typer, program: str) -> None:

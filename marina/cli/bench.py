@@ -1,4 +1,4 @@
-"""`marina bench`."""
+"""`marina bench run | sweep | table | peers | report`."""
 
 from __future__ import annotations
 
@@ -8,37 +8,41 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from marina.cli.options import EngineOption, JsonOption
-from marina.console import print_error, print_json, progress_bar
+from marina.console import print_error, print_json, progress_bar, say
 from marina.errors import MarinaError
 from marina.project import find_project
 from marina.spec import read_spec
 
 if TYPE_CHECKING:
-    from marina.bench.load import Load
-    from marina.bench.result import Result
+    from marina.bench.report.results import Result
 
 BARE_S = 8.0
+# the only options of `run` that --bare takes, and the one that nothing else takes
+WITH_BARE = {"bare", "name", "engine", "texts", "seconds", "instance", "price", "out", "as_json"}
+ONLY_BARE = {"engine"}
+
+InstanceOption = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="For costs: the instance that this is, as inf2.xlarge.")
+]
+PriceOption = Annotated[
+    float | None, typer.Option(min=0, metavar="USD", help="For costs: of an hour, instead of the known one.")
+]
+OutOption = Annotated[Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: build/bench/...")]
+
+app = typer.Typer(
+    name="bench",
+    help="Measure throughput, latency, errors, and where the time goes. "
+    "Reports: a table, and result.json, result.csv and report.html with pictures.",
+    no_args_is_help=True,
+)
 
 
-# the options that each way to measure takes; another one would be ignored in silence
-REPORTS = {"out", "as_json"}
-COSTS = {"instance", "price"}
-TAKES = {
-    "--report": {"report", *REPORTS},
-    "--sweep": {"sweep", *COSTS, *REPORTS},
-    "--table": {"table", "name", "engine", *COSTS, *REPORTS},
-    "--bare": {"bare", "name", "engine", "texts", "seconds", *COSTS, *REPORTS},
-}
-
-
-def bench(
+@app.command()
+def run(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The model.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
     connections: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Requests in flight (16); with --rate the most there may be (256).", show_default=False
-        ),
+        int | None, typer.Option(min=1, help="Requests in flight (16); with --rate the most there may be (256).")
     ] = None,
     rate: Annotated[
         float | None,
@@ -76,125 +80,135 @@ def bench(
     token: Annotated[
         str | None, typer.Option(envvar="MARINA_INFERENCE_TOKEN", help="Its inference token, with --url.")
     ] = None,
-    sweep: Annotated[Path | None, typer.Option(metavar="FILE", help="Measure what bench.yaml lists instead.")] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Make the reports of a stored result.json again.")
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Measure a table of the field: nlp-12x, ava, search or darwinbox; with NAME for a model of yours.",
-        ),
-    ] = None,
     engine: EngineOption = None,
-    instance: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="For costs: the instance that this is, as inf2.xlarge.")
-    ] = None,
-    price: Annotated[
-        float | None, typer.Option(min=0, metavar="USD", help="For costs: of an hour, instead of the known one.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: build/bench/...")] = None,
+    instance: InstanceOption = None,
+    price: PriceOption = None,
+    out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a served model: throughput, latency, errors, and where the time goes.
+    """Measure a served model under one load.
 
     Without --rate every connection sends when it has its answer (closed loop), which finds what a
     server can do. With --rate requests come as users do, whatever the server does (open loop),
     which finds what users see. Windows are repeated until the last three agree, or it says that
-    they do not. Reports: a table, and result.json, result.csv and report.html with pictures.
+    they do not.
     """
-    from marina.bench import run
-    from marina.bench.costs import price_of
-    from marina.bench.result import Result, read_result
+    from marina.bench.load.profile import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
+    from marina.bench.report.pricing import price_of
+    from marina.bench.report.results import Result
+    from marina.bench.sweep.single import find_endpoint, measure_bare, measure_load
 
-    project = find_project()
-    chosen = [
-        way
-        for way, given in (("--report", report), ("--sweep", sweep), ("--table", table), ("--bare", bare or None))
-        if given is not None
-    ]
-    if len(chosen) > 1 or (name is None and chosen in ([], ["--bare"])):
-        raise MarinaError("name a model, or give --sweep FILE, --table TABLE or --report FILE; one of these")
-    _check_options(context, chosen[0] if chosen else None)
-    builds = project.root / "build" / "bench"
-    if report is not None:
-        _finish(read_result(report), out or report.parent, as_json)
-    elif sweep is not None:
-        kept = builds / "sweeps" / sweep.stem
-        with progress_bar(sweep.stem) as progress:
-            result = run.bench_sweep(project, sweep, kept, instance, price, progress)
-        for failure in result.more.get("failures", ()):
-            print_error(failure)
-        _finish(result, out or kept, as_json)
-    elif table is not None:
-        known = price_of(instance, price, project.root)
-        with progress_bar(table) as progress:
-            result = run.bench_table(project, table, name, engine, known, progress)
-        _finish(result, out or builds / result.kind, as_json)
-    elif name is not None:
-        known = price_of(instance, price, project.root)
-        load = _load(connections, rate, arrivals, warm_up, window, within / 100, seconds, requests, timeout, generators)
-        with progress_bar(name) as progress:
-            if bare:
-                spec = read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
-                entry = run.bench_bare(project, spec, texts, seconds or BARE_S, progress)
-            else:
-                served = run.find_served(project, name, url, token, "grpc" if grpc else "rest")
-                entry = run.bench_served(project, served, texts, instances, load, progress)
-        title = f"{name}: {'bare graphs' if bare else load.describe()}"
-        _finish(Result("bench", title, [entry], known), out or builds / "runs" / name, as_json)
-
-
-def _check_options(context: typer.Context, way: str | None) -> None:
-    """Refuse options that have no meaning together."""
-    given = {
-        name for name in context.params if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-    }
-    unused = given - TAKES[way] if way else given & {"engine"}
+    given = {one for one in context.params if getattr(context.get_parameter_source(one), "name", "") == "COMMANDLINE"}
+    unused = given - WITH_BARE if bare else given & ONLY_BARE
     if unused:
-        options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-        told = ", ".join(sorted(options[name] for name in unused))
-        raise MarinaError(
-            f"{told} has no meaning {f'with {way}' if way else 'for a model that is served'}; leave it out"
-        )
-
-
-def _finish(result: Result, folder: Path, as_json: bool) -> None:
-    from marina.bench.report.write import show, write_reports
-
-    write_reports(result, folder)
-    if as_json:
-        print_json(result.as_json())
-    else:
-        show(result, folder)
-
-
-def _load(
-    connections: int | None,
-    rate: float | None,
-    arrivals: Literal["poisson", "constant"],
-    warm_up: float,
-    window: float,
-    within: float,
-    seconds: float | None,
-    requests: int | None,
-    timeout: float,
-    generators: int,
-) -> Load:
-    from marina.bench.load import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
-
+        options = sorted(parameter.opts[0] for parameter in context.command.params if parameter.name in unused)
+        where = "with --bare" if bare else "for a model that is served"
+        raise MarinaError(f"{', '.join(options)} has no meaning {where}; leave it out")
     if seconds and requests:
         raise MarinaError("--seconds and --requests both say how long; give one")
-    return Load(
+    project = find_project()
+    known = price_of(instance, price, project.root)
+    load = Load(
         connections=connections or (OPEN_CONNECTIONS if rate else CLOSED_CONNECTIONS),
         rate=rate,
         arrivals=arrivals,
         warm_up_s=warm_up,
         window_s=window,
-        within=within,
+        within=within / 100,
         seconds=seconds,
         requests=requests,
         timeout_s=timeout,
         processes=generators,
     )
+    with progress_bar(name) as progress:
+        if bare:
+            spec = read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
+            entry = measure_bare(project, spec, texts, seconds or BARE_S, progress)
+        else:
+            endpoint = find_endpoint(project, name, url, token, "grpc" if grpc else "rest")
+            entry = measure_load(project, endpoint, texts, instances, load, progress)
+    title = f"{name}: {'bare graphs' if bare else load.describe()}"
+    _finish(Result("bench", title, [entry], known), out or _builds() / "runs" / name, as_json)
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bench.yaml.")],
+    instance: InstanceOption = None,
+    price: PriceOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure every combination that a bench.yaml lists, in rounds; run it again to go on where it was cut off."""
+    from marina.bench.sweep.run import run_sweep
+
+    kept = _builds() / "sweeps" / file.stem
+    with progress_bar(file.stem) as progress:
+        result = run_sweep(find_project(), file, kept, instance, price, progress)
+    for failure in result.more.get("failures", ()):
+        print_error(failure)
+    _finish(result, out or kept, as_json)
+
+
+@app.command()
+def table(
+    name: Annotated[
+        str, typer.Argument(metavar="TABLE", help="Of the field: nlp-12x, ava, search or darwinbox; or overhead.")
+    ],
+    model: Annotated[str | None, typer.Argument(metavar="NAME", help="A model of yours.")] = None,
+    engine: EngineOption = None,
+    instance: InstanceOption = None,
+    price: PriceOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a table that the field has published, or overhead: the usual handler, Marina and the bare graphs."""
+    from marina.bench.report.pricing import price_of
+    from marina.bench.tables.kinds import measure_table
+
+    project = find_project()
+    known = price_of(instance, price, project.root)
+    with progress_bar(name) as progress:
+        result = measure_table(project, name, model, engine, known, progress)
+    _finish(result, out or _builds() / result.kind, as_json)
+
+
+@app.command()
+def peers(out: OutOption = None, as_json: JsonOption = False) -> None:
+    """Measure Marina against other ways to serve, each installed by itself (half an hour)."""
+    from marina.bench.tables.peers.run import measure_peers
+
+    with progress_bar("peers") as progress:
+        result = measure_peers(find_project(), progress)
+    _finish(result, out or _builds() / result.kind, as_json)
+    if not as_json:
+        for quote in result.more["quotes"]:
+            say(quote)
+
+
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A stored result.json.")],
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: the file's.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the reports of a stored result again."""
+    from marina.bench.report.results import read_result
+
+    _finish(read_result(file), out or file.parent, as_json)
+
+
+def _builds() -> Path:
+    return find_project().root / "build" / "bench"
+
+
+def _finish(result: Result, folder: Path, as_json: bool) -> None:
+    from marina.bench.report.write import show, write_reports
+    from marina.bench.tables.kinds import draw, layout_of
+
+    layout = layout_of(result)
+    write_reports(result, layout, draw(result), folder)
+    if as_json:
+        print_json(result.as_json())
+    else:
+        show(result, layout, folder)

@@ -22,10 +22,10 @@ import yaml
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.discovery import list_devices
-from marina.bench.load import Load, Target
-from marina.bench.measure import measure
-from marina.bench.served import target_of
-from marina.bench.texts import bodies_of
+from marina.bench.load.payload import bodies_of
+from marina.bench.load.profile import Load, Target
+from marina.bench.load.runner import measure
+from marina.bench.server.endpoint import target_of
 from marina.client import Client
 from marina.console import print_error, print_table, say, spinner
 from marina.engines import engines

@@ -17,6 +17,8 @@ EXCEPTED = {
     "grpc": "optional, for gRPC",
     "google": "protobuf: optional, for gRPC",
     "huggingface_hub": "comes with transformers",
+    "fastapi": "a peer of `marina bench peers`, which has an environment of its own",
+    "litserve": "another one",
 }
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+from statistics import fmean
 from typing import Any
 
 from marina.bench.report.figures import Figures, figures_of, median
-from marina.bench.result import Result
+from marina.bench.report.results import Result
 
 
 def csv_of(result: Result) -> str:
@@ -25,56 +26,48 @@ def csv_of(result: Result) -> str:
 
 
 def _row(one: Figures, result: Result) -> dict[str, Any]:
-    entry, configuration = one.entry, one.entry.configuration
-    latency = one.latency_ms
+    entry, configuration, latency = one.entry, one.entry.configuration, one.latency_ms
     failed = sum(one.errors.values())
+    sent = one.requests + failed
     server = [found.server for found in entry.rounds if found.server]
+    worker_ms = _mean([found.worker_ms for found in server])
     neuronperf = {
-        "model_name": configuration.get("model"),
-        "workers_per_model": configuration.get("workers"),
-        "batch_size": configuration.get("batch_size"),
+        "model_name": configuration.model,
+        "workers_per_model": configuration.workers,
+        "batch_size": configuration.batch_size,
         "throughput_avg": one.throughput.median,
         "throughput_peak": median(entry, lambda found: float(found.peak)),
         "latency_ms_p0": latency.get("min"),
-        "latency_ms_p50": latency.get("p50"),
-        "latency_ms_p90": latency.get("p90"),
-        "latency_ms_p95": latency.get("p95"),
-        "latency_ms_p99": latency.get("p99"),
+        **{f"latency_ms_{name}": latency.get(name) for name in ("p50", "p90", "p95", "p99")},
         "latency_ms_p100": latency.get("max"),
         "e2e_avg_ms": latency.get("mean"),
-        "infer_avg_ms": _mean([found["worker_ms"] for found in server]),
+        "infer_avg_ms": worker_ms,
         "total_infs": sum(found.instances for found in entry.rounds),
         "total_s": round(sum(found.seconds for found in entry.rounds), 3),
-        "device_type": configuration.get("engine"),
+        "device_type": configuration.engine,
         "instance_type": result.price.instance if result.price else None,
         "cost_per_1m_inf": one.cost,
     }
     torchserve = {
-        "Batch size": configuration.get("batch_size"),
-        "Batch delay": configuration.get("batch_delay_ms"),
-        "Workers": configuration.get("workers"),
-        "Model": configuration.get("model"),
-        "Concurrency": configuration.get("connections"),
-        "Input": configuration.get("texts"),
-        "Requests": one.requests + failed,
+        "Batch size": configuration.batch_size,
+        "Batch delay": configuration.batch_delay_ms,
+        "Workers": configuration.workers,
+        "Model": configuration.model,
+        "Concurrency": configuration.connections,
+        "Input": configuration.texts,
+        "Requests": sent,
         "TS failed requests": failed,
         "TS throughput": median(entry, lambda found: found.requests / found.seconds),
-        "TS latency P50": latency.get("p50"),
-        "TS latency P90": latency.get("p90"),
-        "TS latency P99": latency.get("p99"),
+        **{f"TS latency {name.upper()}": latency.get(name) for name in ("p50", "p90", "p99")},
         "TS latency mean": latency.get("mean"),
-        "TS error rate": failed / (one.requests + failed) * 100 if one.requests + failed else None,
-        "waiting_time_mean": _mean([found["queue_ms"] for found in server if found["queue_ms"] is not None]),
-        "handler_time_mean": _mean([found["worker_ms"] for found in server]),
+        "TS error rate": failed / sent * 100 if sent else None,
+        "waiting_time_mean": _mean([found.queue_ms for found in server if found.queue_ms is not None]),
+        "handler_time_mean": worker_ms,
     }
     own = {
-        "rate": configuration.get("rate"),
-        "arrivals": configuration.get("arrivals"),
-        "instances": configuration.get("instances"),
-        "protocol": configuration.get("protocol"),
-        "core_groups": configuration.get("core_groups"),
-        "precision": configuration.get("precision"),
-        "shapes": " ".join(configuration.get("shapes") or []),
+        **{name: getattr(configuration, name) for name in ("rate", "arrivals", "instances", "protocol")},
+        **{name: getattr(configuration, name) for name in ("core_groups", "precision")},
+        "shapes": " ".join(configuration.shapes or ()),
         "latency_ms_p99.9": latency.get("p99.9"),
         "throughput_low": one.throughput.low,
         "throughput_high": one.throughput.high,
@@ -88,4 +81,4 @@ def _row(one: Figures, result: Result) -> dict[str, Any]:
 
 
 def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    return fmean(values) if values else None

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from marina.bench.costs import cost_per_1m
-from marina.bench.measured import Measured
-from marina.bench.result import Entry, Result
-from marina.bench.statistics import Interval, bootstrap, places
+from marina.bench.load.measurement import Measurement
+from marina.bench.report.pricing import cost_per_1m
+from marina.bench.report.results import Configuration, Entry, Result
+from marina.bench.report.statistics import Interval, bootstrap, places
 
-# what says how it was asked, and not what was asked
-LOAD = ("protocol", "connections", "rate", "arrivals", "instances", "texts")
-# what tells the rows of a table from each other; the rest says what the server's settings do
-ROWS = ("model", "way", "batch", "mode")
+# the fields of a configuration that say which load it was under
+LOAD = ("connections", "rate", "arrivals", "instances", "texts", "protocol")
+# those that tell the rows of a table from each other; the rest says what the server's settings do
+ROWS = ("model", "strategy", "batch", "mode")
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Figures:
 
     Attributes:
         throughput: instances a second.
-        latency_ms: by name as in `Measured`, the median over rounds; empty if nothing was answered.
+        latency_ms: by name as in `Measurement`, the median over rounds; empty if nothing was answered.
         p99_ms: with its interval; None if nothing was answered in some round.
         errors: requests by kind, in all rounds.
         requests: answered, in all rounds.
-        stable: whether all rounds settled; None if none says.
+        stable: whether all rounds settled; None if no round knows.
         cost: USD for a million inferences, or None without a price.
         faster: throughput over the baseline's, within rounds; None without a baseline.
         place: among the entries under the same load; "" where there is one round, or one entry.
@@ -55,29 +55,33 @@ class Figures:
 def figures_of(result: Result) -> list[Figures]:
     """The figures of each entry, in order."""
     found = [_figures(entry, result) for entry in result.entries]
-    told = _places(found)
-    return [replace(one, place=place) for one, place in zip(found, told)]
+    return [replace(one, place=place) for one, place in zip(found, _places(found))]
 
 
-def under_load(entry: Entry) -> tuple[Any, ...]:
-    """Which model was asked, and how: what entries must share to be compared."""
-    return tuple(entry.configuration.get(name) for name in ("model", *LOAD))
+def under_load(configuration: Configuration) -> tuple[Any, ...]:
+    """The model and the load: what entries must share to be compared."""
+    return tuple(getattr(configuration, name) for name in ("model", *LOAD))
 
 
 def varying(entries: Sequence[Entry]) -> list[str]:
     """The fields that tell entries apart: those that differ, the model where none does."""
-    configurations = [entry.configuration for entry in entries]
-    names = list(dict.fromkeys(name for one in configurations for name in one))
-    found = [name for name in names if len({str(one.get(name)) for one in configurations}) > 1]
-    if "way" in found:
-        found = [name for name in found if name in (*LOAD, *ROWS)]
-    return found or [name for name in ("model",) if name in names]
+    configurations = [vars(entry.configuration) for entry in entries]
+    found = [name for name in configurations[0] if len({one[name] for one in configurations}) > 1]
+    if "strategy" in found:
+        found = [name for name in (*LOAD, *ROWS) if name in found]
+    return found or (["model"] if configurations[0]["model"] else [])
 
 
-def median(entry: Entry, value: Callable[[Measured], float | None]) -> float | None:
+def median(entry: Entry, value: Callable[[Measurement], float | None]) -> float | None:
     """The median over rounds of something measured; None if no round has it."""
     values = [found for one in entry.rounds if (found := value(one)) is not None]
     return statistics.median(values) if values else None
+
+
+def ratio(rounds: Sequence[Measurement], base: Sequence[Measurement]) -> Interval | None:
+    """Throughput over another's, within rounds, since what else the machine does changes from one to the next."""
+    ratios = [one.throughput / other.throughput for one, other in zip(rounds, base) if other.throughput]
+    return bootstrap(ratios) if ratios else None
 
 
 def _figures(entry: Entry, result: Result) -> Figures:
@@ -87,7 +91,7 @@ def _figures(entry: Entry, result: Result) -> Figures:
     errors: Counter[str] = Counter()
     for one in rounds:
         errors.update(one.errors)
-    told = [one.stable for one in rounds if one.stable is not None]
+    settled = [one.stable for one in rounds if one.stable is not None]
     base = _baseline(entry, result)
     return Figures(
         entry=entry,
@@ -96,43 +100,36 @@ def _figures(entry: Entry, result: Result) -> Figures:
         p99_ms=bootstrap([one.latency_ms["p99"] for one in rounds]) if names else None,
         errors=dict(errors),
         requests=sum(one.requests for one in rounds),
-        stable=all(told) if told else None,
+        stable=all(settled) if settled else None,
         cost=cost_per_1m(result.price.per_hour, throughput.median) if result.price else None,
-        faster=_ratio(rounds, base.rounds) if base else None,
+        faster=ratio(rounds, base.rounds) if base else None,
         place="",
     )
 
 
 def _baseline(entry: Entry, result: Result) -> Entry | None:
-    """The entry that this one's ratios are taken against: of the baseline's fields, and else of the same load."""
+    """The entry that this one's ratios are taken against: one of the same load, or else of the same model."""
     if result.baseline is None:
         return None
-    wanted = result.baseline.items()
-    matching = [one for one in result.entries if all(one.configuration.get(name) == value for name, value in wanted)]
-    same = [one for one in matching if under_load(one) == under_load(entry)]
-    of_model = [one for one in matching if one.configuration.get("model") == entry.configuration.get("model")]
+    matching = [one for one in result.entries if one.configuration.matches(result.baseline)]
+    same = [one for one in matching if under_load(one.configuration) == under_load(entry.configuration)]
+    of_model = [one for one in matching if one.configuration.model == entry.configuration.model]
     return next(iter(same or of_model), None)
-
-
-def _ratio(rounds: list[Measured], base: list[Measured]) -> Interval | None:
-    """Within rounds, since what else the machine does changes from one to the next."""
-    ratios = [one.throughput / other.throughput for one, other in zip(rounds, base) if other.throughput]
-    return bootstrap(ratios) if ratios else None
 
 
 def _places(found: list[Figures]) -> list[str]:
     """By throughput in a closed loop, by p99 in an open one, where the rate is given."""
-    told = [""] * len(found)
+    ranks = [""] * len(found)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, one in enumerate(found):
         if len(one.entry.rounds) > 1 and one.p99_ms:
-            groups.setdefault(under_load(one.entry), []).append(number)
+            groups.setdefault(under_load(one.entry.configuration), []).append(number)
     for numbers in groups.values():
         if len(numbers) < 2:
             continue
-        open_loop = found[numbers[0]].entry.configuration.get("rate") is not None
+        open_loop = found[numbers[0]].entry.configuration.rate is not None
         intervals = [found[number].p99_ms if open_loop else found[number].throughput for number in numbers]
         ranked = places([one for one in intervals if one], "low" if open_loop else "high")
         for number, place in zip(numbers, ranked):
-            told[number] = place
-    return told
+            ranks[number] = place
+    return ranks

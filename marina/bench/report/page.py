@@ -6,9 +6,8 @@ import base64
 from html import escape
 from typing import Any
 
-from marina.bench.report.layout import Layout
-from marina.bench.report.table import Table
-from marina.bench.result import Result
+from marina.bench.report.results import Result
+from marina.bench.report.table import Layout, Table
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -28,9 +27,7 @@ def page_of(result: Result, layout: Layout, pictures: dict[str, bytes]) -> str:
         f'<img alt="{escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">\n'
         for name, picture in pictures.items()
     )
-    tables = "".join(
-        (f"<h2>{escape(heading)}</h2>\n" if heading else "") + _table(table) for heading, table in layout.tables
-    )
+    tables = "".join(map(_table, layout.tables))
     notes = "".join(f"<li>{escape(note)}</li>\n" for note in layout.notes)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(result.title)}</title>'
@@ -47,7 +44,8 @@ def _table(table: Table) -> str:
         return "<tr>" + "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for mark, cell in zip(marks, cells)) + "</tr>\n"
 
     rows = "".join(row("td", cells) for cells in table.rows)
-    return f'<div class="scroll"><table>\n{row("th", table.columns)}{rows}</table></div>\n'
+    heading = f"<h2>{escape(table.heading)}</h2>\n" if table.heading else ""
+    return f'{heading}<div class="scroll"><table>\n{row("th", table.columns)}{rows}</table></div>\n'
 
 
 def _facts(result: Result) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from marina.bench.report.figures import LOAD, Figures, figures_of, varying
-from marina.bench.report.table import NAMES, cell
-from marina.bench.result import Result
+from marina.bench.report.results import Result
+from marina.bench.report.standard import NAMES
+from marina.bench.report.statistics import Interval
+from marina.bench.report.table import cell
 
 COLOURS = (
     *("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8"),
@@ -17,14 +20,11 @@ COLOURS = (
 )
 MOST_LINES = len(COLOURS)
 # fields whose values say by themselves what they are
-SPEAKING = ("way", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
+SPEAKING = ("strategy", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
 
 
 def pictures_of(result: Result) -> dict[str, bytes]:
     """PNG files by name."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     found = figures_of(result)
     drawn: dict[str, bytes] = {}
     for name, draw in (
@@ -35,46 +35,50 @@ def pictures_of(result: Result) -> dict[str, bytes]:
         ("throughput-time", _throughput_time),
         ("padding", _padding),
     ):
-        picture = _drawn(draw, found)
-        if picture:
-            drawn[name] = picture
+        with new_figure() as (figure, (axis,)):
+            if draw(axis, found):
+                drawn[name] = png_of(figure)
     return drawn
 
 
-def _drawn(draw: Callable[[Any, list[Figures]], bool], found: list[Figures]) -> bytes | None:
+@contextmanager
+def new_figure(columns: int = 1, size: tuple[float, float] = (8, 4.8)) -> Iterator[tuple[Any, list[Any]]]:
+    """A figure of so many inches with its axes beside each other, without a screen; closed after the block."""
+    import matplotlib
+
+    matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axis = pyplot.subplots(figsize=(8, 4.8), layout="constrained")
+    figure, axes = pyplot.subplots(1, columns, figsize=size, sharey=True, layout="constrained", squeeze=False)
     try:
-        if not draw(axis, found):
-            return None
-        axis.grid(visible=True, color="#dddddd", linewidth=0.6)
-        axis.set_axisbelow(True)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
-        file = io.BytesIO()
-        figure.savefig(file, dpi=110)
-        return file.getvalue()
+        yield figure, list(axes[0])
     finally:
         pyplot.close(figure)
 
 
+def png_of(figure: Any) -> bytes:
+    """The picture, with a light grid and without a frame."""
+    for axis in figure.axes:
+        axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+    file = io.BytesIO()
+    figure.savefig(file, dpi=110)
+    return file.getvalue()
+
+
 def _throughput(axis: Any, found: list[Figures]) -> bool:
-    """A bar for each way under the heaviest load of a closed loop."""
-    closed = [one for one in found if one.entry.configuration.get("connections")]
-    if not closed or "way" not in closed[0].entry.configuration:
-        return False
-    heaviest = max(one.entry.configuration["connections"] for one in closed)
-    shown = [one for one in closed if one.entry.configuration["connections"] == heaviest]
+    """A bar for each strategy under the heaviest load of a closed loop."""
+    closed = [one for one in found if one.entry.configuration.connections and one.entry.configuration.strategy]
+    heaviest = max((one.entry.configuration.connections or 0 for one in closed), default=0)
+    shown = [one for one in closed if one.entry.configuration.connections == heaviest]
     if len(shown) < 3:
         return False
+    models = sorted({str(one.entry.configuration.model) for one in shown})
+    colours = [COLOURS[models.index(str(one.entry.configuration.model))] for one in shown]
     rates = [one.throughput for one in shown]
-    spread = [[rate.median - rate.low for rate in rates], [rate.high - rate.median for rate in rates]]
-    models = sorted({str(one.entry.configuration.get("model")) for one in shown})
-    colours = [COLOURS[models.index(str(one.entry.configuration.get("model")))] for one in shown]
-    axis.barh(range(len(shown)), [rate.median for rate in rates], xerr=spread, color=colours, capsize=2)
-    axis.set_yticks(range(len(shown)), [_label(one, shown) for one in shown], fontsize=8)
-    axis.invert_yaxis()
+    axis.barh(range(len(shown)), [rate.median for rate in rates], xerr=_errors(rates), color=colours, capsize=2)
+    _name_bars(axis, [_label(one, shown) for one in shown])
     axis.set(xlabel="instances per second", title=f"throughput at {heaviest} connections")
     return True
 
@@ -87,20 +91,14 @@ def _latency_throughput(axis: Any, found: list[Figures]) -> bool:
     for (label, ones), colour in zip(_by_configuration(answered), COLOURS):
         ones.sort(key=lambda one: one.throughput.median)
         rates = [one.throughput.median for one in ones]
-        axis.plot(rates, [one.latency_ms["p50"] for one in ones], "o-", color=colour, label=label)
         tails = [one.p99_ms for one in ones if one.p99_ms]
+        axis.plot(rates, [one.latency_ms["p50"] for one in ones], "o-", color=colour, label=label)
         medians = [tail.median for tail in tails]
-        spread = [[tail.median - tail.low for tail in tails], [tail.high - tail.median for tail in tails]]
-        axis.errorbar(rates, medians, spread, fmt="o--", color=colour, mfc="white", capsize=2)
+        axis.errorbar(rates, medians, _errors(tails), fmt="o--", color=colour, mfc="white", capsize=2)
         for one, rate in zip(ones, rates):
-            axis.annotate(
-                _load(one), (rate, one.latency_ms["p50"]), fontsize=7, xytext=(3, -9), textcoords="offset points"
-            )
-    axis.set(
-        xlabel="instances per second",
-        ylabel="milliseconds",
-        title="latency against throughput: the median, and hollow p99",
-    )
+            _annotate(axis, _load(one), (rate, one.latency_ms["p50"]), (3, -9))
+    title = "latency against throughput: the median, and hollow p99"
+    axis.set(xlabel="instances per second", ylabel="milliseconds", title=title)
     axis.margins(x=0.1)
     _spread_out(axis, [one.latency_ms["p99"] for one in answered])
     _legend(axis)
@@ -115,10 +113,10 @@ def _cost_p99(axis: Any, found: list[Figures]) -> bool:
     for (label, ones), colour in zip(_by_configuration(priced), COLOURS):
         axis.scatter([one.latency_ms["p99"] for one in ones], [one.cost for one in ones], color=colour, label=label)
         for one in ones:
-            place = (one.latency_ms["p99"], one.cost)
-            axis.annotate(_load(one), place, fontsize=7, xytext=(4, 3), textcoords="offset points")
+            _annotate(axis, _load(one), (one.latency_ms["p99"], one.cost or 0.0), (4, 3))
     axis.set(xlabel="p99, milliseconds", ylabel="USD for a million inferences", title="cost against p99")
-    if max(one.latency_ms["p99"] for one in priced) > 10 * min(one.latency_ms["p99"] for one in priced):
+    tails = [one.latency_ms["p99"] for one in priced]
+    if max(tails) > 10 * min(tails):
         axis.set_xscale("log")
         _plain(axis.xaxis)
     axis.margins(x=0.12)
@@ -128,28 +126,22 @@ def _cost_p99(axis: Any, found: list[Figures]) -> bool:
 
 def _latency_time(axis: Any, found: list[Figures]) -> bool:
     """Window by window, the rounds one after the other: the median, and dashed the p99."""
-    shown = found[:MOST_LINES]
     longest = 0.0
-    seen: list[float] = []
-    for one, colour in zip(shown, COLOURS):
+    tails: list[float] = []
+    for one, colour in zip(found, COLOURS):
         windows = [window for each in one.entry.rounds for window in each.windows if window.p99_ms is not None]
         if len(windows) < 2:
             continue
-        ends = [sum(window.seconds for window in windows[: number + 1]) for number in range(len(windows))]
-        label = _label(one, found)
-        axis.plot(ends, [window.p50_ms for window in windows], ".-", color=colour, label=label)
+        ends = list(itertools.accumulate(window.seconds for window in windows))
+        axis.plot(ends, [window.p50_ms for window in windows], ".-", color=colour, label=_label(one, found))
         axis.plot(ends, [window.p99_ms for window in windows], ".--", color=colour)
         longest = max(longest, ends[-1])
-        seen += [window.p99_ms for window in windows if window.p99_ms]
+        tails += [window.p99_ms for window in windows if window.p99_ms]
     if not longest:
         return False
-    axis.set(
-        xlabel="seconds",
-        ylabel="milliseconds",
-        title="latency over time: the median, and dashed p99",
-        xlim=(0, longest * 1.02),
-    )
-    _spread_out(axis, seen)
+    title = "latency over time: the median, and dashed p99"
+    axis.set(xlabel="seconds", ylabel="milliseconds", title=title, xlim=(0, longest * 1.02))
+    _spread_out(axis, tails)
     _legend(axis)
     return True
 
@@ -170,20 +162,31 @@ def _throughput_time(axis: Any, found: list[Figures]) -> bool:
 
 def _padding(axis: Any, found: list[Figures]) -> bool:
     """Of what was computed, what was for nothing."""
-    known = [(one, server) for one in found if (server := one.entry.rounds[-1].server)]
+    known = [(_label(one, found), server) for one in found if (server := one.entry.rounds[-1].server)]
     if not known:
         return False
-    labels = [_label(one, found) for one, _ in known]
-    length = [server["length_padding"] * 100 for _, server in known]
-    empty = [server["empty_padding"] * 100 for _, server in known]
-    places = range(len(known))
-    axis.barh(places, length, color=COLOURS[1], label="behind texts")
-    axis.barh(places, empty, left=length, color="#e8c9a0", label="in empty rows")
-    axis.set_yticks(places, labels, fontsize=8)
-    axis.invert_yaxis()
+    length = [server.length_padding * 100 for _, server in known]
+    empty = [server.empty_padding * 100 for _, server in known]
+    axis.barh(range(len(known)), length, color=COLOURS[1], label="behind texts")
+    axis.barh(range(len(known)), empty, left=length, color="#e8c9a0", label="in empty rows")
+    _name_bars(axis, [label for label, _ in known])
     axis.set(xlabel="percent of the computed tokens", title="padding waste", xlim=(0, max(30, *length, *empty) * 1.4))
     _legend(axis)
     return True
+
+
+def _errors(intervals: list[Interval]) -> list[list[float]]:
+    """How far intervals reach below and above their medians."""
+    return [[one.median - one.low for one in intervals], [one.high - one.median for one in intervals]]
+
+
+def _name_bars(axis: Any, labels: list[str]) -> None:
+    axis.set_yticks(range(len(labels)), labels, fontsize=8)
+    axis.invert_yaxis()
+
+
+def _annotate(axis: Any, text: str, place: tuple[float, float], offset: tuple[int, int]) -> None:
+    axis.annotate(text, place, fontsize=7, xytext=offset, textcoords="offset points")
 
 
 def _spread_out(axis: Any, values: list[float]) -> None:
@@ -209,32 +212,30 @@ def _plain(axis: Any) -> None:
 
 
 def _by_configuration(found: list[Figures]) -> list[tuple[str, list[Figures]]]:
-    """What differs in how the server was set up, and the entries that were asked of it."""
+    """What differs in how the server was set up, and the entries of each."""
     fields = [name for name in varying([one.entry for one in found]) if name not in LOAD]
     groups: dict[str, list[Figures]] = {}
     for one in found:
-        groups.setdefault(_told(one, fields) or cell(one.entry.configuration.get("model")), []).append(one)
+        groups.setdefault(_described(one, fields) or cell(one.entry.configuration.model), []).append(one)
     return list(groups.items())[:MOST_LINES]
 
 
 def _label(one: Figures, found: list[Figures]) -> str:
-    return _told(one, varying([other.entry for other in found]))
+    return _described(one, varying([other.entry for other in found]))
 
 
-def _told(one: Figures, fields: list[str]) -> str:
-    told = [name for name in fields if name != "workers" or "core_groups" not in fields]
-    values = [(name, one.entry.configuration.get(name)) for name in told]
+def _described(one: Figures, fields: list[str]) -> str:
+    known = one.entry.configuration.known()
     return ", ".join(
-        cell(value) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(value)}"
-        for name, value in values
-        if value is not None
+        cell(known[name]) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(known[name])}"
+        for name in fields
+        if name in known and (name != "workers" or "core_groups" not in fields)
     )
 
 
 def _load(one: Figures) -> str:
     configuration = one.entry.configuration
-    rate = configuration.get("rate")
-    connections = configuration.get("connections")
-    asked = f"{rate:g}/s" if rate is not None else f"{connections} conn." if connections else ""
-    many = configuration.get("instances", 1)
-    return asked if math.isclose(many, 1) else f"{asked} x {many:g}".strip()
+    connections, rate = configuration.connections, configuration.rate
+    load = f"{rate:g}/s" if rate is not None else f"{connections} conn." if connections else ""
+    many = configuration.instances or 1
+    return load if many == 1 else f"{load} x {many}".strip()

@@ -2,99 +2,82 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
-import time
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-from typing import Any
+from contextlib import nullcontext
 
 from handlers.worker.tasks import TASKS
-from marina.bench.costs import Price
-from marina.bench.histogram import new_histogram, record
-from marina.bench.load import Load
-from marina.bench.measured import Measured
-from marina.bench.mix import mixed
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.mix import mixed
+from marina.bench.load.payload import Payload, Workload, bodies_of
+from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
-from marina.bench.report.table import Table, spread, warnings_of
-from marina.bench.result import Result
-from marina.bench.stage import Stage
-from marina.bench.statistics import bootstrap
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.standard import warnings_of
+from marina.bench.report.statistics import bootstrap
+from marina.bench.report.table import Layout, Table, spread
+from marina.bench.server.benchmark_server import BenchmarkServer
+from marina.bench.sweep.rounds import Strategy, measure_rounds
+from marina.bench.sweep.strategies import MARINA, served_strategy
+from marina.bench.tables.eager import TASK_MODELS, EagerModel, eager_model
+from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note
-from marina.bench.tables.ways import Way, measure_ways, served_way
-from marina.bench.texts import Asked, bodies_of
 from marina.compiler.source import find_source
-from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import Spec
 from marina.texts import read_texts
 
 KIND = "table-darwinbox"
 MODELS = ("resume-search", "resume-ner")
-TASK_MODELS = {"sentence-embedding": "AutoModel", "token-classification": "AutoModelForTokenClassification"}
 RESUMES = 64
 WORDS = (60, 150)  # in a resume, so that none is cut by the models, which read 256 tokens and more
 PADDED, MINI_BATCH = 512, 16
+MINI_BATCHES = f"mini-batches of {MINI_BATCH}"
 ROUNDS, SECONDS = 3, 8.0
 EAGER = f"eager, padded to {PADDED}"
 
 
-def measure(
-    stage: Stage, project: Project, name: str | None, engine: str | None, price: Price | None, progress: Progress
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a model, or for the demonstration models; MarinaError if it is of another task."""
-    overrides = {"engine": engine} if engine else None
-    specs = [read_spec(project.models / f"{one}.yaml", overrides) for one in ([name] if name else MODELS)]
+    specs = [job.spec(one) for one in ([job.name] if job.name else MODELS)]
     for spec in specs:
         if spec.task not in TASK_MODELS:
             raise MarinaError(f"{KIND} is for the tasks {' and '.join(TASK_MODELS)}, and {spec.name} is of {spec.task}")
     entries = []
     for spec in specs:
-        resumes = _resumes(spec, project)
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-            source = find_source(spec.source, project.root)
-            process.submit(_load, source, TASK_MODELS[spec.task]).result()
-            ways = [
-                _eager(process, spec, EAGER, resumes, PADDED, 1),
-                _eager(
-                    process, spec, f"eager, dynamic padding in mini-batches of {MINI_BATCH}", resumes, None, MINI_BATCH
-                ),
-                _ours(stage, spec, "Marina, one by one", resumes, 1),
-                _ours(stage, spec, f"Marina, mini-batches of {MINI_BATCH}", resumes, MINI_BATCH),
+        resumes = _resumes(spec, job.project)
+        with eager_model(find_source(spec.source, job.project.root), spec.task) as model:
+            strategies = [
+                _eager(model, spec, EAGER, resumes, PADDED, 1),
+                _eager(model, spec, f"eager, dynamic padding in {MINI_BATCHES}", resumes, None, MINI_BATCH),
+                _ours(job.server, spec, f"{MARINA}, one by one", resumes, 1),
+                _ours(job.server, spec, f"{MARINA}, {MINI_BATCHES}", resumes, MINI_BATCH),
             ]
-            entries += measure_ways(ways, ROUNDS, progress)
+            entries += measure_rounds(strategies, ROUNDS, job.progress)[0]
     title = f"time for a resume ({', '.join(spec.name for spec in specs)}), after Darwinbox"
-    return Result(KIND, title, entries, price)
+    return Result(KIND, title, entries, job.price)
 
 
-def tables(result: Result) -> list[tuple[str, Table]]:
+def layout(result: Result) -> Layout:
     """Milliseconds a resume, and how much less that is than eager at 512."""
+    bases = {one.configuration.model: one for one in result.entries if one.configuration.strategy == EAGER}
     rows = []
     for one in figures_of(result):
-        configuration = one.entry.configuration
-        base = next(
-            entry
-            for entry in result.entries
-            if entry.configuration["model"] == configuration["model"] and entry.configuration["way"] == EAGER
-        )
-        times = [1000 / found.throughput for found in one.entry.rounds]
-        saved = [(1 - other.throughput / found.throughput) * 100 for found, other in zip(one.entry.rounds, base.rounds)]
+        configuration, rounds = one.entry.configuration, one.entry.rounds
+        base = bases[configuration.model]
+        times = bootstrap([1000 / found.throughput for found in rounds])
+        saved = [(1 - other.throughput / found.throughput) * 100 for found, other in zip(rounds, base.rounds)]
         reduction = "" if one.entry is base else f"{spread(bootstrap(saved))} %"
-        published = "87 %, Inferentia" if configuration["way"].startswith("Marina") else ""
-        rows.append([configuration["model"], configuration["way"], spread(bootstrap(times)), reduction, published])
-    columns = ["model", "way", "ms a resume", "shorter by", "published: shorter by, on"]
-    return [("", Table(columns, rows, 3))]
-
-
-def notes(result: Result) -> list[str]:
-    """What a reader must know."""
-    return [
+        published = "87 %, Inferentia" if str(configuration.strategy).startswith(MARINA) else ""
+        rows.append([str(configuration.model), str(configuration.strategy), spread(times), reduction, published])
+    columns = ["model", "strategy", "ms a resume", "shorter by", "published: shorter by, on"]
+    notes = [
         f"resumes of {WORDS[0]} to {WORDS[1]} words; eager: transformers and torch in float32 on all cores, without a "
         "server; Marina: through TorchServe, one connection, precision as its spec says",
         *warnings_of(result),
         claim_note(KIND),
     ]
+    return Layout([Table(columns, rows, 3)], notes)
 
 
 def _resumes(spec: Spec, project: Project) -> list[str]:
@@ -114,53 +97,24 @@ def _resumes(spec: Spec, project: Project) -> list[str]:
     return resumes
 
 
-def _ours(stage: Stage, spec: Spec, way: str, resumes: list[str], instances: int) -> Way:
-    asked = Asked(bodies_of(list(resumes), instances), instances, "resumes")
+def _workload(resumes: list[str], instances: int) -> Workload:
     load = Load(connections=1, window_s=SECONDS, seconds=SECONDS)
-    return served_way(stage, {"model": spec.name, "way": way}, spec, load, asked)
+    return Workload(load, Payload(bodies_of(list(resumes), instances), instances, "resumes"))
+
+
+def _ours(server: BenchmarkServer, spec: Spec, name: str, resumes: list[str], instances: int) -> Strategy:
+    configuration = Configuration(model=spec.name, strategy=name)
+    return served_strategy(server, f"{spec.name}, {name}", configuration, spec, [_workload(resumes, instances)])
 
 
 def _eager(
-    process: ProcessPoolExecutor, spec: Spec, way: str, resumes: list[str], padded: int | None, instances: int
-) -> Way:
-    def run() -> tuple[dict[str, Any], Measured]:
-        measured = process.submit(_run_eager, resumes, padded, instances, SECONDS).result()
-        return {"engine": "torch", "precision": "f32", "instances": instances, "texts": "resumes"}, measured
+    model: EagerModel, spec: Spec, name: str, resumes: list[str], padded: int | None, instances: int
+) -> Strategy:
+    known = Configuration(engine="torch", precision="f32", instances=instances, texts="resumes")
 
-    return Way({"model": spec.name, "way": way}, run)
+    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+        return known, model.run(resumes, padded, instances, SECONDS)
 
-
-_eager_model: list[Any] = []  # of the process that runs it: tokenizer and model
-
-
-def _load(source: Path, kind: str) -> None:
-    import transformers
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    model = getattr(transformers, kind).from_pretrained(source, trust_remote_code=False).eval()
-    _eager_model[:] = [transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False), model]
-
-
-def _run_eager(resumes: list[str], padded: int | None, instances: int, seconds: float) -> Measured:
-    """Tokenize and run, over and over; latency is of one mini-batch."""
-    import torch
-
-    tokenizer, model = _eager_model
-    batches = [resumes[start : start + instances] for start in range(0, len(resumes), instances)]
-    padding = (
-        {"padding": "max_length", "max_length": padded} if padded else {"padding": "longest", "max_length": PADDED}
-    )
-    times, answered = new_histogram(), 0
-    with torch.inference_mode():
-        model(**tokenizer(batches[0], truncation=True, return_tensors="pt", **padding))
-        begin = time.perf_counter()
-        while time.perf_counter() < begin + seconds:
-            batch = batches[times.total_count % len(batches)]
-            start = time.perf_counter()
-            model(**tokenizer(batch, truncation=True, return_tensors="pt", **padding))
-            record(times, time.perf_counter() - start)
-            answered += len(batch)
-        spent = time.perf_counter() - begin
-    return Measured.without_load(spent, times.total_count, answered, answered / spent, times)
+    configuration = Configuration(model=spec.name, strategy=name)
+    workloads = [_workload(resumes, instances)]
+    return Strategy(f"{spec.name}, {name}", configuration, workloads, lambda: nullcontext(measure))

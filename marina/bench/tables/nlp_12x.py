@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from handlers.worker.placement.discovery import cpu_cores
-from marina.bench.bert_base import TOKENS, bert_base, bert_texts
-from marina.bench.costs import Price
-from marina.bench.load import Load
+from marina.bench.load.payload import Payload, Workload, bodies_of
+from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
-from marina.bench.report.table import Table, number, price_notes, spread, warnings_of
-from marina.bench.result import Result
-from marina.bench.stage import Stage
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.standard import price_notes, warnings_of
+from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.server.benchmark_server import BenchmarkServer
+from marina.bench.server.bert_base import TOKENS, bert_base, bert_texts
+from marina.bench.server.usual.pack import pack_usual
+from marina.bench.sweep.rounds import Strategy, measure_rounds
+from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
+from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note, published
-from marina.bench.tables.ways import MARINA, USUAL, Way, measure_ways, served_way
-from marina.bench.texts import Asked, bodies_of
-from marina.bench.usual.pack import pack_usual
 from marina.compiler.source import find_source
-from marina.console import Progress
 from marina.engines import engine_of
 from marina.engines.base import CORE_PER_WORKER, PIPELINE, Engine
 from marina.errors import MarinaError
@@ -34,24 +35,21 @@ ROUNDS, WINDOW_S = 3, 10.0
 IN_FLIGHT = 2  # batches for each worker: one that it computes and one that waits
 
 
-def measure(
-    stage: Stage, project: Project, name: str | None, engine: str | None, price: Price | None, progress: Progress
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a model, or for one of BERT-base's size; MarinaError if it is no text classifier."""
-    if name is None:
-        fields = bert_base(project.root / "build" / "bench" / "bert-base", list(BATCHES))
+    if job.name is None:
+        fields = bert_base(job.project.root / "build" / "bench" / "bert-base", list(BATCHES))
     else:
-        own = read_spec(project.models / f"{name}.yaml")
+        own = read_spec(job.project.models / f"{job.name}.yaml")
         if own.task != "text-classification" or own.heads:
-            raise MarinaError(f"{KIND} is for text classifiers with one head, and {name} is none")
+            raise MarinaError(f"{KIND} is for text classifiers with one head, and {job.name} is none")
         shapes = {"exact": [f"{batch}x{TOKENS}" for batch in BATCHES]}
         fields = {**own.model_dump(exclude_defaults=True), "shapes": shapes}
-    fields["engine"] = engine or fields.get("engine", "openvino")
-    bodies = bodies_of(list(bert_texts()), 1)
-    asked = Asked(bodies, 1, f"made up, {TOKENS} tokens")
-    ways = [way for batch in BATCHES for way in _ways(stage, project, fields, batch, asked)]
-    entries = measure_ways(ways, ROUNDS, progress)
-    return Result(KIND, f"BERT-base at {TOKENS} tokens, after AWS's 12x table", entries, price)
+    fields["engine"] = job.engine or fields.get("engine", "openvino")
+    payload = Payload(bodies_of(list(bert_texts()), 1), 1, f"made up, {TOKENS} tokens")
+    strategies = [one for batch in BATCHES for one in _strategies(job.server, job.project, fields, batch, payload)]
+    entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    return Result(KIND, f"BERT-base at {TOKENS} tokens, after AWS's 12x table", entries, job.price)
 
 
 def usable_cores(engine: Engine) -> int:
@@ -59,40 +57,38 @@ def usable_cores(engine: Engine) -> int:
     return len(engine.cores.usable())
 
 
-def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, asked: Asked) -> list[Way]:
+def _strategies(
+    server: BenchmarkServer, project: Project, fields: dict[str, Any], batch: int, payload: Payload
+) -> list[Strategy]:
     engine = engine_of(fields["engine"])
     cores = usable_cores(engine)
+    delay_ms = 1 if batch == 1 else 10
 
-    def load(workers: int) -> Load:
-        return Load(connections=IN_FLIGHT * batch * workers, window_s=WINDOW_S, seconds=WINDOW_S)
+    def workload(workers: int) -> Workload:
+        return Workload(Load(connections=IN_FLIGHT * batch * workers, window_s=WINDOW_S, seconds=WINDOW_S), payload)
 
-    def ours(groups: str, mode: str, told: str) -> Way:
-        delay = {"batch_size": batch, "batch_delay_ms": 1 if batch == 1 else 10}
+    def ours(groups: str, mode: str, name: str) -> Strategy:
         spec = make_spec(
             {
                 **fields,
                 "shapes": {"exact": [f"{batch}x{TOKENS}"]},
                 "core_groups": groups,
                 "mode": mode,
-                "serving": delay,
-                **({"neuron": {"pipeline_cores": cores}} if mode == "pipeline" else {}),
+                "serving": {"batch_size": batch, "batch_delay_ms": delay_ms},
+                **({fields["engine"]: {"pipeline_cores": cores}} if mode == PIPELINE else {}),
             }
         )
-        configuration = {"way": MARINA, "batch": batch, "mode": told, "cores_per_model": cores // spec.workers}
-        return served_way(stage, configuration, spec, load(spec.workers), asked)
+        row = Configuration(strategy=MARINA, batch=batch, mode=name, cores_per_model=cores // spec.workers)
+        return served_strategy(server, f"{MARINA}, batch {batch}, {name}", row, spec, [workload(spec.workers)])
 
-    usual = f"usual-{batch}"
+    archive = f"usual-{batch}"
     source = find_source(make_spec(fields).source, project.root)
-    work = stage.project.root / usual
-    pack_usual(source, usual, stage.project.model_store, work, TOKENS, batch, delay_ms=1 if batch == 1 else 10)
-    configuration = {
-        "way": USUAL,
-        "batch": batch,
-        "mode": "TorchScript on the CPU",
-        "cores_per_model": len(cpu_cores()),
-    }
+    pack_usual(
+        source, archive, server.project.model_store, server.project.root / archive, TOKENS, batch, delay_ms=delay_ms
+    )
+    row = Configuration(strategy=USUAL, batch=batch, mode="TorchScript on the CPU", cores_per_model=len(cpu_cores()))
     found = [
-        served_way(stage, configuration, usual, load(1), asked),
+        served_strategy(server, f"{USUAL}, batch {batch}", row, archive, [workload(1)]),
         ours(",".join(["1"] * cores), CORE_PER_WORKER, "data parallel"),
     ]
     if PIPELINE in engine.modes:
@@ -102,56 +98,49 @@ def _ways(stage: Stage, project: Project, fields: dict[str, Any], batch: int, as
     return found
 
 
-def tables(result: Result) -> list[tuple[str, Table]]:
+def layout(result: Result) -> Layout:
     """The table; published figures stand in columns of their own."""
     instance = result.price.instance if result.price else "this machine"
     found = figures_of(result)
-    usual = {one.entry.configuration["batch"]: one for one in found if one.entry.configuration["way"] == USUAL}
+    usual = {one.entry.configuration.batch: one for one in found if one.entry.configuration.strategy == USUAL}
     rows = []
     for one in found:
         configuration = one.entry.configuration
-        faster = one.throughput.median / usual[configuration["batch"]].throughput.median
+        faster = one.throughput.median / usual[configuration.batch].throughput.median
         known = _published(configuration)
         rows.append(
             [
-                *(str(configuration[name]) for name in ("way", "batch", "mode", "cores_per_model")),
+                *(str(getattr(configuration, name)) for name in ("strategy", "batch", "mode", "cores_per_model")),
                 instance,
                 spread(one.throughput),
                 number(one.latency_ms.get("p95")),
                 number(one.cost, 3),
                 number(faster),
                 number(1 / faster if one.cost is not None else None, 3),
-                number(known.get("throughput")),
-                number(known.get("p50_ms")),
-                number(known.get("p99_ms")),
+                *(number(known.get(name)) for name in ("throughput", "p50_ms", "p99_ms")),
                 number(known.get("cost_per_1m"), 3),
                 known.get("hardware", ""),
             ]
         )
     measured = ["instance", "inst./s", "p95 ms", "$/1M", "x throughput", "x cost"]
     others = ["published: inst./s", "p50 ms", "p99 ms", "$/1M", "on"]
-    return [("", Table(["", "batch", "mode", "cores/model", *measured, *others], rows, 10))]
-
-
-def notes(result: Result) -> list[str]:
-    """What a reader must know."""
-    return [
+    notes = [
         "x throughput and x cost: over the usual handler at the same batch, on the same machine",
         *([] if result.price else ["$/1M is empty, since nobody said what this machine costs: --instance or --price"]),
         *warnings_of(result),
         *price_notes(result),
         claim_note(KIND),
-        f"published rows: {published(KIND.removeprefix('table-'))['rows_source']}",
+        f"published rows: {published(KIND)['rows_source']}",
     ]
+    return Layout([Table(["", "batch", "mode", "cores/model", *measured, *others], rows, 10)], notes)
 
 
-def _published(configuration: dict[str, Any]) -> dict[str, Any]:
+def _published(configuration: Configuration) -> dict[str, Any]:
     """The published row that is nearest in kind: same batch; one core a model, or several."""
-    if configuration["way"] == USUAL:
+    if configuration.strategy == USUAL:
         return {}
-    several = configuration["mode"] != "data parallel"
+    several = configuration.mode != "data parallel"
     rows = published(KIND)["rows"]
-    matching = [
-        row for row in rows if row["batch"] == configuration["batch"] and (row["cores_per_model"] > 1) == several
-    ]
-    return dict(matching[0]) if matching else {}
+    return next(
+        (row for row in rows if row["batch"] == configuration.batch and (row["cores_per_model"] > 1) == several), {}
+    )

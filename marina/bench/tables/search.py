@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 
 from handlers.worker.tasks import TASKS
-from marina.bench.costs import Price, cost_per_1m
-from marina.bench.load import OPEN_CONNECTIONS, Load
-from marina.bench.measured import Measured
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.payload import Payload, Workload, read_payload, texts_of
+from marina.bench.load.profile import OPEN_CONNECTIONS, Load
 from marina.bench.report.figures import figures_of
-from marina.bench.report.table import Table, number, price_notes, spread, warnings_of
-from marina.bench.result import Entry, Result
-from marina.bench.served import asked_how, check, measure_served
-from marina.bench.stage import Stage
+from marina.bench.report.pricing import cost_per_1m
+from marina.bench.report.results import Configuration, Entry, Result
+from marina.bench.report.standard import price_notes, warnings_of
+from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.server.endpoint import check, measure_endpoint
+from marina.bench.sweep.rounds import measure_rounds
+from marina.bench.sweep.strategies import served_strategy
+from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note
-from marina.bench.texts import Asked, read_asked, texts_of
-from marina.console import Progress
-from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import Spec
 
 KIND = "table-search"
 QUERIES, DUPLICATES = "ava-intent", "product-duplicates"
@@ -31,47 +33,38 @@ LEAST_REQUESTS, LEAST_S = 1000, 6.0  # in a round, so that ten of them are beyon
 BULK_CONNECTIONS, BULK_INSTANCES, BULK_S = 16, 32, 10.0
 
 
-def measure(
-    stage: Stage, project: Project, name: str | None, engine: str | None, price: Price | None, progress: Progress
-) -> Result:
+def measure(job: Job) -> Result:
     """Measure it for a model, or for the demonstration models of intents (as queries) and duplicates."""
-    queries = _spec(project, name or QUERIES, engine)
-    stage.archive(queries)
-    served = stage.serve(queries.name)
-    asked = _asked(project, queries, 1)
-    check(served, asked)
-    found: dict[float, list[Measured]] = {}
+    queries, duplicates = job.spec(QUERIES), job.spec(DUPLICATES)
+    job.server.archive(queries)
+    endpoint = job.server.serve(queries.name)
+    payload = _payload(job, queries, 1)
+    check(endpoint, payload)
+    found: dict[float, list[Measurement]] = {}
 
     def kept(rate: float) -> bool:
+        rounds = found.setdefault(rate, [])
         for turn in range(ROUNDS):
-            progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(found), MOST_STEPS)
-            found.setdefault(rate, []).append(measure_served(served, asked, _open(rate)))
-            if found[rate][-1].errors:
+            job.progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(found) - 1, MOST_STEPS)
+            rounds.append(measure_endpoint(endpoint, Workload(_open(rate), payload)))
+            if rounds[-1].errors:
                 break
-        return keeps(found[rate])
+        return keeps(rounds)
 
     highest = highest_kept(kept)
+    configuration = replace(endpoint.configuration, part="queries")
     entries = [
-        Entry({**served.configuration, **asked_how(_open(rate), asked), "part": "queries"}, rounds)
-        for rate, rounds in sorted(found.items())
+        Entry(configuration.under(Workload(_open(rate), payload)), rounds) for rate, rounds in sorted(found.items())
     ]
-    duplicates = _spec(project, name or DUPLICATES, engine)
-    if duplicates.name != queries.name:
-        stage.archive(duplicates)
-        served = stage.serve(duplicates.name)
-    many = _asked(project, duplicates, BULK_INSTANCES)
-    check(served, many)
     load = Load(connections=BULK_CONNECTIONS, window_s=BULK_S, seconds=BULK_S)
-    rounds = []
-    for turn in range(ROUNDS):
-        progress(f"{duplicates.name} in bulk, round {turn + 1} of {ROUNDS}", len(found), len(found) + 1)
-        rounds.append(measure_served(served, many, load))
-    entries.append(Entry({**served.configuration, **asked_how(load, many), "part": "bulk"}, rounds))
+    many = Workload(load, _payload(job, duplicates, BULK_INSTANCES))
+    bulk = served_strategy(job.server, f"{duplicates.name} in bulk", Configuration(part="bulk"), duplicates, [many])
+    entries += measure_rounds([bulk], ROUNDS, job.progress)[0]
     title = f"{queries.name} within {PROMISE_MS:g} ms and {duplicates.name} in bulk, after Amazon Search"
-    return Result(KIND, title, entries, price, more={"highest_rate": highest, "promise_ms": PROMISE_MS})
+    return Result(KIND, title, entries, job.price, more={"highest_rate": highest, "promise_ms": PROMISE_MS})
 
 
-def keeps(rounds: list[Measured]) -> bool:
+def keeps(rounds: list[Measurement]) -> bool:
     """Whether the promise is kept at a rate: the median p99 of its rounds is within, and every request was answered."""
     if any(one.errors or not one.latency_ms for one in rounds):
         return False
@@ -104,28 +97,27 @@ def highest_kept(kept: Callable[[float], bool]) -> float | None:
     return highest
 
 
-def tables(result: Result) -> list[tuple[str, Table]]:
+def layout(result: Result) -> Layout:
     """Rising load, and bulk."""
     rising, bulk = [], []
     for one in figures_of(result):
         cells = [spread(one.throughput), *(number(one.latency_ms.get(name)) for name in ("p50", "p95"))]
-        configuration = one.entry.configuration
-        if configuration["part"] == "queries":
+        cells.append(spread(one.p99_ms))
+        configuration, cost = one.entry.configuration, number(one.cost, 3)
+        if configuration.part == "queries":
             verdict = "kept" if keeps(one.entry.rounds) else "broken"
             failed = str(sum(one.errors.values()) or "")
-            rising.append(
-                [number(configuration["rate"], 0), *cells, spread(one.p99_ms), failed, verdict, number(one.cost, 3)]
-            )
+            rising.append([number(configuration.rate, 0), *cells, failed, verdict, cost])
         else:
-            asked = f"{configuration['connections']} x {configuration['instances']}"
-            bulk.append([configuration["model"], asked, *cells, spread(one.p99_ms), number(one.cost, 3)])
+            sent = f"{configuration.connections} x {configuration.instances}"
+            bulk.append([str(configuration.model), sent, *cells, cost])
     columns = ["asked, /s", "answered, /s", "p50 ms", "p95 ms", "p99 ms", "errors", f"p99 of {PROMISE_MS:g} ms", "$/1M"]
     in_bulk = ["", "requests x pairs", "pairs/s", "p50 ms", "p95 ms", "p99 ms", "$/1M"]
-    return [("Rising load, Poisson arrivals", Table(columns, rising, 8)), ("In bulk", Table(in_bulk, bulk, 6))]
+    tables = [Table(columns, rising, 8, "Rising load, Poisson arrivals"), Table(in_bulk, bulk, 6, "In bulk")]
+    return Layout(tables, _notes(result))
 
 
-def notes(result: Result) -> list[str]:
-    """What a reader must know."""
+def _notes(result: Result) -> list[str]:
     highest = result.more["highest_rate"]
     cost = cost_per_1m(result.price.per_hour, highest) if result.price and highest else None
     said = (
@@ -142,12 +134,8 @@ def notes(result: Result) -> list[str]:
     ]
 
 
-def _spec(project: Project, name: str, engine: str | None) -> Spec:
-    return read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
-
-
-def _asked(project: Project, spec: Spec, instances: int) -> Asked:
-    return read_asked(texts_of(spec, project), TASKS[spec.task].fields, instances)
+def _payload(job: Job, spec: Spec, instances: int) -> Payload:
+    return read_payload(texts_of(spec, job.project), TASKS[spec.task].fields, instances)
 
 
 def _open(rate: float) -> Load:

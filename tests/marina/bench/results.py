@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from marina.bench.costs import Price
-from marina.bench.histogram import encoded, milliseconds, new_histogram, record
-from marina.bench.measured import Measured, Window
-from marina.bench.result import Entry, Result
+from marina.bench.load.histogram import encoded, milliseconds, new_histogram, record
+from marina.bench.load.measurement import GeneratorMetrics, Measurement, ServerMetrics, Window
+from marina.bench.report.pricing import Price
+from marina.bench.report.results import Configuration, Entry, Result
 
 MACHINE = {
     "processor": "a <processor>",
@@ -20,7 +20,7 @@ MACHINE = {
 }
 
 
-def measured(throughput: float, latency_ms: float = 10.0, **fields: Any) -> Measured:
+def measured(throughput: float, latency_ms: float = 10.0, **fields: Any) -> Measurement:
     """Half of the requests take as long as is said, and the slowest twice that."""
     histogram = new_histogram()
     for number in range(1000):
@@ -37,24 +37,25 @@ def measured(throughput: float, latency_ms: float = 10.0, **fields: Any) -> Meas
         "windows": [window, window],
         "counted": 2,
         "stable": True,
-        "generator": {"processes": 1, "cpu": 0.1, "waited": 0.0, "late_p99_ms": None, "limit": None},
+        "generator": GeneratorMetrics(processes=1, cpu=0.1, waited=0.0, late_p99_ms=None, limit=None),
         "histogram": encoded(histogram),
-        "server": {
-            "queue_ms": 1.0,
-            "worker_ms": 5.0,
-            "stage_share": {"graph": 0.9, "tokenize": 0.1},
-            "batch": 3.0,
-            "length_padding": 0.2,
-            "empty_padding": 0.05,
-            "calls": {"1x16": 10},
-        },
+        "server": ServerMetrics(
+            queue_ms=1.0,
+            worker_ms=5.0,
+            stage_share={"graph": 0.9, "tokenize": 0.1},
+            batch=3.0,
+            length_padding=0.2,
+            empty_padding=0.05,
+            calls={"1x16": 10},
+        ),
     }
-    return Measured(**{**values, **fields})
+    return Measurement(**{**values, **fields})
 
 
-def entry(rounds: list[Measured], **configuration: Any) -> Entry:
+def entry(rounds: list[Measurement], **configuration: Any) -> Entry:
     """An entry of a closed loop."""
-    return Entry({"model": "m", "protocol": "rest", "connections": 16, "instances": 1, **configuration}, rounds)
+    fields = {"model": "m", "protocol": "rest", "connections": 16, "instances": 1, **configuration}
+    return Entry(Configuration(**fields), rounds)
 
 
 def result(entries: list[Entry], **fields: Any) -> Result:

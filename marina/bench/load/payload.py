@@ -1,0 +1,95 @@
+"""What is sent: JSON bodies with the texts of a file, of a histogram of lengths, or of the built-in mix."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handlers.worker.request.schema import Fields
+from handlers.worker.values import Instance
+from marina.bench.load.mix import mixed, text
+from marina.bench.load.profile import Load
+from marina.errors import SpecError
+from marina.project import Project
+from marina.shapes.lengths import read_lengths
+from marina.spec import Spec
+from marina.texts import read_texts
+
+MIX, MIX_NAME = "mix", "built-in mix"
+# for models that answer questions, where texts are made up
+QUESTION = "what did they say about the first day"
+BODIES = 4096  # at most; a server that remembered them would still be asked for each
+
+
+class Payload(NamedTuple):
+    """JSON bodies, how many instances each carries, and what they were made from."""
+
+    bodies: list[bytes]
+    instances: int
+    source: str
+
+
+class Workload(NamedTuple):
+    """How requests are sent, and what is in them."""
+
+    load: Load
+    payload: Payload
+
+
+def texts_of(spec: Spec, project: Project) -> str:
+    """The source of a spec's own texts, or the built-in mix where it names none."""
+    return str(project.root / spec.examples) if spec.examples else MIX
+
+
+def read_payload(source: str, fields: Fields, instances: int) -> Payload:
+    """The bodies for a model.
+
+    Args:
+        source: "mix", a .csv or .jsonl of texts with the task's fields, or a .json histogram (tokens to count).
+        fields: of the model's task.
+        instances: in each request.
+
+    Raises:
+        SpecError: the file cannot be read.
+    """
+    documents = [_document(one, fields) for one in read_instances(source, fields)]
+    return Payload(bodies_of(documents, instances), instances, MIX_NAME if source == MIX else Path(source).name)
+
+
+def read_instances(source: str, fields: Fields) -> list[Instance]:
+    """The instances of a source, as `read_payload` takes it."""
+    path = Path(source)
+    if source == MIX:
+        return [_made_up(one, fields) for one in mixed()]
+    if path.suffix == ".json":
+        chosen = random.Random(0)
+        lengths = read_lengths(path, fields, lambda _: [])
+        chosen.shuffle(lengths)
+        return [_made_up(text(max(3, tokens), chosen), fields) for tokens in lengths[:BODIES]]
+    if path.suffix in (".csv", ".jsonl"):
+        return read_texts(path, fields, source)
+    raise SpecError(f"{source}: texts are read from .csv and .jsonl, lengths from .json; or say {MIX}")
+
+
+def bodies_of(documents: list[Any], instances: int) -> list[bytes]:
+    """Requests of so many instances each, in order; the last ones are filled up from the start."""
+    if instances == 1:
+        return [json.dumps({"inputs": document}).encode() for document in documents[:BODIES]]
+    whole = documents[: BODIES * instances]
+    whole += [documents[number % len(documents)] for number in range(-len(whole) % instances)]
+    return [
+        json.dumps({"inputs": whole[start : start + instances]}).encode() for start in range(0, len(whole), instances)
+    ]
+
+
+def _made_up(words: str, fields: Fields) -> Instance:
+    return Instance(QUESTION, words) if fields.second_required else Instance(words)
+
+
+def _document(instance: Instance, fields: Fields) -> Any:
+    """An instance as requests carry it."""
+    if instance.text_pair is None:
+        return instance.text
+    return {fields.first: instance.text, str(fields.second): instance.text_pair}

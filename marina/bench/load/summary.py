@@ -1,0 +1,122 @@
+"""From samples to figures: of windows, of a whole measurement, and of the generator itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from marina.bench.load.generator import NEVER_SENT, Sample
+from marina.bench.load.histogram import decoded, encoded, merged, milliseconds
+from marina.bench.load.measurement import GeneratorLimit, GeneratorMetrics, Measurement, Window
+from marina.bench.load.profile import Load
+
+# a generator that computes or wants to compute for so much of the time may be what limits
+BUSY = 0.85
+# or one that sends so much later than it meant to, against the median latency
+LATE, LATE_MS = 0.1, 1.0
+STABLE_WINDOWS = 3
+
+
+def join(samples: list[Sample]) -> Sample:
+    """The samples of all processes in one window, as one; times of the processor are those of the busiest."""
+    return replace(
+        samples[0],
+        begin=min(one.begin for one in samples),
+        seconds=max(one.seconds for one in samples),
+        answered=sum((one.answered for one in samples), Counter()),
+        errors=sum((one.errors for one in samples), Counter()),
+        latencies=encoded(merged(decoded(one.latencies) for one in samples)),
+        late=encoded(merged(decoded(one.late) for one in samples)),
+        cpu_s=max(one.cpu_s for one in samples),
+        waited_s=max(one.waited_s for one in samples),
+        last=False,
+    )
+
+
+def window_of(sample: Sample, instances: float) -> Window:
+    """The figures of one window; `instances` a request."""
+    latency = milliseconds(decoded(sample.latencies))
+    return Window(
+        round(sample.seconds, 3),
+        round(sum(sample.answered.values()) * instances / sample.seconds, 3) if sample.seconds else 0.0,
+        latency.get("p50"),
+        latency.get("p90"),
+        latency.get("p99"),
+        sum(sample.errors.values()),
+    )
+
+
+def agree(windows: list[Window], within: float) -> bool | None:
+    """Whether throughput and p99 of the last three windows agree; None if there are fewer."""
+    last = windows[-STABLE_WINDOWS:]
+    if len(last) < STABLE_WINDOWS:
+        return None
+    return _close([one.throughput for one in last], within) and _close([one.p99_ms for one in last], within)
+
+
+def _close(values: list[Any], within: float) -> bool:
+    if None in values or not sum(values):
+        return False
+    return bool((max(values) - min(values)) * len(values) <= within * sum(values))
+
+
+def measurement_of(
+    samples: list[Sample], tail: Sample | None, counted: int, load: Load, instances: float
+) -> Measurement:
+    """The figures of the last `counted` windows.
+
+    Args:
+        samples: of all whole windows.
+        tail: what came after them: latencies and errors of requests that were in flight, which belong to the
+            rest, while its few milliseconds of throughput do not.
+        counted: how many windows, from the last one back, to count.
+        load: how requests were sent.
+        instances: in a request, on average.
+    """
+    chosen = samples[-counted:]
+    ended = [*chosen, tail] if tail else chosen
+    latencies = merged(decoded(one.latencies) for one in ended)
+    errors: Counter[str] = sum((one.errors for one in ended), Counter())
+    each: Counter[int] = sum((one.answered for one in samples), Counter())
+    seconds = sum(one.seconds for one in chosen)
+    requests = sum(sum(one.answered.values()) for one in chosen)
+    latency = milliseconds(latencies)
+    windows = [window_of(one, instances) for one in samples]
+    return Measurement(
+        seconds=round(seconds, 3),
+        requests=requests,
+        instances=round(requests * instances),
+        throughput=round(requests * instances / seconds, 3),
+        latency_ms=latency,
+        errors=dict(errors),
+        per_second=[round(each[second] * instances) for second in range(int(sum(one.seconds for one in samples)))],
+        windows=windows,
+        counted=len(chosen),
+        stable=agree(windows, load.within),
+        generator=_generator(chosen, latency, errors, load),
+        histogram=encoded(latencies),
+    )
+
+
+def _generator(chosen: list[Sample], latency: dict[str, float], errors: Counter[str], load: Load) -> GeneratorMetrics:
+    seconds = sum(one.seconds for one in chosen)
+    cpu = sum(one.cpu_s for one in chosen) / seconds
+    waited = sum(one.waited_s for one in chosen) / seconds
+    late_ms = milliseconds(merged(decoded(one.late) for one in chosen)).get("p99") if load.rate else None
+    limit = None
+    if cpu + waited >= BUSY:
+        limit = GeneratorLimit(
+            "busy",
+            f"the generator itself may be the limit: it computed for {cpu:.0%} of the time and waited for a core for "
+            f"{waited:.0%}; give it more processes (--generators) or a machine of its own",
+        )
+    elif NEVER_SENT in errors:
+        limit = GeneratorLimit("connections", "the generator ran out of connections; allow more with --connections")
+    elif late_ms is not None and late_ms > max(LATE_MS, LATE * latency.get("p50", 0.0)):
+        limit = GeneratorLimit(
+            "late",
+            f"the generator sent late: 1 % of requests left {late_ms:.1f} ms or more after their time, which is in "
+            "their latency; give it a core or a machine of its own",
+        )
+    return GeneratorMetrics(load.processes, round(cpu, 3), round(waited, 3), late_ms, limit)

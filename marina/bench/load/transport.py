@@ -1,0 +1,240 @@
+"""Many requests in flight over one protocol, for the generator.
+
+Plain sockets, and not a client library, because the generator must take far less time than what it
+measures. A slot is one connection with at most one request in flight.
+"""
+
+from __future__ import annotations
+
+import queue
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from marina.bench.load.profile import Target
+
+CHUNK = 1 << 18
+# what select can watch; more would need epoll, whose timeouts are whole milliseconds
+MOST_SELECTED = 1000
+CONNECT_TIMEOUT_S = 5.0
+OK = ""
+
+
+class Outcome(NamedTuple):
+    """How one request ended: its slot, the kind of error or "" for none, and when (time.monotonic)."""
+
+    slot: int
+    error: str
+    at: float
+
+
+class Transport(Protocol):
+    """One protocol."""
+
+    def send(self, slot: int, request: bytes) -> None:
+        """Send a request on a slot that has none in flight; errors come out of `poll`."""
+
+    def poll(self, timeout_s: float) -> list[Outcome]:
+        """The requests that ended; waits for one at most `timeout_s`."""
+
+    def abandon(self, slot: int) -> None:
+        """Give up the request in flight; `poll` leaves its answer out."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+def open_transport(target: Target, slots: int, timeout_s: float, fine: bool) -> Transport:
+    """A transport with a number of slots; `fine` for waits shorter than a millisecond."""
+    if target.protocol == "grpc":
+        return GrpcSlots(target, slots, timeout_s)
+    return HttpSlots(target, slots, fine)
+
+
+def encode(target: Target, bodies: list[bytes]) -> list[bytes]:
+    """Whole requests for JSON bodies, ready to send."""
+    if target.protocol == "grpc":
+        from marina.client.messages import prediction_messages
+
+        message, _ = prediction_messages()
+        return [message(model_name=target.model, input={"body": body}).SerializeToString() for body in bodies]
+    lines = [f"POST {target.path} HTTP/1.1", f"Host: {target.host}:{target.port}", "Content-Type: application/json"]
+    lines += [f"Authorization: Bearer {target.token}"] if target.token else []
+    head = "\r\n".join([*lines, "Content-Length: "])
+    return [f"{head}{len(body)}\r\n\r\n".encode() + body for body in bodies]
+
+
+class HttpSlots:
+    """HTTP/1.1 with connections that are kept open; a slot connects when it first sends."""
+
+    def __init__(self, target: Target, slots: int, fine: bool) -> None:
+        self._address = (target.host, target.port)
+        self._connections: list[_Connection | None] = [None] * slots
+        selected = fine and slots <= MOST_SELECTED
+        self._selector = selectors.SelectSelector() if selected else selectors.DefaultSelector()
+        self._failed: list[Outcome] = []
+
+    def send(self, slot: int, request: bytes) -> None:
+        connection = self._connections[slot]
+        try:
+            if connection is None:
+                connection = self._connections[slot] = _Connection(self._address, slot)
+                self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+            connection.send(request)
+        except OSError as error:
+            self.abandon(slot)
+            self._failed.append(Outcome(slot, _kind(error), time.monotonic()))
+
+    def poll(self, timeout_s: float) -> list[Outcome]:
+        ended, self._failed = self._failed, []
+        for key, _ in self._selector.select(0 if ended else max(0.0, timeout_s)):
+            connection: _Connection = key.data
+            try:
+                answer = connection.receive()
+            except (OSError, ValueError) as error:
+                answer = (_kind(error), False)
+            if answer is None:
+                continue
+            kind, keep = answer
+            if connection.in_flight:
+                ended.append(Outcome(connection.slot, kind, time.monotonic()))
+            connection.in_flight = False
+            if not keep:
+                self.abandon(connection.slot)
+        return ended
+
+    def abandon(self, slot: int) -> None:
+        connection = self._connections[slot]
+        if connection is not None:
+            self._connections[slot] = None
+            if connection.socket in self._selector.get_map():
+                self._selector.unregister(connection.socket)
+            connection.socket.close()
+
+    def close(self) -> None:
+        for slot in range(len(self._connections)):
+            self.abandon(slot)
+        self._selector.close()
+
+
+class _Connection:
+    def __init__(self, address: tuple[str, int], slot: int) -> None:
+        self.socket = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.slot = slot
+        self.in_flight = False  # a server may close a connection that rests
+        self._received = b""
+        self._head = 0  # bytes up to the body, once they are there
+        self._length: int | None = None  # of the body; None when it comes in chunks
+
+    def send(self, request: bytes) -> None:
+        self._received, self._head, self._length = b"", 0, None
+        self.in_flight = True
+        self.socket.sendall(request)
+
+    def receive(self) -> tuple[str, bool] | None:
+        """The kind of error and whether to keep the connection, once the answer is whole."""
+        data = self.socket.recv(CHUNK)
+        if not data:
+            return "connection closed", False
+        self._received += data
+        if not self._head and not self._read_head():
+            return None
+        if self._length is None:
+            whole = self._received.endswith(b"0\r\n\r\n")
+        else:
+            whole = len(self._received) >= self._head + self._length
+        if not whole:
+            return None
+        status = int(self._received[9:12])
+        closing = b"\nconnection: close" in self._received[: self._head].lower()
+        return OK if status == 200 else f"HTTP {status}", not closing
+
+    def _read_head(self) -> bool:
+        end = self._received.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        self._head = end + 4
+        head = self._received[:end].lower()
+        place = head.find(b"\ncontent-length:")
+        if place >= 0:
+            self._length = int(head[place + 16 :].split(b"\r\n", 1)[0])
+        elif b"chunked" not in head:
+            raise ValueError("no length")
+        return True
+
+
+class GrpcSlots:
+    """TorchServe's gRPC inference API; a slot is a channel with a connection of its own."""
+
+    def __init__(self, target: Target, slots: int, timeout_s: float) -> None:
+        import grpc
+
+        from marina.client.messages import prediction_messages
+        from marina.client.tokens import call_metadata
+        from marina.client.transport import PREDICTIONS
+
+        _, response = prediction_messages()
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        self._channels = [grpc.insecure_channel(f"{target.host}:{target.port}", options=own) for _ in range(slots)]
+        self._calls = [channel.unary_unary(PREDICTIONS, None, response.FromString) for channel in self._channels]
+        self._metadata = call_metadata(target.token)
+        self._timeout_s = timeout_s
+        self._ended: queue.SimpleQueue[tuple[Any, Outcome]] = queue.SimpleQueue()
+        self._flying: dict[int, Any] = {}
+
+    def send(self, slot: int, request: bytes) -> None:
+        future = self._calls[slot].future(request, metadata=self._metadata, timeout=self._timeout_s)
+        self._flying[slot] = future
+        future.add_done_callback(partial(self._done, slot))
+
+    def _done(self, slot: int, future: Any) -> None:
+        at = time.monotonic()
+        self._ended.put((future, Outcome(slot, _grpc_kind(future), at)))
+
+    def poll(self, timeout_s: float) -> list[Outcome]:
+        ended: list[Outcome] = []
+        wait: Callable[[], tuple[Any, Outcome]] = partial(self._ended.get, timeout=max(0.0, timeout_s))
+        while True:
+            try:
+                future, outcome = wait()
+            except queue.Empty:
+                return ended
+            if self._flying.get(outcome.slot) is future:
+                del self._flying[outcome.slot]
+                ended.append(outcome)
+            wait = self._ended.get_nowait
+
+    def abandon(self, slot: int) -> None:
+        future = self._flying.pop(slot, None)
+        if future is not None:
+            future.cancel()
+
+    def close(self) -> None:
+        for slot in list(self._flying):
+            self.abandon(slot)
+        for channel in self._channels:
+            channel.close()
+
+
+def _kind(error: Exception) -> str:
+    """A kind of error to count: few, and without addresses."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, ValueError):
+        return "no HTTP answer"
+    return "no connection" if isinstance(error, TimeoutError) else "connection closed"
+
+
+def _grpc_kind(future: Any) -> str:
+    """TorchServe answers with status OK and an error of the handler in the body."""
+    code = future.code()
+    if code.name != "OK":
+        return f"gRPC {code.name}"
+    answer: bytes = future.result().prediction
+    if answer.startswith(b'{"code"'):
+        return f"gRPC answer {answer[8:11].decode(errors='replace')}"
+    return OK

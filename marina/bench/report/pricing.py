@@ -1,0 +1,91 @@
+"""What inferences cost, from the price of an instance for an hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from marina.errors import SpecError
+from marina.fields import read_fields
+
+OWN = Path(__file__).parent / "instances.yaml"
+
+
+class Instance(BaseModel):
+    """One type of instance.
+
+    Attributes:
+        chips, cores: accelerators and their NeuronCores; 0 where there are none.
+        vcpu, memory_gib: of the host.
+        on_demand, reserved: USD for an hour; None where it is not known.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    chips: int = 0
+    cores: int = 0
+    vcpu: int
+    memory_gib: float
+    on_demand: float | None = None
+    reserved: float | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    basis: str
+    read: Any = None
+    instances: dict[str, Instance]
+
+
+@dataclass(frozen=True)
+class Price:
+    """USD for an hour of an instance, and where the figure comes from."""
+
+    instance: str
+    per_hour: float
+    basis: str
+
+
+def cost_per_1m(per_hour: float, throughput: float) -> float | None:
+    """USD for a million inferences: per_hour * 1e6 / (3600 * throughput), as NeuronPerf and AWS's tables have it.
+
+    Args:
+        per_hour: USD for an hour of the instance.
+        throughput: inferences a second of the whole instance.
+
+    Returns:
+        None where nothing was answered.
+    """
+    return per_hour * 1e6 / (3600 * throughput) if throughput > 0 else None
+
+
+def price_of(instance: str | None, per_hour: float | None, project: Path) -> Price | None:
+    """The price to reckon with; None if neither an instance nor a price is given.
+
+    Args:
+        instance: a type, as inf2.xlarge.
+        per_hour: USD, instead of the on-demand price that is written down.
+        project: whose instances.yaml, if it has one, comes before Marina's own.
+
+    Raises:
+        SpecError: the type is not known and no price is given, or the file cannot be read.
+    """
+    if per_hour is not None:
+        return Price(instance or "this machine", per_hour, "as given")
+    if instance is None:
+        return None
+    known: dict[str, Price] = {}
+    for path in (OWN, project / "instances.yaml"):
+        if path.exists():
+            file = read_fields(path, _File)
+            for name, found in file.instances.items():
+                if found.on_demand is not None:
+                    known[name] = Price(name, found.on_demand, f"on demand; {file.basis}")
+    if instance not in known:
+        raise SpecError(
+            f"no price is known for {instance}; give one with --price USD, or write it into instances.yaml. "
+            f"Known are: {', '.join(sorted(known))}"
+        )
+    return known[instance]

@@ -1,0 +1,154 @@
+"""The standard tables of a result: what varies, the figures, and what a reader must know beside them."""
+
+from __future__ import annotations
+
+from marina.bench.load.measurement import GeneratorMetrics, Measurement
+from marina.bench.report.figures import Figures, figures_of, varying
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.table import Layout, Table, cell, number, spread
+
+NAMES = {
+    "core_groups": "core groups",
+    "batch_size": "batch",
+    "batch_delay_ms": "delay ms",
+    "connections": "conn.",
+    "rate": "rate/s",
+}
+IN_SERVER = "In the server: mean time of a request, shares of the worker's time, what was computed"
+
+
+def standard_layout(result: Result) -> Layout:
+    """The figures of every entry, and the server's metrics where it has them."""
+    in_server = server_table(result)
+    return Layout([table_of(result), *([in_server] if in_server else [])], notes_of(result) + failures_of(result))
+
+
+def table_of(result: Result) -> Table:
+    """One row an entry: the fields that are not the same in all, then the figures."""
+    found = figures_of(result)
+    fields = varying(result.entries)
+    many = any(len(one.entry.rounds) > 1 for one in found)
+    columns = {
+        "inst./s": [spread(one.throughput) if many else number(one.throughput.median) for one in found],
+        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in found] for name in ("p50", "p90", "p95")},
+        "p99 ms": [spread(one.p99_ms) if many else number(one.latency_ms.get("p99")) for one in found],
+        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in found] for name in ("p99.9", "max")},
+        "errors": [str(sum(one.errors.values()) or "") for one in found],
+        "settled": ["no" if one.stable is False else "" for one in found],
+        "$/1M": [number(one.cost, 3) for one in found],
+        "x base": [number(one.faster.median) if one.faster else "" for one in found],
+        "x base $": [number(one.cost_ratio) for one in found],
+        "place": [one.place for one in found],
+    }
+    shown = {column: cells for column, cells in columns.items() if any(cells)}
+    rows = [
+        [*_cells(one.entry.configuration, fields), *cells] for one, *cells in zip(found, *shown.values(), strict=True)
+    ]
+    return Table([*_names(fields), *shown], rows, len(shown))
+
+
+def server_table(result: Result) -> Table | None:
+    """The server's metrics of the last round: one row an entry; None where there are none."""
+    known = [(entry.configuration, server) for entry in result.entries if (server := entry.rounds[-1].server)]
+    if not known:
+        return None
+    fields = varying(result.entries)
+    stages = list(dict.fromkeys(stage for _, server in known for stage in server.stage_share))
+    columns = ["queue ms", "worker ms", *(f"{stage} %" for stage in stages), "batch", "padding %", "empty %"]
+    rows = []
+    for configuration, server in known:
+        shares = [server.stage_share.get(stage, 0.0) * 100 for stage in stages]
+        wasted = (server.length_padding * 100, server.empty_padding * 100)
+        values = (server.queue_ms, server.worker_ms, *shares, server.batch, *wasted)
+        rows.append([*_cells(configuration, fields), *map(number, values)])
+    return Table([*_names(fields), *columns], rows, len(columns), IN_SERVER)
+
+
+def server_lines(result: Result) -> list[str]:
+    """The same in words, for each entry that has it."""
+    lines = []
+    for entry in result.entries:
+        server = entry.rounds[-1].server
+        if server:
+            stages = ", ".join(f"{stage} {share:.0%}" for stage, share in server.stage_share.items())
+            queue = "" if server.queue_ms is None else f"{number(server.queue_ms)} ms in the queue, "
+            lines += [
+                f"a request spent {queue}{number(server.worker_ms)} ms in the worker ({stages})",
+                f"batches of {number(server.batch)} requests; of the computed tokens {server.length_padding:.0%} "
+                f"padded texts and {server.empty_padding:.0%} were in empty rows",
+            ]
+    return lines
+
+
+def notes_of(result: Result) -> list[str]:
+    """What a reader must know beside the standard table, a line each."""
+    first, *others = [entry.configuration for entry in result.entries]
+    fixed = ", ".join(
+        f"{NAMES.get(name, name)} {cell(value)}"
+        for name, value in first.known().items()
+        if (name != "model" or others) and all(getattr(one, name) == value for one in others)
+    )
+    notes = [f"same in all: {fixed}"] if fixed else []
+    notes += warnings_of(result)
+    if any(one.place.endswith("=") for one in figures_of(result)):
+        notes.append("places that are shared (=): the intervals overlap, so the rounds cannot tell them apart")
+    return notes + price_notes(result)
+
+
+def warnings_of(result: Result) -> list[str]:
+    """What speaks against the figures: errors, a generator at its limit, windows that do not agree, stalls."""
+    found = figures_of(result)
+    notes = _limits([one for entry in result.entries for one in entry.rounds])
+    notes += [f"error: {count} x {kind}" for one in found for kind, count in sorted(one.errors.items())]
+    if any(one.stable is False for one in found):
+        notes.append("not settled: throughput or p99 of the last three windows do not agree within the bound")
+    if any(_stalled(one) for one in found):
+        notes.append(
+            "the slowest answer took more than ten times the p99 in a closed loop, where the generator waits with the "
+            "server; an open loop (--rate) counts all who would have come meanwhile"
+        )
+    return notes
+
+
+def price_notes(result: Result) -> list[str]:
+    """How costs are reckoned, where a price is known."""
+    if result.price is None:
+        return []
+    return [
+        f"$/1M: {result.price.instance} at {result.price.per_hour:g} USD an hour ({result.price.basis}), "
+        "price * 1e6 / (3600 * throughput)"
+    ]
+
+
+def failures_of(result: Result) -> list[str]:
+    """What could not be measured."""
+    return [f"left out: {failure}" for failure in result.more.get("failures", ())]
+
+
+def _limits(rounds: list[Measurement]) -> list[str]:
+    """What limited the generator, the worst round of each kind."""
+
+    def badness(one: GeneratorMetrics) -> tuple[float, float]:
+        return one.late_p99_ms or 0, one.cpu
+
+    worst: dict[str, GeneratorMetrics] = {}
+    for one in rounds:
+        generator = one.generator
+        if generator and generator.limit:
+            kind = generator.limit.kind
+            worst[kind] = max(worst.get(kind, generator), generator, key=badness)
+    of = f" (the worst of {len(rounds)} rounds)" if len(rounds) > 1 else ""
+    return [f"{one.limit.text}{of}" for one in worst.values() if one.limit]
+
+
+def _names(fields: list[str]) -> list[str]:
+    return [NAMES.get(name, name) for name in fields]
+
+
+def _cells(configuration: Configuration, fields: list[str]) -> list[str]:
+    return [cell(getattr(configuration, name)) for name in fields]
+
+
+def _stalled(one: Figures) -> bool:
+    closed = one.entry.configuration.rate is None
+    return closed and bool(one.latency_ms) and one.latency_ms["max"] > 10 * one.latency_ms["p99"]

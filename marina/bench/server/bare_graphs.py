@@ -1,0 +1,154 @@
+"""Runs the graphs of an artifact in a loop, without a server: the most that serving could reach."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handlers.worker.values import Instance
+from marina.bench.load.histogram import decoded, encoded, merged, milliseconds, new_histogram, record
+from marina.bench.load.measurement import Measurement
+from marina.spec import Spec
+
+PAUSE_S = 0.0015
+TIMING_S = 1.5  # to measure every graph, as a worker does at its start
+
+
+class Bare(NamedTuple):
+    """What the graphs alone do with the rows of some texts.
+
+    Attributes:
+        rows_per_s: with all rows at hand, sorted by length and laid into calls by the plan of least time,
+            one graph after the other, with inputs that are in place already.
+        alone: histogram of the time of one text in the graph that is fastest for it, text after text.
+        paced_ms: the median of the same with pauses, in which caches cool and cores fall asleep, as
+            between requests.
+        megabytes: by how much the process grew when it loaded the graphs.
+    """
+
+    rows_per_s: float
+    alone: str
+    paced_ms: float
+    megabytes: float
+
+    def measurement(self, seconds: float) -> Measurement:
+        """As of other loads: throughput with all texts at hand, latency of one text alone."""
+        return Measurement.of_calls(seconds, 0, 0, self.rows_per_s, decoded(self.alone))
+
+
+class BareGraphs:
+    """The graphs of one artifact, in a process for each core group."""
+
+    def __init__(self, processes: list[ProcessPoolExecutor]) -> None:
+        self._processes = processes
+
+    def run(self, seconds: float) -> Bare:
+        """Run in all processes at the same time; rates add up, and the rest is of all or of the first."""
+        found = [future.result() for future in [process.submit(_run, seconds) for process in self._processes]]
+        alone = merged(decoded(one.alone) for one in found)
+        return found[0]._replace(rows_per_s=sum(one.rows_per_s for one in found), alone=encoded(alone))
+
+
+@contextmanager
+def bare_graphs(spec: Spec, artifact: Path, texts: list[Instance]) -> Iterator[BareGraphs]:
+    """Load the graphs, in as many processes as there would be workers, placed as those would be.
+
+    Args:
+        spec: how the model would be served.
+        artifact: its folder.
+        texts: what the graphs run on; those that make several rows are read up to the longest shape.
+    """
+    with ExitStack() as stack:
+        context = multiprocessing.get_context("spawn")
+        processes = [stack.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(spec.workers)]
+        for future in [process.submit(_load, artifact, spec.core_groups, spec.mode, texts) for process in processes]:
+            future.result()
+        yield BareGraphs(processes)
+
+
+class _Loaded(NamedTuple):
+    signature: Any
+    graphs: Any
+    rows: list[Any]
+    planner: Any
+    megabytes: float
+
+
+_loaded: list[_Loaded] = []  # of this process: one
+
+
+def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instance]) -> None:
+    import psutil
+
+    from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
+    from handlers.worker.engines import Setup, engine_module, open_runtime
+    from handlers.worker.placement import place
+    from handlers.worker.rows.calls import load_graphs
+    from handlers.worker.rows.plan import Planner, longest
+    from handlers.worker.rows.prompts import default_rows
+    from handlers.worker.rows.timing import time_graphs
+    from handlers.worker.rows.tokenizer import RowTokenizer
+
+    described = read_artifact(artifact)
+    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.signature.truncation_side)
+    rows = default_rows(texts, described.signature, tokenizer, longest(described.shapes), "truncate")
+    placement = place(engine_module(described.engine).CORES, core_groups, described.name)
+    before = psutil.Process().memory_info().rss
+    setup = Setup(
+        cores=len(placement.cores),
+        threads=placement.threads,
+        precision=described.precision,
+        mode=mode,
+        compiler=described.compiler,
+        versions=described.versions,
+    )
+    runtime = open_runtime(described.engine, setup)
+    graphs = load_graphs(runtime, artifact, described.graphs, described.signature)[0]
+    planner = Planner(time_graphs([graphs], described.signature, TIMING_S))
+    megabytes = (psutil.Process().memory_info().rss - before) / 1e6
+    _loaded.append(_Loaded(described.signature, graphs, rows, planner, megabytes))
+
+
+def _run(seconds: float) -> Bare:
+    """Half of the time with all rows at hand, a quarter each alone and paced."""
+    from handlers.worker.rows.calls import write_rows
+
+    (loaded,) = _loaded
+    graphs, rows = loaded.graphs, loaded.rows
+    plan = sorted(loaded.planner.plan([len(row.ids) for row in rows]), key=lambda call: call.shape)
+    computed, spent, last = 0, 0.0, None
+    end = time.perf_counter() + seconds / 2
+    while not computed or time.perf_counter() < end:
+        for call in plan:
+            if call.shape != last:
+                write_rows(graphs[call.shape], [rows[index] for index in call.rows], loaded.signature)
+                last = call.shape
+            start = time.perf_counter()
+            graphs[call.shape].run(len(call.rows))
+            spent += time.perf_counter() - start
+            computed += len(call.rows)
+    alone = _alone(loaded, seconds / 4, pause_s=0.0)
+    paced = milliseconds(_alone(loaded, seconds / 4, pause_s=PAUSE_S))["p50"]
+    return Bare(computed / spent, encoded(alone), paced, loaded.megabytes)
+
+
+def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
+    """A histogram of one text after the other."""
+    from handlers.worker.rows.calls import write_rows
+
+    times = new_histogram()
+    end = time.perf_counter() + seconds
+    while not times.total_count or time.perf_counter() < end:
+        row = loaded.rows[times.total_count % len(loaded.rows)]
+        (call,) = loaded.planner.plan([len(row.ids)])
+        time.sleep(pause_s)
+        write_rows(loaded.graphs[call.shape], [row], loaded.signature)
+        start = time.perf_counter()
+        loaded.graphs[call.shape].run(1)
+        record(times, time.perf_counter() - start)
+    return times

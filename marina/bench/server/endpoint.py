@@ -1,0 +1,118 @@
+"""A served model as something to measure: where it is, what is known of it, and how it is measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from handlers.worker.request.schema import Fields
+from handlers.worker.tasks import TASKS
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.payload import Payload, Workload
+from marina.bench.load.profile import Target
+from marina.bench.load.runner import WindowReport, measure
+from marina.bench.report.results import Configuration
+from marina.bench.server.server_metrics import MetricsReader
+from marina.client import Client
+from marina.errors import MarinaError
+from marina.project import Project
+from marina.server import require_running
+from marina.server.management import Management
+from marina.server.tokens import token
+
+Protocol = Literal["rest", "grpc"]
+DEFAULT_PORTS: dict[Protocol, int] = {"rest": 8080, "grpc": 7070}
+
+
+class Endpoint(NamedTuple):
+    """One model of a running server.
+
+    Attributes:
+        target: where requests go.
+        configuration: of what serves it, as far as the server says.
+        fields: of its task's instances.
+        metrics_port: of TorchServe on this machine, or None where its metrics cannot be read.
+    """
+
+    target: Target
+    configuration: Configuration
+    fields: Fields = Fields("text")
+    metrics_port: int | None = None
+
+
+def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
+    """A model of the project's running server; ServerError if none runs or it is not registered."""
+    ports = require_running(project).ports
+    settings = Management(project.run, ports.management).describe(name)
+    own = settings.get("customizedMetadata")
+    own = own if isinstance(own, dict) else {}
+    key = token(project.run, "inference", ports.management)
+    port = ports.inference if protocol == "rest" else ports.grpc_inference
+    configuration = Configuration(
+        model=name,
+        engine=own.get("engine"),
+        precision=own.get("precision"),
+        shapes=tuple(own["shapes"]) if own.get("shapes") else None,
+        core_groups=own.get("core_groups"),
+        workers=settings["minWorkers"],
+        batch_size=settings["batchSize"],
+        batch_delay_ms=settings["maxBatchDelay"],
+        protocol=protocol,
+    )
+    target = target_of(name, protocol, "127.0.0.1", port, key)
+    return Endpoint(target, configuration, _fields_of(own.get("task")), ports.metrics)
+
+
+def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, task: str | None) -> Endpoint:
+    """A model of any server, of which nothing is known but where it is.
+
+    Args:
+        url: http://HOST:PORT, or HOST:PORT.
+        name: the model.
+        protocol: "rest" or "grpc".
+        key: an inference token, or None.
+        task: the model's, where it is known.
+
+    Raises:
+        MarinaError: the URL is none, or asks for TLS.
+    """
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    if parts.scheme == "https":
+        raise MarinaError(f"{url}: the load generator speaks no TLS; measure behind the proxy, on plain HTTP")
+    if not parts.hostname or parts.scheme not in ("http", ""):
+        raise MarinaError(f"{url} is not a server; write http://HOST:PORT")
+    target = target_of(name, protocol, parts.hostname, parts.port or DEFAULT_PORTS[protocol], key)
+    return Endpoint(target, Configuration(model=name, protocol=protocol), _fields_of(task))
+
+
+def target_of(name: str, protocol: Protocol, host: str, port: int, key: str | None) -> Target:
+    """Where TorchServe answers for a model."""
+    return Target(protocol, host, port, f"/predictions/{name}", name, key)
+
+
+def check(endpoint: Endpoint, payload: Payload) -> None:
+    """Send one request; MarinaError, with the server's reason, if there is no good answer."""
+    target = endpoint.target
+    if target.protocol == "grpc":
+        if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+            raise MarinaError("gRPC needs the packages grpcio and protobuf; install them with pip")
+        client = Client.grpc(f"{target.host}:{target.port}", target.token)
+    else:
+        client = Client.http(f"http://{target.host}:{target.port}", target.token)
+    with client:
+        client.predict(target.model, json.loads(payload.bodies[0])["inputs"])
+
+
+def measure_endpoint(endpoint: Endpoint, workload: Workload, report: WindowReport = lambda *_: None) -> Measurement:
+    """Measure a workload, with what the server's metrics say of it where they can be read."""
+    load, payload = workload
+    metrics = MetricsReader(endpoint.metrics_port, endpoint.target.model) if endpoint.metrics_port else None
+    measurement = measure(endpoint.target, payload.bodies, payload.instances, load, report)
+    return replace(measurement, server=metrics.since() if metrics else None)
+
+
+def _fields_of(task: str | None) -> Fields:
+    return TASKS[task].fields if task in TASKS else Fields("text")

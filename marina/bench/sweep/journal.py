@@ -1,0 +1,106 @@
+"""Rounds on file as they are measured, so that a sweep that was cut off goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+import handlers
+import marina
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.payload import Workload
+from marina.bench.report.machine import machine
+from marina.bench.report.results import Configuration
+from marina.bench.server.endpoint import Protocol
+from marina.compiler.examples import read_examples
+from marina.compiler.source import find_source, fingerprint
+from marina.spec import Spec
+
+
+@dataclass(frozen=True)
+class _Line:
+    key: str
+    configuration: Configuration
+    measurement: Measurement
+
+
+_LINE = TypeAdapter(_Line)
+
+
+class Journal:
+    """Rounds on file, one a line, found again by what was measured and on what.
+
+    That is the machine, the code of Marina, the weights, the spec with its texts, and the load.
+
+    Args:
+        path: the file.
+        root: the project's folder, to which the paths in specs are relative.
+        protocol: of requests.
+    """
+
+    def __init__(self, path: Path, root: Path, protocol: Protocol = "rest") -> None:
+        self._path = path
+        self._protocol = protocol
+        self._root = root
+        # the files say more than the revision: they also tell changes apart that are not committed
+        self._machine = {**machine(), "revision": _code()}
+        self._contents: dict[tuple[str, str, str | None], str] = {}
+        self._kept: dict[str, tuple[Configuration, Measurement]] = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text() if path.exists() else ""
+        if text and not text.endswith("\n"):
+            # cut off while it was written; what comes next must not be on the same line
+            text += "\n"
+            path.write_text(text)
+        for line in text.splitlines():
+            with suppress(ValueError):
+                self._remember(_LINE.validate_json(line))
+
+    def find(self, spec: Spec, workload: Workload, number: int) -> tuple[Configuration, Measurement] | None:
+        """What was measured of a spec under a workload in a round, or None.
+
+        Raises:
+            SourceError, SpecError: what the spec refers to is missing.
+        """
+        return self._kept.get(self._key(spec, workload, number))
+
+    def keep(
+        self, spec: Spec, workload: Workload, number: int, configuration: Configuration, measurement: Measurement
+    ) -> None:
+        """Write a round down."""
+        line = _Line(self._key(spec, workload, number), configuration, measurement)
+        self._remember(line)
+        with self._path.open("ab") as file:
+            file.write(_LINE.dump_json(line) + b"\n")
+
+    def _remember(self, line: _Line) -> None:
+        self._kept[line.key] = line.configuration, line.measurement
+
+    def _key(self, spec: Spec, workload: Workload, number: int) -> str:
+        load, payload = workload
+        bodies = hashlib.sha256(b"\0".join(payload.bodies)).hexdigest()
+        how = [self._protocol, vars(load), bodies, number]
+        document = [self._machine, spec.model_dump(mode="json"), self._content(spec), how]
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:24]
+
+    def _content(self, spec: Spec) -> str:
+        """Hash of the weights and the texts that a spec refers to, read once: weights are large."""
+        named = (spec.source.model_dump_json(), spec.task, spec.examples)
+        if named not in self._contents:
+            found = [fingerprint(find_source(spec.source, self._root)), read_examples(spec, self._root)]
+            self._contents[named] = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+        return self._contents[named]
+
+
+def _code() -> str:
+    """Hash of the code that compiles, serves and measures."""
+    digest = hashlib.sha256()
+    for folder in (Path(marina.__file__).parent, Path(handlers.__file__).parent):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder.parent)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()

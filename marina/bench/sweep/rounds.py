@@ -1,0 +1,132 @@
+"""The harness: measures strategies round after round, each round in an order of its own, one strategy at a time.
+
+What else the machine does changes with time, so every strategy meets it in every round, and figures are compared
+within rounds.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+
+from handlers.worker.errors import WorkerError
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.payload import Workload
+from marina.bench.report.results import Configuration, Entry
+from marina.bench.sweep.journal import Journal
+from marina.console import Progress
+from marina.errors import MarinaError
+from marina.spec import Spec
+
+# measures one workload; gives what was measured, as far as that is known only then, and the figures
+Measure = Callable[[Workload], tuple[Configuration, Measurement]]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to answer requests, and the workloads to put on it.
+
+    Attributes:
+        name: for progress and failures.
+        configuration: what tells it from the others; goes before what `start` finds out.
+        workloads: all of them are measured after one start, in an order that differs from round to round.
+        start: makes it ready, and cleans up at the end of the block. MarinaError or WorkerError if it cannot.
+        spec: what is served, for a journal; rounds of a strategy without one are never kept.
+    """
+
+    name: str
+    configuration: Configuration
+    workloads: Sequence[Workload]
+    start: Callable[[], AbstractContextManager[Measure]]
+    spec: Spec | None = None
+
+
+def measure_rounds(
+    strategies: Sequence[Strategy],
+    rounds: int,
+    progress: Progress,
+    journal: Journal | None = None,
+    leave_out_failures: bool = False,
+) -> tuple[list[Entry], list[str]]:
+    """Measure every workload of every strategy in every round.
+
+    Args:
+        strategies: in the order of the entries.
+        rounds: of each.
+        progress: is given what is being done, and the time that is left.
+        journal: where rounds are kept; what is found there is not measured again.
+        leave_out_failures: go on without a strategy that does not start.
+
+    Returns:
+        One entry a strategy and workload, each with all rounds; and a line for each strategy that was left out.
+
+    Raises:
+        MarinaError, WorkerError: a strategy does not start, unless it is left out; or a request is not answered.
+    """
+    clock = _Clock(rounds * sum(len(strategy.workloads) for strategy in strategies))
+    found: dict[tuple[int, int], list[tuple[Configuration, Measurement]]] = defaultdict(list)
+    failed: dict[int, str] = {}
+    for number in range(rounds):
+        chance = random.Random(number)
+        for place in chance.sample(range(len(strategies)), len(strategies)):
+            strategy = strategies[place]
+            missing = []
+            for index, workload in enumerate(strategy.workloads):
+                kept = journal.find(strategy.spec, workload, number) if journal and strategy.spec else None
+                if kept:
+                    found[place, index].append(kept)
+                    clock.skip(1)
+                else:
+                    missing.append(index)
+            if not missing or place in failed:
+                clock.skip(len(missing))
+                continue
+            what = f"round {number + 1} of {rounds}: {strategy.name}"
+            progress(f"{what}, starting{clock.left()}", clock.done, clock.steps)
+            with ExitStack() as stack:
+                try:
+                    measure = stack.enter_context(strategy.start())
+                except (MarinaError, WorkerError) as error:
+                    if not leave_out_failures:
+                        raise
+                    failed[place] = str(error)
+                    clock.skip(len(missing))
+                    continue
+                for index in chance.sample(missing, len(missing)):
+                    workload = strategy.workloads[index]
+                    progress(f"{what}, {workload.load.describe()}{clock.left()}", clock.done, clock.steps)
+                    configuration, measurement = measure(workload)
+                    configuration = configuration.with_fields_of(strategy.configuration)
+                    found[place, index].append((configuration, measurement))
+                    if journal and strategy.spec:
+                        journal.keep(strategy.spec, workload, number, configuration, measurement)
+                    clock.step()
+    entries = [Entry(kept[0][0], [measurement for _, measurement in kept]) for _, kept in sorted(found.items())]
+    return entries, [f"{strategies[place].name}: {why}" for place, why in sorted(failed.items())]
+
+
+class _Clock:
+    """How far it is, and how long the rest will take at the speed of what was measured in this run."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.done = 0
+        self._measured = 0
+        self._start = time.monotonic()
+
+    def step(self) -> None:
+        self.done += 1
+        self._measured += 1
+
+    def skip(self, steps: int) -> None:
+        self.done += steps
+
+    def left(self) -> str:
+        if not self._measured:
+            return ""
+        seconds = (time.monotonic() - self._start) / self._measured * (self.steps - self.done)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"

@@ -1,0 +1,69 @@
+"""One load on a model that is served, or the graphs of a model without a server."""
+
+from __future__ import annotations
+
+from handlers.worker.artifact import read_artifact
+from handlers.worker.tasks import TASKS
+from marina.bench.load.measurement import Window
+from marina.bench.load.payload import MIX, Workload, read_instances, read_payload, texts_of
+from marina.bench.load.profile import Load
+from marina.bench.report.results import Configuration, Entry
+from marina.bench.server.bare_graphs import bare_graphs
+from marina.bench.server.endpoint import Endpoint, Protocol, check, local_endpoint, measure_endpoint, remote_endpoint
+from marina.compiler import compile_model
+from marina.console import Progress
+from marina.project import Project
+from marina.spec import Spec, read_spec
+
+
+def find_endpoint(project: Project, name: str, url: str | None, token: str | None, protocol: Protocol) -> Endpoint:
+    """A model of the project's own server, or of another one where a URL is given."""
+    if url is None:
+        return local_endpoint(project, name, protocol)
+    path = project.models / f"{name}.yaml"
+    return remote_endpoint(url, name, protocol, token, read_spec(path).task if path.exists() else None)
+
+
+def measure_load(
+    project: Project, endpoint: Endpoint, texts: str | None, instances: int, load: Load, progress: Progress
+) -> Entry:
+    """Measure one load; raises what `read_payload`, `check` and `measure` raise.
+
+    Args:
+        project: whose spec names the texts, where `texts` does not.
+        endpoint: what to measure.
+        texts: as `read_payload` takes them, or None.
+        instances: in a request.
+        load: how requests are sent.
+        progress: is given the figures of each window.
+    """
+    path = project.models / f"{endpoint.target.model}.yaml"
+    source = texts or (texts_of(read_spec(path), project) if path.exists() else MIX)
+    workload = Workload(load, read_payload(source, endpoint.fields, instances))
+    check(endpoint, workload.payload)
+    progress("warming up", 0, load.most_windows)
+
+    def report(window: Window, done: int, most: int) -> None:
+        tail = "no answer" if window.p99_ms is None else f"p99 {window.p99_ms:.1f} ms"
+        progress(f"{window.throughput:.0f} instances/s, {tail}", done, most)
+
+    return Entry(endpoint.configuration.under(workload), [measure_endpoint(endpoint, workload, report)])
+
+
+def measure_bare(project: Project, spec: Spec, texts: str | None, seconds: float, progress: Progress) -> Entry:
+    """Run a model's graphs without a server, compiling them first where that has not been done."""
+    artifact = compile_model(spec, project, progress).folder
+    progress("running the graphs", 0, 1)
+    with bare_graphs(spec, artifact, read_instances(texts or texts_of(spec, project), TASKS[spec.task].fields)) as bare:
+        measurement = bare.run(seconds).measurement(seconds)
+    described = read_artifact(artifact)
+    configuration = Configuration(
+        model=spec.name,
+        engine=described.engine,
+        precision=described.precision,
+        shapes=tuple(map(str, described.shapes)),
+        core_groups=spec.core_groups,
+        workers=spec.workers,
+        protocol="none: bare graphs",
+    )
+    return Entry(configuration, [measurement])

@@ -1,0 +1,102 @@
+"""A bench.yaml: what it can say, and every combination that it lists."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from handlers.worker.tasks import TASKS
+from marina.bench.load.payload import MIX, Workload, read_payload
+from marina.bench.load.profile import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
+from marina.bench.report.results import Configuration
+from marina.project import Project
+from marina.spec import Spec, read_spec
+
+SERVING = ("batch_size", "batch_delay_ms")
+LOAD = ("connections", "rate", "instances")  # the rest is how the server is set up
+
+
+class Vary(BaseModel):
+    """What is tried; every combination is measured. What is left out stays as the spec has it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    engine: list[str] = Field(default=[], description="openvino, torchscript, neuron or neuronx")
+    precision: list[str] = Field(default=[], description="f32, bf16, int8 or auto")
+    shapes: list[str] = Field(default=[], description='sets of shapes, each as "1x32,8x128"')
+    core_groups: list[str] = Field(default=[], description='as "1,1" or "2"')
+    batch_size: list[int] = Field(default=[], description="requests that TorchServe hands over at once")
+    batch_delay_ms: list[int] = Field(default=[], description="milliseconds that it waits for a fuller batch")
+    connections: list[int] = Field(default=[], description="closed loops")
+    rate: list[float] = Field(default=[], description="open loops, requests a second")
+    instances: list[int] = Field(default=[1], description="texts in a request")
+
+
+class Sweep(BaseModel):
+    """A bench.yaml."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(description="a spec in models/")
+    vary: Vary
+    texts: str = Field(default=MIX, description="as --texts")
+    protocol: Literal["rest", "grpc"] = "rest"
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    rounds: int = Field(default=5, ge=1, description="of each combination; intervals need three or more")
+    warm_up_s: float = Field(default=2.0, ge=0)
+    window_s: float = Field(default=5.0, gt=0, description="measured in each round")
+    instance: str | None = Field(default=None, description="for costs, as inf2.xlarge")
+    price: float | None = Field(default=None, ge=0, description="for costs: USD an hour")
+    baseline: Configuration | None = Field(default=None, description="fields of what ratios are taken against")
+
+    @model_validator(mode="after")
+    def _some_load(self) -> Sweep:
+        if not self.vary.connections and not self.vary.rate:
+            self.vary.connections = [CLOSED_CONNECTIONS]
+        return self
+
+
+class Setting(NamedTuple):
+    """One way to set the server up, and the workloads to put on it."""
+
+    spec: Spec
+    workloads: list[Workload]
+
+    def describe(self) -> str:
+        """In words, for progress and failures."""
+        spec = self.spec
+        parts = [spec.engine, spec.precision, f"groups {spec.core_groups}" if spec.core_groups else ""]
+        parts += [f"batch {spec.serving.batch_size}", f"delay {spec.serving.batch_delay_ms}"]
+        return " ".join(part for part in parts if part)
+
+    def configuration(self) -> Configuration:
+        """What the spec asks for, where the server's own word for it is a result: auto becomes int8."""
+        return Configuration(precision=self.spec.precision, core_groups=self.spec.core_groups or "all cores")
+
+
+def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
+    """Every combination; SpecError if one of them is no valid spec."""
+    vary = sweep.vary
+    path = project.models / f"{sweep.model}.yaml"
+    base = read_spec(path)
+    source = sweep.texts if sweep.texts == MIX else str(project.root / sweep.texts)
+    payloads = [read_payload(source, TASKS[base.task].fields, instances) for instances in vary.instances]
+    once = Load(arrivals=sweep.arrivals, warm_up_s=sweep.warm_up_s, window_s=sweep.window_s, seconds=sweep.window_s)
+    loads = [replace(once, connections=connections) for connections in vary.connections]
+    loads += [replace(once, connections=OPEN_CONNECTIONS, rate=rate) for rate in vary.rate]
+    workloads = [Workload(load, payload) for load in loads for payload in payloads]
+    fields = {name: values for name, values in vary.model_dump(exclude=set(LOAD)).items() if values}
+    settings = []
+    for values in itertools.product(*fields.values()):
+        chosen = dict(zip(fields, values))
+        overrides = {name: value for name, value in chosen.items() if name not in (*SERVING, "shapes")}
+        if "shapes" in chosen:
+            overrides["shapes"] = {"exact": str(chosen["shapes"]).split(",")}
+        serving = {name: chosen[name] for name in SERVING if name in chosen}
+        if serving:
+            overrides["serving"] = {**base.serving.model_dump(), **serving}
+        settings.append(Setting(read_spec(path, overrides), workloads))
+    return settings

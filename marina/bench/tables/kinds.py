@@ -1,0 +1,68 @@
+"""The tables by their names: how each is measured, and how its result is laid out and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from marina.bench.report.pictures import pictures_of
+from marina.bench.report.pricing import Price
+from marina.bench.report.results import Result
+from marina.bench.report.standard import failures_of, standard_layout
+from marina.bench.report.table import Layout
+from marina.bench.server.benchmark_server import benchmark_server
+from marina.bench.tables import ava, darwinbox, nlp_12x, overhead, search
+from marina.bench.tables.job import Job
+from marina.console import Progress
+from marina.errors import MarinaError
+from marina.project import Project
+
+
+@dataclass(frozen=True)
+class TableKind:
+    """One table.
+
+    Attributes:
+        measure: it, from first to last.
+        layout: of its result.
+        draw: PNG files by name.
+    """
+
+    measure: Callable[[Job], Result]
+    layout: Callable[[Result], Layout]
+    draw: Callable[[Result], dict[str, bytes]] = pictures_of
+
+
+TABLES = {module.KIND: TableKind(module.measure, module.layout) for module in (nlp_12x, ava, search, darwinbox)}
+TABLES[overhead.KIND] = TableKind(overhead.measure, overhead.layout, overhead.draw)
+
+
+def table_kind(name: str) -> TableKind:
+    """A table by its name, with or without "table-" before it; MarinaError if there is none."""
+    kind = TABLES.get(f"table-{name.removeprefix('table-')}")
+    if kind is None:
+        names = ", ".join(known.removeprefix("table-") for known in TABLES)
+        raise MarinaError(f"there is no table {name}; there are: {names}")
+    return kind
+
+
+def measure_table(
+    project: Project, table: str, name: str | None, engine: str | None, price: Price | None, progress: Progress
+) -> Result:
+    """Measure a table, for a model or for those of the table itself."""
+    kind = table_kind(table)
+    with benchmark_server(project, progress) as server:
+        return kind.measure(Job(server, project, name, engine, price, progress))
+
+
+def layout_of(result: Result) -> Layout:
+    """The tables and notes of any result: those of its own kind, or the standard ones."""
+    if not result.kind.startswith("table-"):
+        return standard_layout(result)
+    tables, notes = table_kind(result.kind).layout(result)
+    return Layout(tables, notes + failures_of(result))
+
+
+def draw(result: Result) -> dict[str, bytes]:
+    """The pictures of any result, PNG files by name."""
+    return table_kind(result.kind).draw(result) if result.kind.startswith("table-") else pictures_of(result)

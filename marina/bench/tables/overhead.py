@@ -1,0 +1,219 @@
+"""What serving costs, against the usual TorchServe handler and against the bare graphs: `make bench`.
+
+Marina serves an intent model with one worker on all cores, and with a worker on each core; a model of BERT-base's
+size stands beside its own bare graphs. Shapes are chosen on other texts of the same kind than those that are sent.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.values import Instance
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.mix import mixed
+from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.profile import Load
+from marina.bench.report.figures import Figures, figures_of, ratio
+from marina.bench.report.pictures import COLOURS, new_figure, pictures_of, png_of
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.standard import warnings_of
+from marina.bench.report.table import Layout, Table, number
+from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
+from marina.bench.server.benchmark_server import BenchmarkServer
+from marina.bench.server.bert_base import TOKENS, bert_base, bert_texts
+from marina.bench.server.usual.pack import NOTHING, pack_handler, pack_usual
+from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
+from marina.bench.sweep.strategies import served_strategy
+from marina.bench.tables.job import Job
+from marina.compiler.source import find_source
+from marina.shapes.advice import advise
+from marina.spec import Spec, make_spec
+
+KIND = "table-overhead"
+MODEL = "ava-intent"
+USUAL, BERT = "usual", "bert-base"
+NEAR = ("one-worker", "worker-a-core")
+BARE, SERVED = "bare graphs", "served"
+CONNECTIONS = (1, 16, 64)
+TEXTS_AT_ONCE = 32
+ROUNDS, WARM_UP_S, WINDOW_S = 3, 1.0, 4.0
+GRAPHS = 24
+USUAL_TOKENS, USUAL_BATCH = 128, 6
+
+
+def measure(job: Job) -> Result:
+    """Measure it for a text classifier with one head, or for the demonstration model of intents.
+
+    Raises:
+        SourceError: the usual handler cannot serve the model.
+    """
+    server, progress = job.server, job.progress
+    base = job.spec(MODEL)
+    store, work = server.project.model_store, server.project.root
+    progress("tracing the usual model", 0, 1)
+    pack_usual(find_source(base.source, job.project.root), USUAL, store, work / USUAL, USUAL_TOKENS, USUAL_BATCH)
+    pack_handler("nothing", NOTHING, {"minWorkers": 1, "maxWorkers": 1}, store)
+    specs = {name: _near_spec(name, base, job) for name in NEAR}
+    specs[BERT] = make_spec(bert_base(job.project.root / "build" / "bench" / BERT, [1, 8], serving={"batch_size": 8}))
+    texts = {USUAL: mixed(), **{name: mixed() for name in NEAR}, BERT: bert_texts()}
+    once = [(1, connections) for connections in CONNECTIONS]
+    loads_of = {USUAL: once, **{name: [*once, *((TEXTS_AT_ONCE, count) for _, count in once)] for name in NEAR}}
+    loads_of[BERT] = [(1, CONNECTIONS[1])]
+    paced_ms: dict[str, list[float]] = {name: [] for name in specs}
+    megabytes: dict[str, float] = {}
+    strategies = []
+    with ExitStack() as stack:
+        for name, spec in specs.items():
+            progress("loading bare graphs", 0, 1)
+            loading = bare_graphs(spec, server.archive(spec), [Instance(text) for text in texts[name]])
+            row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=BARE)
+            strategies.append(_bare(stack.enter_context(loading), row, paced_ms[name], megabytes))
+        for name, loads in loads_of.items():
+            workloads = [_workload(texts[name], instances, count, name) for instances, count in loads]
+            row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=SERVED)
+            served = served_strategy(server, name, row, specs.get(name, name), workloads)
+            strategies.append(_weighed(served, server, megabytes))
+        entries, _ = measure_rounds(strategies, ROUNDS, progress)
+    server.serve("nothing")
+    megabytes["nothing"] = server.resident_megabytes()
+    more = {"paced_ms": paced_ms, "resident_megabytes": megabytes}
+    return Result(KIND, f"what serving {base.name} costs", entries, job.price, more=more)
+
+
+def _near_spec(name: str, base: Spec, job: Job) -> Spec:
+    """The model with one worker or a worker on each core, and with shapes for the built-in mix."""
+    cores = len(cpu_cores())
+    groups = 1 if name == NEAR[0] else cores
+    fields = {
+        **base.model_dump(exclude_defaults=True),
+        "name": name,
+        "precision": "auto",
+        "core_groups": ",".join([str(cores // groups)] * groups),
+        "serving": {"batch_size": CONNECTIONS[-1] // groups},
+        "shapes": {"exact": [f"1x{USUAL_TOKENS}"]},
+    }
+    lengths = job.server.project.root / "lengths.csv"
+    lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
+    shapes = advise(make_spec(fields), job.project, lengths, GRAPHS, 0.0, job.progress).shapes
+    return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
+
+
+def _workload(texts: list[str], instances: int, connections: int, name: str) -> Workload:
+    source = f"made up, {TOKENS} tokens" if name == BERT else MIX_NAME
+    load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
+    return Workload(load, Payload(bodies_of(list(texts), instances), instances, source))
+
+
+def _bare(graphs: BareGraphs, row: Configuration, paced_ms: list[float], megabytes: dict[str, float]) -> Strategy:
+    name, seconds = f"{row.strategy}, bare", 2 * WINDOW_S
+
+    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+        bare = graphs.run(seconds)
+        paced_ms.append(bare.paced_ms)
+        megabytes[name] = bare.megabytes
+        return Configuration(), bare.measurement(seconds)
+
+    alone = Workload(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
+    return Strategy(name, row, [alone], lambda: nullcontext(measure))
+
+
+def _weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, float]) -> Strategy:
+    """The same, with the resident memory of a worker after each round."""
+
+    @contextmanager
+    def start() -> Iterator[Measure]:
+        with strategy.start() as measure:
+            yield measure
+            megabytes[strategy.name] = server.resident_megabytes()
+
+    return replace(strategy, start=start)
+
+
+def layout(result: Result) -> Layout:
+    """The bare graphs, then what was served by texts a request and connections; ratios are within rounds."""
+    found = figures_of(result)
+    bare = {one.entry.configuration.strategy: one for one in found if one.entry.configuration.part == BARE}
+    served = sorted(
+        (one for one in found if one.entry.configuration.part == SERVED),
+        key=lambda one: (one.entry.configuration.strategy == BERT, *_load(one)),
+    )
+    usual = {_load(one): one for one in served if one.entry.configuration.strategy == USUAL}
+    rows = [[f"{name}, bare", "", "", number(one.throughput.median, 0), "", "", "", ""] for name, one in bare.items()]
+    for one in served:
+        name, latency = one.entry.configuration.strategy, one.latency_ms
+        of_bare = _median_ratio(one, bare.get(name))
+        of_usual = _median_ratio(one, usual.get(_load(one)) if name in NEAR else None)
+        rows.append(
+            [
+                *(str(name), *map(str, _load(one)), number(one.throughput.median, 0)),
+                *(number(latency.get(percentile), 1) for percentile in ("p50", "p99")),
+                f"{of_bare:.0%}" if of_bare else "",
+                f"{of_usual:.1f}x" if of_usual else "",
+            ]
+        )
+    columns = ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare", "of usual"]
+    return Layout([Table(columns, rows, 7)], [*_notes(result, bare[NEAR[0]], served), *warnings_of(result)])
+
+
+def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
+    """The graphs, a text alone, what a worker's time goes to under the most connections, and memory."""
+    first = {one.entry.configuration.strategy: one.entry.configuration for one in served}
+    notes = [f"{name}: {first[name].precision}, graphs {', '.join(first[name].shapes or ())}" for name in NEAR]
+    paced = statistics.median(result.more["paced_ms"][NEAR[0]])
+    alone = bare.latency_ms["p50"]
+    notes.append(f"a text alone in its bare graph: {alone:.2f} ms, with pauses as between requests {paced:.2f} ms")
+    for one in served:
+        name, (texts, connections) = one.entry.configuration.strategy, _load(one)
+        shares = [found.server.stage_share for found in one.entry.rounds if found.server]
+        if name in NEAR and connections == CONNECTIONS[-1] and shares:
+            stages = [f"{stage} {statistics.median(each[stage] for each in shares):.1%}" for stage in sorted(shares[0])]
+            notes.append(f"{name}, {texts} texts a request: of a worker's time {', '.join(stages)}")
+    worker, nothing, graphs = (
+        f"{result.more['resident_megabytes'][name]:.0f} MB" for name in (NEAR[0], "nothing", f"{NEAR[0]}, bare")
+    )
+    return [*notes, f"resident: worker {worker}, worker that does nothing {nothing}, bare graphs {graphs}"]
+
+
+def _load(one: Figures) -> tuple[int, int]:
+    """Texts a request, and connections."""
+    return one.entry.configuration.instances or 1, one.entry.configuration.connections or 0
+
+
+def _median_ratio(one: Figures, base: Figures | None) -> float | None:
+    found = ratio(one.entry.rounds, base.entry.rounds) if base else None
+    return found.median if found else None
+
+
+def draw(result: Result) -> dict[str, bytes]:
+    """The pictures of every result; and texts a second by connections, with the bare graphs as lines."""
+    found = [one for one in figures_of(result) if one.entry.configuration.strategy != BERT]
+    served = [one for one in found if one.entry.configuration.part == SERVED]
+    groups = sorted({_load(one)[0] for one in served})
+    with new_figure(columns=len(groups), size=(10, 3.6)) as (figure, axes):
+        for axis, texts in zip(axes, groups):
+            _bars(axis, [one for one in served if _load(one)[0] == texts])
+            for one, style in zip((one for one in found if one.entry.configuration.part == BARE), ("--", ":")):
+                label = f"{one.entry.configuration.strategy}, bare graphs"
+                axis.axhline(one.throughput.median, color="#444444", linestyle=style, linewidth=1, label=label)
+            axis.set_title(f"{texts} text{'s' if texts > 1 else ''} a request", fontsize=10)
+        axes[0].set_ylabel("texts per second")
+        axes[0].legend(fontsize=8)
+        return {**pictures_of(result), "overhead": png_of(figure)}
+
+
+def _bars(axis: Any, shown: list[Figures]) -> None:
+    names = [name for name in (USUAL, *NEAR) if any(one.entry.configuration.strategy == name for one in shown)]
+    counts = sorted({_load(one)[1] for one in shown})
+    for place, name in enumerate(names):
+        rates = {_load(one)[1]: one.throughput.median for one in shown if one.entry.configuration.strategy == name}
+        at = [counts.index(count) + (place - (len(names) - 1) / 2) * 0.27 for count in rates]
+        colour = {USUAL: "#b0b0b0", NEAR[0]: COLOURS[0], NEAR[1]: "#7aa6d0"}[name]
+        bars = axis.bar(at, list(rates.values()), width=0.25, color=colour, label=name)
+        axis.bar_label(bars, fmt="%.0f", fontsize=8)
+    axis.set_xticks(range(len(counts)), [str(count) for count in counts])
+    axis.set_xlabel("connections")

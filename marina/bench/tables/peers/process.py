@@ -1,0 +1,109 @@
+"""Installs a peer in a virtual environment of its own, and runs its server."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from marina.bench.load.profile import Load, Target
+from marina.bench.load.runner import measure
+from marina.bench.tables.peers.settings import ONNX_TASKS, Peer
+from marina.errors import MarinaError
+from marina.server.config import free_ports
+
+HERE = Path(__file__).parent
+START_S = 180
+
+
+def install(packages: str, folder: Path) -> None:
+    """A virtual environment with a peer's packages, made once for each state of its requirements.
+
+    Raises:
+        MarinaError: pip cannot install them.
+    """
+    wanted = HERE / f"{packages}.txt"
+    home = folder / "venvs" / packages
+    stamp = home / "installed.txt"
+    if stamp.exists() and stamp.read_text() == wanted.read_text():
+        return
+    _run([sys.executable, "-m", "venv", "--clear", str(home)])
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run([*pip, "-r", str(wanted)])
+    stamp.write_text(wanted.read_text())
+
+
+@contextmanager
+def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Target]:
+    """The peer's server while the block runs; gives where it answers, once it has answered.
+
+    Args:
+        peer: what to start.
+        source: the model's folder.
+        folder: of the virtual environments, exported models and logs.
+        cores: to divide among its workers.
+
+    Raises:
+        MarinaError: the model cannot be exported, or the server does not answer in three minutes.
+    """
+    (port,) = free_ports(1)
+    target = Target("rest", "127.0.0.1", port, peer.path)
+    model = source
+    if peer.export:
+        model = folder / "onnx" / peer.task
+        if not (model / "model.onnx").exists():
+            _run(_words(peer.export, peer, model, source, port, folder))
+    threads = str(max(1, cores // peer.workers))
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        **{"PEER_MODEL": str(model), "PEER_WORKERS": str(peer.workers), "PEER_THREADS": threads},
+        **{"OMP_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"},
+        # infinity reports its use otherwise
+        **{"DO_NOT_TRACK": "1", "INFINITY_ANONYMOUS_USAGE_STATS": "0"},
+    }
+    # infinity finds an exported model only from within its folder
+    here, name = (model, Path()) if peer.export else (folder, model)
+    log_file = folder / "peer.log"
+    with log_file.open("w") as log:
+        command = _words(peer.start, peer, name, source, port, folder)
+        process = subprocess.Popen(command, cwd=here, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        if not _answers(peer, target, process):
+            raise MarinaError(f"it did not start; see {log_file}")
+        yield target
+    finally:
+        with suppress(ProcessLookupError):  # it ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _run(command: list[str]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        last = (ran.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        raise MarinaError(f"{shlex.join(command)} failed: {last}")
+
+
+def _words(command: str, peer: Peer, model: Path, source: Path, port: int, folder: Path) -> list[str]:
+    places = {"bin": folder / "venvs" / peer.packages / "bin", "here": HERE, "model": model, "source": source}
+    return shlex.split(command.format(**places, port=port, workers=peer.workers, onnx_task=ONNX_TASKS[peer.task]))
+
+
+def _answers(peer: Peer, target: Target, process: subprocess.Popen[bytes]) -> bool:
+    """Wait for a good answer; False if the process ends, or after three minutes."""
+    once = Load(connections=1, warm_up_s=0, requests=1, timeout_s=60)
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            listening = probe.connect_ex((target.host, target.port)) == 0
+        if listening and measure(target, peer.bodies(["hello"]), 1, once).requests:
+            return True
+        time.sleep(0.5)
+    return False

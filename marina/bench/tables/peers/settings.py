@@ -1,0 +1,75 @@
+"""Each peer: its packages, how it is started, what it is sent, and what its own documentation says of that."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+
+class Peer(NamedTuple):
+    """One peer in one setting.
+
+    Attributes:
+        name: for tables.
+        packages: a file beside this one, and its virtual environment.
+        task: "text-classification" or "sentence-embedding": which of the two models it serves.
+        start: the command, with {bin}, {port}, {model}, {workers} and {here} to be filled in.
+        workers: how many processes have the model; the cores are divided among their threads.
+        path: of the URL to ask.
+        body: the JSON for one text.
+        quote: what its documentation says, and where.
+        export: a command that makes the model's folder from {source} first, where it serves another format.
+    """
+
+    name: str
+    packages: str
+    task: str
+    start: str
+    workers: int
+    path: str
+    body: str  # "inputs", or "infinity"
+    quote: str
+    export: str | None = None
+
+    def bodies(self, texts: list[str]) -> list[bytes]:
+        """Requests of one text each."""
+        if self.body == "infinity":
+            return [json.dumps({"model": "peer", "input": [text]}).encode() for text in texts]
+        return [json.dumps({"inputs": text}).encode() for text in texts]
+
+
+FASTAPI = (
+    "{bin}/uvicorn --app-dir {here} fastapi_server:app --host 127.0.0.1 --port {port} --workers {workers} "
+    "--log-level warning"
+)
+LITSERVE = "{bin}/python {here}/litserve_server.py {port}"
+INFINITY = (
+    "{bin}/infinity_emb v2 --model-id {model} --served-model-name peer --host 127.0.0.1 --port {port} --device cpu "
+    "--engine ENGINE --batch-size 32 --no-model-warmup --log-level error"
+)
+EXPORT = "{bin}/optimum-cli export onnx --library transformers --task {onnx_task} --model {source} {model}"
+ONNX_TASKS = {"text-classification": "text-classification", "sentence-embedding": "feature-extraction"}
+PIPELINE = 'transformers, "Web server inference": "a single thread to handle the heavier load of running Pipeline"'
+WORKERS = 'FastAPI, "Server Workers": "replication of processes to take advantage of multiple cores"'
+BATCHING = 'LitServe, "Batching": max_batch_size and batch_timeout'
+DEFAULTS = "infinity, command line: torch is the default engine"
+ONNX = 'infinity, command line: "optimum uses ONNX on GPU/CPU"; exported with optimum-cli'
+
+
+def peers(cores: int) -> list[Peer]:
+    """Every peer in the settings that its documentation offers; where there are two, both are measured."""
+    found = []
+    for name, packages, start, quotes in (
+        ("FastAPI + pipeline", "fastapi", FASTAPI, (PIPELINE, f"{PIPELINE}; {WORKERS}")),
+        ("LitServe", "litserve", LITSERVE, (BATCHING, f"{BATCHING}; workers_per_device")),
+    ):
+        task, path = "text-classification", "/predict"
+        for workers, quote in zip(sorted({1, cores}), quotes):
+            label = f"{name}, {workers} worker{'s' if workers > 1 else ''}"
+            found.append(Peer(label, packages, task, start, workers, path, "inputs", quote))
+    for engine, quote in (("torch", DEFAULTS), ("optimum", ONNX)):
+        start = INFINITY.replace("ENGINE", engine)
+        export = EXPORT if engine == "optimum" else None
+        for task, path in (("text-classification", "/classify"), ("sentence-embedding", "/embeddings")):
+            found.append(Peer(f"infinity, {engine}", "infinity", task, start, 1, path, "infinity", quote, export))
+    return found

@@ -1,0 +1,165 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marina.bench.load.payload import Payload
+from marina.bench.report.results import Configuration
+from marina.bench.report.table import markdown_of
+from marina.bench.tables import nlp_12x
+from marina.bench.tables.kinds import TABLES, layout_of, table_kind
+from marina.bench.tables.published import published
+from marina.bench.tables.search import FIRST_RATE, highest_kept, keeps
+from marina.errors import MarinaError
+from marina.project import Project
+from tests.marina.bench.results import entry, measured, result
+
+
+def rounds(throughput: float, latency_ms: float = 4.0) -> list:
+    return [measured(throughput * factor, latency_ms) for factor in (1.0, 1.02, 0.98)]
+
+
+def test_tables_are_known_by_name() -> None:
+    assert set(TABLES) == {"table-nlp-12x", "table-ava", "table-search", "table-darwinbox", "table-overhead"}
+    assert table_kind("ava") is table_kind("table-ava")
+    with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
+        table_kind("chess")
+
+
+@given(st.integers(1, 100_000))
+def test_the_highest_rate_is_found_within_a_part_of_the_last_step(limit: int) -> None:
+    tried: list[float] = []
+
+    def kept(rate: float) -> bool:
+        tried.append(rate)
+        return rate <= limit
+
+    found = highest_kept(kept)
+    if limit < FIRST_RATE:
+        assert found is None
+    else:
+        assert found is not None
+        assert found <= limit
+        # a step doubles the rate, and was halved twice
+        assert limit - found <= found / 4 or limit > FIRST_RATE * 2**11
+    assert len(tried) == len(set(tried))
+    assert len(tried) >= 5
+
+
+def test_a_rate_with_errors_or_a_late_tail_is_not_kept() -> None:
+    assert keeps(rounds(10, latency_ms=4.0))
+    assert not keeps(rounds(10, latency_ms=9.0))
+    assert not keeps([*rounds(10), measured(10, errors={"HTTP 503": 1})])
+
+
+def test_published_figures_stand_in_columns_of_their_own() -> None:
+    configuration = {"batch": 6, "mode": "data parallel", "cores_per_model": 1}
+    table = result(
+        [
+            entry(rounds(20), strategy="the usual handler", **{**configuration, "mode": "TorchScript on the CPU"}),
+            entry(rounds(50), strategy="Marina", **configuration),
+            entry(
+                rounds(40), strategy="Marina", **{**configuration, "mode": "all cores a model", "cores_per_model": 2}
+            ),
+        ],
+        kind="table-nlp-12x",
+    )
+    (found,) = layout_of(table).tables
+    place = found.columns.index("published: inst./s")
+    usual, parallel, all_cores = found.rows
+    assert parallel[place] == "1181"
+    assert "inf1.xlarge" in parallel[-1]
+    assert usual[place:] == [""] * 5
+    assert all_cores[place] == ""  # nothing was published at batch 6 in a pipeline
+    assert "1181" not in " ".join(cell for row in found.rows for cell in row[:place])
+    assert parallel[found.columns.index("x throughput")] == "2.50"
+    assert parallel[found.columns.index("x cost")] == "0.400"
+
+
+@pytest.mark.parametrize(
+    ("engine", "modes"),
+    [
+        ("neuron", ["data parallel", "pipeline"]),
+        ("neuronx", ["data parallel"]),
+        ("openvino", ["data parallel", "all cores a model"]),
+    ],
+)
+def test_bert_base_is_laid_on_the_cores_that_there_are(
+    engine: str, modes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nlp_12x, "usable_cores", lambda _: 4)
+    monkeypatch.setattr(nlp_12x, "cpu_cores", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr(nlp_12x, "find_source", lambda *_: tmp_path)
+    packed: list[int] = []
+    monkeypatch.setattr(nlp_12x, "pack_usual", lambda *arguments, **_: packed.append(arguments[5]))
+    fields = {"name": "b", "task": "text-classification", "source": {"path": "weights"}, "engine": engine}
+    server = SimpleNamespace(project=Project(tmp_path))
+    for batch in (1, 6):
+        strategies = nlp_12x._strategies(server, Project(tmp_path), fields, batch, Payload([b"{}"], 1, "made up"))
+        assert [one.configuration.mode for one in strategies] == ["TorchScript on the CPU", *modes]
+        assert [one.configuration.cores_per_model for one in strategies[1:]] == [1, 4][: len(modes)]
+    assert packed == [1, 6]
+
+
+def test_the_table_of_ava_has_its_windows() -> None:
+    table = result(
+        [entry(rounds(30), strategy="the usual handler"), entry(rounds(240), strategy="Marina")],
+        kind="table-ava",
+        baseline=Configuration(strategy="the usual handler"),
+    )
+    figures, windows = layout_of(table).tables
+    assert figures.rows[1][figures.columns.index("x usual handler")].startswith("8.00")
+    assert figures.rows[0][figures.columns.index("published: x, on")] == ""
+    assert len(windows.rows) == 2 * 3 * 2
+
+
+def test_the_table_of_search_says_where_the_promise_breaks() -> None:
+    entries = [
+        entry(rounds(20, 3.0), rate=20.0, connections=None, part="queries"),
+        entry(rounds(30, 7.0), rate=30.0, connections=None, part="queries"),
+        entry(rounds(900), instances=32, part="bulk"),
+    ]
+    table = result(entries, kind="table-search", more={"highest_rate": 20.0, "promise_ms": 10.0})
+    layout = layout_of(table)
+    assert [row[6] for row in layout.tables[0].rows] == ["kept", "broken"]
+    assert "20 requests a second" in layout.notes[0]
+    none = result(entries[1:], kind="table-search", more={"highest_rate": None, "promise_ms": 10.0})
+    assert "no rate from" in layout_of(none).notes[0]
+
+
+def test_the_table_of_darwinbox_tells_reductions() -> None:
+    strategies = ("eager, padded to 512", "eager, dynamic padding in mini-batches of 16", "Marina, one by one")
+    table = result(
+        [entry(rounds(rate), strategy=name) for name, rate in zip(strategies, (10, 20, 100))],
+        kind="table-darwinbox",
+        price=None,
+    )
+    (found,) = layout_of(table).tables
+    assert [row[found.columns.index("shorter by")][:4] for row in found.rows] == ["", "50.0", "90.0"]
+    assert found.rows[2][found.columns.index("ms a resume")].startswith("10.0")
+
+
+@pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead"}))
+def test_every_table_names_what_was_published_and_where(name: str) -> None:
+    claim = published(name.removeprefix("table-"))["claim"]
+    assert {"said", "hardware", "source"} == set(claim)
+    markdown = markdown_of(layout_of(SMALLEST[name]))
+    assert "published, not measured here" in markdown
+    assert claim["source"] in markdown
+
+
+SMALLEST = {
+    "table-nlp-12x": result(
+        [entry(rounds(20), strategy="the usual handler", batch=1, mode="TorchScript on the CPU", cores_per_model=2)],
+        kind="table-nlp-12x",
+    ),
+    "table-ava": result([entry(rounds(20), strategy="Marina")], kind="table-ava"),
+    "table-search": result(
+        [entry(rounds(20), rate=20.0, part="queries")],
+        kind="table-search",
+        more={"highest_rate": 20.0, "promise_ms": 10.0},
+    ),
+    "table-darwinbox": result([entry(rounds(20), strategy="eager, padded to 512")], kind="table-darwinbox"),
+}

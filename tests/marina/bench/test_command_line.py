@@ -1,0 +1,41 @@
+"""What each subcommand takes and refuses, without a server."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from marina.cli import app
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "NAME"),
+        (["sweep"], "FILE"),
+        (["table"], "TABLE"),
+        (["report"], "FILE"),
+        (["run", "m", "--arrivals", "never"], "--arrivals"),
+        (["run", "m", "--connections", "0"], "--connections"),
+        (["sweep", "bench.yaml", "--rate", "5"], "--rate"),
+        (["sweep", "bench.yaml", "--engine", "neuron"], "--engine"),
+        (["table", "ava", "--rate", "5"], "--rate"),
+        (["table", "ava", "--grpc"], "--grpc"),
+        (["table", "ava", "m", "more"], "more"),
+        (["peers", "--price", "1"], "--price"),
+        (["peers", "ava-intent"], "ava-intent"),
+        (["report", "result.json", "--price", "1"], "--price"),
+        (["m"], "No such command"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(arguments: list[str], message: str) -> None:
+    ran = CliRunner().invoke(app, ["bench", *arguments], env={"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"})
+    assert ran.exit_code == 2
+    assert message in ran.output
+
+
+def test_help_names_every_subcommand() -> None:
+    ran = CliRunner().invoke(app, ["bench", "--help"])
+    assert ran.exit_code == 0
+    for name in ("run", "sweep", "table", "peers", "report"):
+        assert f" {name} " in ran.output
