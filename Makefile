@@ -71,7 +71,7 @@ verify-hardware: setup  ## on an Inferentia or Trainium instance: prove all that
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
 
 docs: setup  ## write the files that are made from code
-	$(BIN)/python -m marina.docs
+	$(BIN)/python -m docs.generate
 
 format: $(VENV)/dev  ## format the code
 	$(BIN)/ruff format .

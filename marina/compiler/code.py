@@ -21,7 +21,7 @@ from marina.engines import engine_of
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
 ENTRIES = ("marina.compiler.build",)
 # Where workers run, clients, and specs, whose values count: none changes what a graph is.
-PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.spec.sections")
+PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.sections")
 
 
 @cache

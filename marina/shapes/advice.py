@@ -23,13 +23,13 @@ from marina.console import Progress
 from marina.engines import engine_of, engines
 from marina.errors import CompileError
 from marina.project import Project
+from marina.sections import Shapes
 from marina.shapes.choice import choose_shapes, worth
 from marina.shapes.costs import CostModel
 from marina.shapes.ladder import ladder
 from marina.shapes.lengths import read_lengths
 from marina.shapes.report import Effect, effect
 from marina.spec import Spec
-from marina.spec.sections import Shapes
 
 MOST_GRAPHS = 24
 FULL = 64  # rows of a full batch, at most; more change nothing

@@ -8,7 +8,7 @@ from typing import Any
 
 from marina.bench.load.mix import text
 from marina.compiler.source import find_source
-from marina.spec.sections import Source
+from marina.sections import Source
 
 TOKENS = 128
 TEXTS = 64

@@ -24,7 +24,7 @@ BODIES = [b'{"inputs": "one"}', b'{"inputs": "two"}', b'{"inputs": "three"}']
 
 
 def target(served: Served, **fields: str) -> Target:
-    return Target("rest", "127.0.0.1", served.port, "/predictions/m", **fields)  # type: ignore[arg-type]
+    return Target("rest", "127.0.0.1", served.port, "/predictions/m", **fields)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

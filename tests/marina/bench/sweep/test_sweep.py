@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 import marina
+from marina.bench.report.machine import machine
 from marina.bench.report.results import Configuration
 from marina.bench.sweep import journal as journal_module
 from marina.bench.sweep import strategies as module
@@ -220,7 +221,7 @@ def test_changed_code_is_measured_anew_committed_or_not(
 
 def test_a_commit_that_leaves_the_code_alone_changes_nothing(own: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_one(own)
-    facts = journal_module.machine()
+    facts = machine()
     monkeypatch.setattr(journal_module, "machine", lambda: {**facts, "revision": "another"})
     assert found_again(own)
     monkeypatch.setattr(journal_module, "machine", lambda: {**facts, "cores": 99})

@@ -1,10 +1,12 @@
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload
 from marina.bench.report.results import Configuration
 from marina.bench.report.table import markdown_of
@@ -17,7 +19,7 @@ from marina.project import Project
 from tests.marina.bench.results import entry, measured, result
 
 
-def rounds(throughput: float, latency_ms: float = 4.0) -> list:
+def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
     return [measured(throughput * factor, latency_ms) for factor in (1.0, 1.02, 0.98)]
 
 
@@ -95,7 +97,7 @@ def test_bert_base_is_laid_on_the_cores_that_there_are(
     packed: list[int] = []
     monkeypatch.setattr(nlp_12x, "pack_usual", lambda *arguments, **_: packed.append(arguments[5]))
     fields = {"name": "b", "task": "text-classification", "source": {"path": "weights"}, "engine": engine}
-    server = SimpleNamespace(project=Project(tmp_path))
+    server: Any = SimpleNamespace(project=Project(tmp_path))
     for batch in (1, 6):
         strategies = nlp_12x._strategies(server, Project(tmp_path), fields, batch, Payload([b"{}"], 1, "made up"))
         assert [one.configuration.mode for one in strategies] == ["TorchScript on the CPU", *modes]

@@ -1,4 +1,4 @@
-"""Files that are made from code: `python -m marina.docs` writes them, a test compares them."""
+"""Files that are made from code: `make docs` writes them, a test compares them."""
 # ruff: noqa: E501  lines of tables
 
 from __future__ import annotations

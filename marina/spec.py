@@ -19,7 +19,7 @@ from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
 from marina.fields import Section
-from marina.spec.sections import HeadSpec, Parity, Serving, Shapes, Source
+from marina.sections import HeadSpec, Parity, Serving, Shapes, Source
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 

@@ -3,7 +3,7 @@ import re
 
 import yaml
 
-from marina.docs import made, metrics_config
+from docs.generate import made, metrics_config
 from tests.conftest import ROOT
 
 
