@@ -111,7 +111,8 @@ class Spec(Section):
     def _known(cls, value: Any, info: ValidationInfo) -> Any:
         known = TASKS if info.field_name == "task" else engines()
         if value not in list(known):
-            raise ValueError(f"Input should be one of {', '.join(known)}")
+            *others, last = (f"{name!r}" for name in known)
+            raise ValueError(f"Input should be {', '.join(others)} or {last}")
         return value
 
     @field_validator("core_groups")
