@@ -27,7 +27,7 @@ is bad, and the message names it. The body says what and why:
 {"code": 400, "type": "InvalidInstance", "error": "inputs[3] must be a text or {\\"text\\": ...}, not a number", "fix": "..."}
 ```
 
-Over gRPC TorchServe carries no status for one request of a batch: there the answer is this body, told by its `error`.
+Over gRPC TorchServe carries no status for one request of a batch: there the answer is this body; its `error` tells it from a good one.
 
 | status | type | meaning | fix |
 |---|---|---|---|

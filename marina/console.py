@@ -74,7 +74,7 @@ def print_error(message: str) -> None:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Progress]:
-    """A bar on standard error; gives a function that is told what is being done, steps done, and steps in all.
+    """A bar on standard error; gives a function to call with what is being done, steps done, and steps in all.
 
     Where nobody looks, as in a log, nothing is drawn.
     """

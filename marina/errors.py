@@ -4,7 +4,7 @@
     ├── SpecError       a model spec is wrong
     ├── SourceError     weights or tokenizer cannot be used
     ├── CompileError    a model cannot be compiled, or a graph is not faithful
-    ├── ServerError     TorchServe did not start, stop or do as told
+    ├── ServerError     TorchServe did not start, stop or do what was asked
     └── ClientError     a served model gave no answer
         ├── UnreachableError     nothing listens, or the time is up
         ├── UnauthorizedError    the token is missing, wrong or expired
@@ -46,7 +46,7 @@ class CompileError(MarinaError):
 
 
 class ServerError(MarinaError):
-    """TorchServe did not start, stop or do as told."""
+    """TorchServe did not start, stop or do what was asked."""
 
 
 class ClientError(MarinaError):

@@ -47,7 +47,7 @@ class Spec(Section):
     """Number format of the computation. The engine openvino also has bf16, and int8, which needs
     `examples` to be calibrated on; answers then differ a little from the original model's, within
     what `parity` allows. auto measures all that are possible, and keeps the fastest that passes.
-    Neuron engines are told theirs in `neuron` or `neuronx`: sections of an engine's own name, with
+    Neuron engines take theirs from `neuron` or `neuronx`: sections of an engine's own name, with
     its options, are documented in `marina/engines/NAME.py`."""
 
     shapes: Shapes = Shapes()

@@ -134,7 +134,7 @@ class RequestError(WorkerError):
 
 
 def request_error(error: Exception) -> RequestError:
-    """What one request is told of any failure; one of our own must not reach its neighbours."""
+    """The error that one request fails with; a failure of our own must not reach its neighbours."""
     if isinstance(error, RequestError):
         return error
     # where it happened, and nothing of what the client sent

@@ -6,15 +6,13 @@ from typing import Annotated
 
 import typer
 
-from marina.cli.options import JsonOption, Names
+from marina.cli.options import ENGINE_NAMES, JsonOption, Names
 from marina.console import print_json, print_table, say
 from marina.project import find_project
 
 Engines = Annotated[
     list[str] | None,
-    typer.Option(
-        "--engine", help="Check this engine too: openvino, torchscript, neuron or neuronx. Repeat for several."
-    ),
+    typer.Option("--engine", help=f"Check this engine too: {ENGINE_NAMES}. Repeat for several."),
 ]
 
 

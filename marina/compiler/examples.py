@@ -56,7 +56,7 @@ class Examples(NamedTuple):
 
     parity: list[Instance]  # every graph is compared with the reference on these
     calibration: list[Instance]  # ranges of int8 numbers are chosen on these
-    held_out: list[Instance]  # and whether answers stay the same is told on these
+    held_out: list[Instance]  # and answers are compared on these
 
 
 def read_examples(spec: Spec, root: Path) -> Examples:

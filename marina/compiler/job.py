@@ -71,7 +71,7 @@ def prepare_job(spec: Spec, root: Path) -> Job:
 
 
 def engine_settings(spec: Spec, source: Path) -> dict[str, Any]:
-    """What the compiler of a spec's engine is told; SpecError where the spec asks for what cannot be."""
+    """The settings of the compiler of a spec's engine; SpecError where the spec asks for what cannot be."""
     try:
         return engine_of(spec.engine).settings(spec.for_engine, lambda: count_weights(source))
     except ValueError as error:

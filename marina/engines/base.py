@@ -144,7 +144,7 @@ class Engine(ABC):
         return False
 
     def settings(self, fields: EngineFields, count_weights: Callable[[], int]) -> dict[str, Any]:
-        """What its compiler is told, with everything open settled: part of an artifact's key.
+        """The settings of its compiler, with everything open settled: part of an artifact's key.
 
         Raises ValueError where that cannot be.
 

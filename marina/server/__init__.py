@@ -29,7 +29,7 @@ def serve(project: Project, names: list[str], ports: Ports, timeout_s: float, re
         names: models to register; all of the store's if empty.
         ports: where to listen.
         timeout_s: seconds to become READY.
-        report: told in words what is being done.
+        report: called with what is being done, in words.
 
     Raises:
         ServerError: a server runs already, an archive is missing, a port is taken, or a worker

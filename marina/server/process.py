@@ -118,7 +118,7 @@ def stop_torchserve(project: Project, state: RunState) -> None:
 
 
 def _family(project: Project, state: RunState) -> list[psutil.Process]:
-    """The server, its launcher and its workers, also those that were left behind: told by their arguments."""
+    """The server, its launcher and its workers, also those that were left behind: known by their arguments."""
     config, socket = str(_config(project)), f"{state.temp}/.ts.sock."
     members = []
     for process in psutil.process_iter(["cmdline"]):

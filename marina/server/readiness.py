@@ -23,7 +23,7 @@ def wait_until_ready(
     """Wait until every worker of every model is READY.
 
     Args:
-        management: of the server that was told to register them.
+        management: of the server that registers them.
         names: the models.
         log: the file that workers' output goes to.
         start: the size of the log in bytes when they were registered: what stands before is old.

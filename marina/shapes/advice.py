@@ -77,7 +77,7 @@ def advise(
         file: of lengths or texts; None for the spec's own examples, or a ladder where it has none.
         graphs: to choose; None for as many as are worth their price.
         price: of a graph: the share of the best possible time that it must save.
-        progress: told of compiling.
+        progress: shows the compiling.
 
     Raises:
         SpecError, SourceError, CompileError: the file cannot be read, or the model not compiled.
@@ -114,7 +114,7 @@ def advise(
 
 
 def probe_shapes(limit: int) -> Shapes:
-    """Shapes from whose times those of all others can be told."""
+    """Shapes to whose times those of all others can be fitted."""
     short, middle = min(16, limit), min(64, limit)
     shapes = {Shape(1, short), Shape(8, short), Shape(32, short), Shape(1, middle), Shape(8, middle)}
     return Shapes(exact=tuple(str(shape) for shape in sorted(shapes | {Shape(1, limit), Shape(4, limit)})))

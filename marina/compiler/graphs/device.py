@@ -91,7 +91,7 @@ class Device:
 
 
 def _work(connection: Connection, name: str, core_groups: str | None, setup: Setup, model: str) -> None:
-    """Do as told until the other end closes."""
+    """Answer calls until the other end closes."""
     try:
         placement = place(engine_module(name).CORES, core_groups, model, wait_s=0)
         runtime = open_runtime(name, setup._replace(cores=len(placement.cores), threads=placement.threads))
