@@ -55,7 +55,7 @@ test-inf1-stack: $(INF1)/installed  ## run the tests of compiling and serving on
 has-python310:
 	@$(PYTHON310) -c "" 2>/dev/null
 
-check: $(VENV)/dev  ## check format, style and types
+check: $(VENV)/dev  ## check format, style, types and the order of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

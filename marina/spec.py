@@ -139,12 +139,9 @@ class Spec(Section):
     @model_validator(mode="after")
     def _fields_go_together(self) -> Spec:
         task = TASKS[self.task]
-        for name in ("heads", "normalize", "pooling"):
-            if (
-                getattr(self, name) is not None
-                and name not in task.spec_fields
-                and not (name == "pooling" and self.heads)
-            ):
+        others = {"heads", "normalize", "pooling"} - task.spec_fields - ({"pooling"} if self.heads else set())
+        for name in sorted(others):
+            if getattr(self, name) not in (None, {}):
                 takers = " and ".join(other.name for other in TASKS.values() if name in other.spec_fields)
                 verb = "belong" if name.endswith("s") else "belongs"
                 raise ValueError(f"{name} {verb} to the task {takers}{', or to heads' * (name == 'pooling')}")

@@ -39,6 +39,10 @@ class GraphFile:
     weights: str | None
     parity: float | None
 
+    def paths(self, folder: Path) -> tuple[Path, Path | None]:
+        """Where the graph and its weights lie, from the artifact's folder."""
+        return folder / self.graph, folder / self.weights if self.weights else None
+
 
 class Head(NamedTuple):
     """The labels of one output, and how its logits become scores: "softmax", "sigmoid" or "none"."""

@@ -11,9 +11,7 @@ from handlers.worker.engines import ENGINES
 ENGINE_NAMES = f"{', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Models; all of them if none is named.")]
-SomeENGINE_NAMES = f"{', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
-
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Models.")]
+SomeNames = Annotated[list[str], typer.Argument(metavar="NAME...", help="Models.")]
 EngineOption = Annotated[
     str | None,
     typer.Option("--engine", metavar="ENGINE", help=f"Instead of the spec's: {ENGINE_NAMES}."),

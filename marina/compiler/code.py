@@ -33,13 +33,14 @@ def code_of(engine: str, task: str) -> str:
 def deciding_modules(engine: str, task: str) -> dict[str, Path]:
     """The modules that compiling a task for an engine imports, by their names."""
     halves = (type(engine_of(engine)).__module__, getattr(engine_module(engine), "__name__", ""))
-    # what comes with a package of its own
-    modules = {name: Path(str(sys.modules[name].__file__)) for name in halves if _file_of(name) is None}
+    # an engine that comes with a package of its own
+    packaged = {name: Path(str(sys.modules[name].__file__)) for name in halves if _file_of(name) is None}
+    modules: dict[str, Path] = {}
     waiting = [*ENTRIES, *halves]
     others = tuple(f".tasks.{Path(other.entry_file).stem}" for name, other in TASKS.items() if name != task)
     while waiting:
         name = waiting.pop()
-        path = _file_of(name)
+        path = packaged.get(name) or _file_of(name)
         if name in modules or path is None or name.startswith(PASSED_BY) or name.endswith(others):
             continue
         modules[name] = path

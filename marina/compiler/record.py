@@ -32,6 +32,10 @@ class CompiledGraph:
     notes: Mapping[str, Any]
     seconds: float
 
+    def paths(self, folder: Path) -> tuple[Path, Path | None]:
+        """Where the graph and its weights lie, from the artifact's folder."""
+        return GraphFile(self.shape, self.graph, self.weights, None).paths(folder)
+
     def as_json(self) -> dict[str, Any]:
         """As JSON types; `from_json` gives an equal value."""
         return {**vars(self), "shape": str(self.shape)}

@@ -18,7 +18,7 @@ from handlers.worker.placement import Cores, core_groups
 from handlers.worker.placement.groups import possible_groups
 from handlers.worker.placement.limits import free_memory
 from marina.archive import CONFIG_FILE, is_intact
-from marina.engines import engine_of
+from marina.engines import engine_of, engines
 from marina.engines.base import CORE_PER_WORKER
 from marina.findings import Finding, fails, note, ok
 from marina.project import Project
@@ -55,8 +55,13 @@ def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], li
             findings.append(fails(check, "damaged", f"marina archive {path.stem}"))
         else:
             try:
-                archives.append(_read(path))
+                archive = _read(path)
                 findings.append(ok(check, f"intact, {path.stat().st_size / 1e6:.1f} MB"))
+                if archive.artifact.engine in engines():
+                    archives.append(archive)
+                else:
+                    unknown = f"its engine {archive.artifact.engine} is not known here; its workers check themselves"
+                    findings.append(note(f"{path.stem}: engine", unknown, "install the package that offers it"))
             except (KeyError, ValueError, ArtifactError) as error:
                 findings.append(fails(check, f"not of this release: {error}", f"marina archive {path.stem}"))
     return archives, findings

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from handlers.worker.engines import ENGINES
 from marina.engines.base import Engine
@@ -28,8 +28,17 @@ GROUP = "marina.engines"
 @cache
 def engines() -> Mapping[str, Engine]:
     """Every engine by its name: those of this folder, and those that packages offer by an entry point in `GROUP`."""
-    known: dict[str, Engine] = {name: import_module(f"{__name__}.{name}").ENGINE for name in ENGINES}
-    return known | {entry.name: entry.load() for entry in entry_points(group=GROUP)}
+    packaged = {entry.name: _load(entry) for entry in entry_points(group=GROUP) if entry.name not in ENGINES}
+    return {name: import_module(f"{__name__}.{name}").ENGINE for name in ENGINES} | packaged
+
+
+def _load(entry: EntryPoint) -> Engine:
+    try:
+        engine: Engine = entry.load()
+    except Exception as error:  # whatever the package raises
+        where = f"the engine {entry.name!r}, which an installed package offers as {entry.value}"
+        raise SpecError(f"{where}, cannot be loaded: {type(error).__name__}: {error}", "update or remove it") from None
+    return engine
 
 
 def engine_of(name: str) -> Engine:

@@ -22,7 +22,7 @@ class ExportedModel:
 
     module takes the `inputs` positionally, each int64 of (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt and
-    unit_length see `handlers.worker.artifact.Artifact`.
+    unit_length see `handlers.worker.artifact.Signature`.
     """
 
     module: torch.nn.Module

@@ -89,6 +89,8 @@ class NeuronEngine(Engine):
         return super().package_versions(precisions)
 
     def check_versions(self, compiled: Mapping[str, str]) -> None:
+        if installed(self.sdk.runtime) is None:  # how to install it depends on the Python here
+            raise ArtifactError(f"the engine {self.name!r} needs {self.sdk.runtime}, which is not installed")
         check_versions(self.sdk, compiled)
 
     def is_installed(self) -> bool:

@@ -173,7 +173,7 @@ def test_a_pipeline_has_the_whole_group(project: Project, store: Project, tmp_pa
         assert events(state)[-1]["environment"]["NEURON_RT_VISIBLE_CORES"] == "0-3"
 
 
-def test_replicas_share_a_batch_on_the_cores_that_a_scheduler_allots(
+def test_data_parallel_cores_share_a_batch_on_the_cores_that_a_scheduler_allots(
     project: Project, store: Project, tmp_path: Path
 ) -> None:
     """16 of 32 cores, as the Kubernetes device plugin says it."""

@@ -109,14 +109,14 @@ class EngineModule(Protocol):
 
 def engine_module(name: str) -> EngineModule:
     """The file of an engine; ArtifactError where there is none."""
-    others = {entry.name: entry for entry in entry_points(group=GROUP)}
     module: Any = None
     if name in ENGINES or (name.isidentifier() and find_spec(f"{__name__}.{name}")):
         module = import_module(f"{__name__}.{name}")
-    elif name in others:
+    else:
+        others = {entry.name: entry for entry in entry_points(group=GROUP)}
+        if name not in others:
+            raise ArtifactError(f"unknown engine {name!r}; this release knows {', '.join((*ENGINES, *others))}")
         module = others[name].load()
-    if not hasattr(module, "open_runtime"):
-        raise ArtifactError(f"unknown engine {name!r}; this release knows {', '.join((*ENGINES, *others))}")
     found: EngineModule = module
     return found
 

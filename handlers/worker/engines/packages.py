@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from handlers.worker.errors import ArtifactError
 
@@ -73,12 +73,10 @@ def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
     check_installed(sdk)
     runtime, compiler = sdk.runtime, sdk.compiler
     found = {name: installed(name) for name in ("torch", runtime, compiler)}
-    here = {name: Version(text or "0") for name, text in found.items()}
-    there = {name: Version(compiled.get(name) or "0") for name in found}
     fits = {
-        "torch": here["torch"].release[:2] == there["torch"].release[:2],
+        "torch": _release(found["torch"])[:2] == _release(compiled.get("torch"))[:2],
         runtime: found[runtime] == compiled.get(runtime),
-        compiler: found[compiler] is None or here[compiler] >= there[compiler],
+        compiler: found[compiler] is None or _release(found[compiler]) >= _release(compiled.get(compiler)),
     }
     for name, fit in fits.items():
         if not fit:
@@ -86,3 +84,11 @@ def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
                 f"the graphs were compiled with {name} {compiled.get(name)}, and {found[name]} is installed",
                 f"install {name}=={compiled.get(name)}, or compile the model again here and pack a new archive",
             )
+
+
+def _release(text: str | None) -> tuple[int, ...]:
+    """The numbers of a version, without what says how it was built; () where it is none."""
+    try:
+        return Version(text or "").release
+    except InvalidVersion:
+        return ()

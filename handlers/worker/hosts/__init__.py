@@ -1,1 +1,1 @@
-"""Hosts: what carries workers and speaks to clients. Only these files know one; today it is TorchServe."""
+"""Hosts: what carries workers and calls them. Only these files know how one does; today it is TorchServe."""

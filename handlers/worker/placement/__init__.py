@@ -50,7 +50,7 @@ def core_groups(asked: str | None) -> tuple[int, ...] | None:
     try:
         return parse_core_groups(given or asked) if given or asked else None  # type: ignore[arg-type]
     except ValueError as error:
-        raise PlacementError(f"{GROUP_SIZES if given else 'core_groups'}: {error}") from None
+        raise PlacementError(GROUP_SIZES if given else "core_groups", str(error), ": ") from None
 
 
 class Cores(NamedTuple):

@@ -46,7 +46,7 @@ def neuron_cores() -> Group:
         try:
             return parse_cores(visible)
         except ValueError as error:
-            raise PlacementError(f"{VISIBLE_CORES}: {error}") from None
+            raise PlacementError(VISIBLE_CORES, str(error), ": ") from None
     cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS, DEVICES)
     if not cores:
         raise PlacementError(

@@ -31,8 +31,7 @@ def load_graphs(runtime: Runtime, folder: Path, files: Sequence[GraphFile], sign
     for file in files:
         shape = Shape(file.shape.batch_size * runtime.replicas, file.shape.sequence_length)
         loaded = runtime.load(
-            folder / file.graph,
-            folder / file.weights if file.weights else None,
+            *file.paths(folder),
             [new_inputs(shape, signature) for _ in streams],
         )
         for stream, graph in zip(streams, loaded):

@@ -23,7 +23,7 @@ from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
 from marina.bench.tables.job import Job
 from marina.bench.tables.published import claim_note, published
 from marina.compiler.source import find_source
-from marina.engines import engine_of
+from marina.engines import DEFAULT, engine_of
 from marina.engines.base import CORE_PER_WORKER, PIPELINE, Engine
 from marina.errors import MarinaError
 from marina.project import Project
@@ -32,6 +32,7 @@ from marina.spec import make_spec, read_spec
 KIND = "table-nlp-12x"
 BATCHES = (1, 6)
 ROUNDS, WINDOW_S = 3, 10.0
+ONE_CORE = "data parallel"  # AWS's words for a model on each core
 IN_FLIGHT = 2  # batches for each worker: one that it computes and one that waits
 
 
@@ -45,7 +46,7 @@ def measure(job: Job) -> Result:
             raise MarinaError(f"{KIND} is for text classifiers with one head, and {job.name} is none")
         shapes = {"exact": [f"{batch}x{TOKENS}" for batch in BATCHES]}
         fields = {**own.model_dump(exclude_defaults=True), "shapes": shapes}
-    fields["engine"] = job.engine or fields.get("engine", "openvino")
+    fields["engine"] = job.engine or fields.get("engine", DEFAULT)
     payload = Payload(bodies_of(list(bert_texts()), 1), 1, f"made up, {TOKENS} tokens")
     strategies = [one for batch in BATCHES for one in _strategies(job.server, job.project, fields, batch, payload)]
     entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
@@ -89,7 +90,7 @@ def _strategies(
     row = Configuration(strategy=USUAL, batch=batch, mode="TorchScript on the CPU", cores_per_model=len(cpu_cores()))
     found = [
         served_strategy(server, f"{USUAL}, batch {batch}", row, archive, [workload(1)]),
-        ours(",".join(["1"] * cores), CORE_PER_WORKER, "data parallel"),
+        ours(",".join(["1"] * cores), CORE_PER_WORKER, ONE_CORE),
     ]
     if PIPELINE in engine.modes:
         found.append(ours(str(cores), PIPELINE, "pipeline"))
@@ -139,7 +140,7 @@ def _published(configuration: Configuration) -> dict[str, Any]:
     """The published row that is nearest in kind: same batch; one core a model, or several."""
     if configuration.strategy == USUAL:
         return {}
-    several = configuration.mode != "data parallel"
+    several = configuration.mode != ONE_CORE
     rows = published(KIND)["rows"]
     return next(
         (row for row in rows if row["batch"] == configuration.batch and (row["cores_per_model"] > 1) == several), {}

@@ -51,6 +51,7 @@ class Device:
     calls_at_once = 1
 
     def __init__(self, engine: str, core_groups: str | None, setup: Setup, model: str) -> None:
+        self._cores = engine_module(engine).CORES.name
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, engine, core_groups, setup, model), daemon=True)
@@ -85,7 +86,7 @@ class Device:
         except EOFError:
             self._process.join()
             raise ArtifactError(
-                f"the process that runs graphs on the device ended (exit {self._process.exitcode}); "
+                f"the process that runs graphs on the {self._cores} ended (exit {self._process.exitcode}); "
                 "what it printed stands above"
             ) from None
 

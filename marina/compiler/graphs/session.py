@@ -72,6 +72,8 @@ class CompileSession:
         calibration = self._calibration()
         try:
             return engine.open_compiler(self._model, self.job.settings, calibration, workdir)
+        except CompileError:
+            raise
         except ImportError as error:
             message = f"the engine {engine.name!r} needs a package that is not installed: {error}"
             raise CompileError(message) from None
@@ -119,8 +121,7 @@ class CompileSession:
         if not self.job.runs:
             return CheckedGraph(compiled, None, 0.0)
         before = psutil.Process().memory_full_info().uss
-        weights = self.folder / compiled.weights if compiled.weights else None
-        graph, shape = self._loader.load(compiled.shape, self.folder / compiled.graph, weights, precision)
+        graph, shape = self._loader.load(compiled.shape, *compiled.paths(self.folder), precision)
         try:
             parity = measure_parity(graph, shape, self._rows, self._signature, tolerance)
         except NotFiniteError:

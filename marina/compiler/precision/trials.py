@@ -69,9 +69,7 @@ class Trials:
         if not self._job.runs or precision == "f32":
             return self._settled(Choice(precision, ASKED))
         compiled = max(graphs, key=lambda graph: _size(graph.compiled.shape)).compiled
-        folder = self._session.folder
-        weights = folder / compiled.weights if compiled.weights else None
-        loaded = self._loader.load(compiled.shape, folder / compiled.graph, weights, precision)
+        loaded = self._loader.load(compiled.shape, *compiled.paths(self._session.folder), precision)
         trial = self._agreement(precision, loaded)
         if not trial.passes(self._job.spec):
             raise changes_answers(trial, self._job.spec)

@@ -8,6 +8,8 @@ import pytest
 
 from handlers.worker.engines import ENGINES
 from marina.compiler.code import deciding_modules, hash_of
+from marina.engines import engines
+from tests.toy_engine import FOLDER
 
 
 def read(path: Path) -> str:
@@ -43,6 +45,13 @@ def test_an_engine_counts_for_itself_alone(engine: str) -> None:
     }
     assert {f"marina.engines.{engine}", f"handlers.worker.engines.{engine}"} <= found
     assert not found & others
+
+
+def test_an_engine_of_a_package_counts_with_what_it_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setattr("marina.engines.engines", engines.__wrapped__)
+    modules = set(deciding_modules("toy", "text-classification"))
+    assert {"toy_engine", "toy_runtime", "marina.engines.base", "marina.engines.model"} <= modules
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import socket
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,7 @@ def test_placeholders_of_pypi_are_told_from_the_sdk(install: Callable[..., None]
         ({"torch": "2.9.1+cpu"}, None),  # another patch level
         ({"neuronx_cc": None}, None),  # needed for compiling only
         ({"neuronx_cc": "2.28.1.0"}, None),
+        ({"neuronx_cc": "2.27.5334.0+013d129b"}, None),  # another build of the same
         (
             {"torch": "2.8.0"},
             r"compiled with torch 2\.9\.0, and 2\.8\.0 is installed; install torch==2\.9\.0, or compile",
@@ -166,6 +168,28 @@ def test_neuron_cores_are_counted_against_groups(
     held = next(finding for finding in check_engines(["neuronx"]) if finding.check == "NeuronCores in use")
     assert held.found.startswith("2 by other (pid")
     lease.release()
+
+
+def test_an_archive_of_an_unknown_engine_is_noted(project: Project, archive: Path) -> None:
+    with zipfile.ZipFile(archive) as file:
+        entries = {entry: file.read(entry) for entry in file.namelist()}
+    document = json.loads(entries["artifact/artifact.json"])
+    entries["artifact/artifact.json"] = json.dumps({**document, "engine": "abacus"}).encode()
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, content in entries.items():
+            file.writestr(name, content)
+    findings = found(project)
+    assert failing(findings) == []
+    assert findings["m: engine"].state == "note"
+    assert "abacus" in findings["m: engine"].found
+
+
+@pytest.mark.usefixtures("archive")
+def test_groups_that_cannot_be_read_are_said_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "2,x")
+    finding = found(project)["m: cores"]
+    assert (finding.state, finding.found) == ("fails", "NEURONCORE_GROUP_SIZES")
+    assert finding.fix.startswith("NEURONCORE_GROUP_SIZES: '2,x' is not a list of core group sizes")
 
 
 def test_the_command_says_it_for_people_and_programs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,27 @@ def test_an_engine_has_two_halves_of_one_name(name: str) -> None:
 
 def test_an_unknown_engine_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(SpecError, match="unknown engine 'abacus'; there are openvino, torchscript, neuron, neuronx"):
+        engine_of("abacus")
+
+
+def installed(patch: pytest.MonkeyPatch, folder: Path, name: str, value: str) -> None:
+    """Install a package that offers an engine of a name."""
+    info = folder / "other-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[marina.engines]\n{name} = {value}\n")
+    patch.syspath_prepend(str(folder))
+    patch.setattr("marina.engines.engines", engines.__wrapped__)
+
+
+def test_a_package_cannot_replace_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, tmp_path, "openvino", "tests.toy_engine.toy_engine:ENGINE")
+    assert engine_of("openvino").name == "openvino"
+
+
+def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, tmp_path, "abacus", "no_such_module:ENGINE")
+    with pytest.raises(SpecError, match=r"'abacus'.* as no_such_module:ENGINE, cannot be loaded: ModuleNotFoundError"):
         engine_of("abacus")
 
 

@@ -21,6 +21,7 @@ from marina.bench.tables.peers.process import install, running
 from marina.bench.tables.peers.settings import Peer, peers
 from marina.compiler.source import find_source
 from marina.console import Progress
+from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
 
@@ -53,6 +54,8 @@ def measure_peers(project: Project, progress: Progress) -> Result:
         strategies = [_peer_strategy(peer, sources[peer.task], folder, cores) for peer in wanted]
         strategies += _own_strategies(server, project, cores)
         entries, failures = measure_rounds(strategies, ROUNDS, progress, leave_out_failures=True)
+    if not entries:
+        raise MarinaError(f"no peer could be measured; {failures[0]}")
     entries.sort(key=lambda entry: entry.configuration.connections or 0)
     quotes = list(dict.fromkeys(f"{peer.name}: {peer.quote}" for peer in wanted))
     more = {"failures": failures, "quotes": quotes}
