@@ -29,21 +29,21 @@ def _row(one: Figures, result: Result) -> dict[str, Any]:
     entry, configuration, latency = one.entry, one.entry.configuration, one.latency_ms
     failed = sum(one.errors.values())
     sent = one.requests + failed
-    server = [found.server for found in entry.rounds if found.server]
-    worker_ms = _mean([found.worker_ms for found in server])
+    server = [measured.server for measured in entry.rounds if measured.server]
+    worker_ms = _mean([measured.worker_ms for measured in server])
     neuronperf = {
         "model_name": configuration.model,
         "workers_per_model": configuration.workers,
         "batch_size": configuration.batch_size,
         "throughput_avg": one.throughput.median,
-        "throughput_peak": median(entry, lambda found: float(found.peak)),
+        "throughput_peak": median(entry, lambda measured: float(measured.peak)),
         "latency_ms_p0": latency.get("min"),
         **{f"latency_ms_{name}": latency.get(name) for name in ("p50", "p90", "p95", "p99")},
         "latency_ms_p100": latency.get("max"),
         "e2e_avg_ms": latency.get("mean"),
         "infer_avg_ms": worker_ms,
-        "total_infs": sum(found.instances for found in entry.rounds),
-        "total_s": round(sum(found.seconds for found in entry.rounds), 3),
+        "total_infs": sum(measured.instances for measured in entry.rounds),
+        "total_s": round(sum(measured.seconds for measured in entry.rounds), 3),
         "device_type": configuration.engine,
         "instance_type": result.price.instance if result.price else None,
         "cost_per_1m_inf": one.cost,
@@ -57,11 +57,11 @@ def _row(one: Figures, result: Result) -> dict[str, Any]:
         "Input": configuration.texts,
         "Requests": sent,
         "TS failed requests": failed,
-        "TS throughput": median(entry, lambda found: found.requests / found.seconds),
+        "TS throughput": median(entry, lambda measured: measured.requests / measured.seconds),
         **{f"TS latency {name.upper()}": latency.get(name) for name in ("p50", "p90", "p99")},
         "TS latency mean": latency.get("mean"),
         "TS error rate": failed / sent * 100 if sent else None,
-        "waiting_time_mean": _mean([found.queue_ms for found in server if found.queue_ms is not None]),
+        "waiting_time_mean": _mean([measured.queue_ms for measured in server if measured.queue_ms is not None]),
         "handler_time_mean": worker_ms,
     }
     own = {

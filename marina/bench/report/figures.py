@@ -54,8 +54,8 @@ class Figures:
 
 def figures_of(result: Result) -> list[Figures]:
     """The figures of each entry, in order."""
-    found = [_figures(entry, result) for entry in result.entries]
-    return [replace(one, place=place) for one, place in zip(found, _places(found))]
+    figures = [_figures(entry, result) for entry in result.entries]
+    return [replace(one, place=place) for one, place in zip(figures, _places(figures))]
 
 
 def under_load(configuration: Configuration) -> tuple[Any, ...]:
@@ -66,15 +66,15 @@ def under_load(configuration: Configuration) -> tuple[Any, ...]:
 def varying(entries: Sequence[Entry]) -> list[str]:
     """The fields that tell entries apart: those that differ, the model where none does."""
     configurations = [vars(entry.configuration) for entry in entries]
-    found = [name for name in configurations[0] if len({one[name] for one in configurations}) > 1]
-    if "strategy" in found:
-        found = [name for name in (*LOAD, *ROWS) if name in found]
-    return found or (["model"] if configurations[0]["model"] else [])
+    varied = [name for name in configurations[0] if len({one[name] for one in configurations}) > 1]
+    if "strategy" in varied:
+        varied = [name for name in (*LOAD, *ROWS) if name in varied]
+    return varied or (["model"] if configurations[0]["model"] else [])
 
 
 def median(entry: Entry, value: Callable[[Measurement], float | None]) -> float | None:
     """The median over rounds of something measured; None if no round has it."""
-    values = [found for one in entry.rounds if (found := value(one)) is not None]
+    values = [known for one in entry.rounds if (known := value(one)) is not None]
     return statistics.median(values) if values else None
 
 
@@ -117,18 +117,18 @@ def _baseline(entry: Entry, result: Result) -> Entry | None:
     return next(iter(same or of_model), None)
 
 
-def _places(found: list[Figures]) -> list[str]:
+def _places(figures: list[Figures]) -> list[str]:
     """By throughput in a closed loop, by p99 in an open one, where the rate is given."""
-    ranks = [""] * len(found)
+    ranks = [""] * len(figures)
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for number, one in enumerate(found):
+    for number, one in enumerate(figures):
         if len(one.entry.rounds) > 1 and one.p99_ms:
             groups.setdefault(under_load(one.entry.configuration), []).append(number)
     for numbers in groups.values():
         if len(numbers) < 2:
             continue
-        open_loop = found[numbers[0]].entry.configuration.rate is not None
-        intervals = [found[number].p99_ms if open_loop else found[number].throughput for number in numbers]
+        open_loop = figures[numbers[0]].entry.configuration.rate is not None
+        intervals = [figures[number].p99_ms if open_loop else figures[number].throughput for number in numbers]
         ranked = places([one for one in intervals if one], "low" if open_loop else "high")
         for number, place in zip(numbers, ranked):
             ranks[number] = place

@@ -28,7 +28,7 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "packages": {name: release for name in PACKAGES if (release := _version(name))},
         "revision": _revision(),
     }
 

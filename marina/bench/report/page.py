@@ -55,7 +55,7 @@ def _facts(result: Result) -> str:
         "on": f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}",
         "at": result.made,
         "versions": ", ".join(
-            f"{name} {found}" for name, found in {"python": machine["python"], **machine["packages"]}.items()
+            f"{name} {release}" for name, release in {"python": machine["python"], **machine["packages"]}.items()
         ),
         "revision": machine["revision"] or "not known",
     }

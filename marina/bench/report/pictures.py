@@ -25,7 +25,7 @@ SPEAKING = ("strategy", "mode", "model", "engine", "precision", "protocol", "arr
 
 def pictures_of(result: Result) -> dict[str, bytes]:
     """PNG files by name."""
-    found = figures_of(result)
+    figures = figures_of(result)
     drawn: dict[str, bytes] = {}
     for name, draw in (
         ("throughput", _throughput),
@@ -36,7 +36,7 @@ def pictures_of(result: Result) -> dict[str, bytes]:
         ("padding", _padding),
     ):
         with new_figure() as (figure, (axis,)):
-            if draw(axis, found):
+            if draw(axis, figures):
                 drawn[name] = png_of(figure)
     return drawn
 
@@ -67,9 +67,9 @@ def png_of(figure: Any) -> bytes:
     return file.getvalue()
 
 
-def _throughput(axis: Any, found: list[Figures]) -> bool:
+def _throughput(axis: Any, figures: list[Figures]) -> bool:
     """A bar for each strategy under the heaviest load of a closed loop."""
-    closed = [one for one in found if one.entry.configuration.connections and one.entry.configuration.strategy]
+    closed = [one for one in figures if one.entry.configuration.connections and one.entry.configuration.strategy]
     heaviest = max((one.entry.configuration.connections or 0 for one in closed), default=0)
     shown = [one for one in closed if one.entry.configuration.connections == heaviest]
     if len(shown) < 3:
@@ -83,9 +83,9 @@ def _throughput(axis: Any, found: list[Figures]) -> bool:
     return True
 
 
-def _latency_throughput(axis: Any, found: list[Figures]) -> bool:
+def _latency_throughput(axis: Any, figures: list[Figures]) -> bool:
     """A line a configuration through its loads: the median, and dashed the p99."""
-    answered = [one for one in found if one.p99_ms]
+    answered = [one for one in figures if one.p99_ms]
     if len(answered) < 2:
         return False
     for (label, ones), colour in zip(_by_configuration(answered), COLOURS):
@@ -105,9 +105,9 @@ def _latency_throughput(axis: Any, found: list[Figures]) -> bool:
     return True
 
 
-def _cost_p99(axis: Any, found: list[Figures]) -> bool:
+def _cost_p99(axis: Any, figures: list[Figures]) -> bool:
     """A point an entry: down and to the left is better."""
-    priced = [one for one in found if one.cost is not None and one.p99_ms]
+    priced = [one for one in figures if one.cost is not None and one.p99_ms]
     if len(priced) < 2:
         return False
     for (label, ones), colour in zip(_by_configuration(priced), COLOURS):
@@ -124,16 +124,16 @@ def _cost_p99(axis: Any, found: list[Figures]) -> bool:
     return True
 
 
-def _latency_time(axis: Any, found: list[Figures]) -> bool:
+def _latency_time(axis: Any, figures: list[Figures]) -> bool:
     """Window by window, the rounds one after the other: the median, and dashed the p99."""
     longest = 0.0
     tails: list[float] = []
-    for one, colour in zip(found, COLOURS):
+    for one, colour in zip(figures, COLOURS):
         windows = [window for each in one.entry.rounds for window in each.windows if window.p99_ms is not None]
         if len(windows) < 2:
             continue
         ends = list(itertools.accumulate(window.seconds for window in windows))
-        axis.plot(ends, [window.p50_ms for window in windows], ".-", color=colour, label=_label(one, found))
+        axis.plot(ends, [window.p50_ms for window in windows], ".-", color=colour, label=_label(one, figures))
         axis.plot(ends, [window.p99_ms for window in windows], ".--", color=colour)
         longest = max(longest, ends[-1])
         tails += [window.p99_ms for window in windows if window.p99_ms]
@@ -146,23 +146,23 @@ def _latency_time(axis: Any, found: list[Figures]) -> bool:
     return True
 
 
-def _throughput_time(axis: Any, found: list[Figures]) -> bool:
+def _throughput_time(axis: Any, figures: list[Figures]) -> bool:
     """Second by second, of the last round."""
-    shown = [one for one in found[:MOST_LINES] if len(one.entry.rounds[-1].per_second) > 1]
+    shown = [one for one in figures[:MOST_LINES] if len(one.entry.rounds[-1].per_second) > 1]
     if not shown:
         return False
     for one, colour in zip(shown, COLOURS):
         seconds = one.entry.rounds[-1].per_second
-        axis.step(range(1, len(seconds) + 1), seconds, where="mid", color=colour, label=_label(one, found))
+        axis.step(range(1, len(seconds) + 1), seconds, where="mid", color=colour, label=_label(one, figures))
     axis.set(xlabel="second", ylabel="instances", title="throughput over time")
     axis.set_ylim(bottom=0)
     _legend(axis)
     return True
 
 
-def _padding(axis: Any, found: list[Figures]) -> bool:
+def _padding(axis: Any, figures: list[Figures]) -> bool:
     """Of what was computed, what was for nothing."""
-    known = [(_label(one, found), server) for one in found if (server := one.entry.rounds[-1].server)]
+    known = [(_label(one, figures), server) for one in figures if (server := one.entry.rounds[-1].server)]
     if not known:
         return False
     length = [server.length_padding * 100 for _, server in known]
@@ -211,17 +211,17 @@ def _plain(axis: Any) -> None:
     axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
 
 
-def _by_configuration(found: list[Figures]) -> list[tuple[str, list[Figures]]]:
+def _by_configuration(figures: list[Figures]) -> list[tuple[str, list[Figures]]]:
     """What differs in how the server was set up, and the entries of each."""
-    fields = [name for name in varying([one.entry for one in found]) if name not in LOAD]
+    fields = [name for name in varying([one.entry for one in figures]) if name not in LOAD]
     groups: dict[str, list[Figures]] = {}
-    for one in found:
+    for one in figures:
         groups.setdefault(_described(one, fields) or cell(one.entry.configuration.model), []).append(one)
     return list(groups.items())[:MOST_LINES]
 
 
-def _label(one: Figures, found: list[Figures]) -> str:
-    return _described(one, varying([other.entry for other in found]))
+def _label(one: Figures, figures: list[Figures]) -> str:
+    return _described(one, varying([other.entry for other in figures]))
 
 
 def _described(one: Figures, fields: list[str]) -> str:

@@ -80,9 +80,9 @@ def price_of(instance: str | None, per_hour: float | None, project: Path) -> Pri
     for path in (OWN, project / "instances.yaml"):
         if path.exists():
             file = read_fields(path, _File)
-            for name, found in file.instances.items():
-                if found.on_demand is not None:
-                    known[name] = Price(name, found.on_demand, f"on demand; {file.basis}")
+            for name, entry in file.instances.items():
+                if entry.on_demand is not None:
+                    known[name] = Price(name, entry.on_demand, f"on demand; {file.basis}")
     if instance not in known:
         raise SpecError(
             f"no price is known for {instance}; give one with --price USD, or write it into instances.yaml. "

@@ -25,24 +25,24 @@ def standard_layout(result: Result) -> Layout:
 
 def table_of(result: Result) -> Table:
     """One row an entry: the fields that are not the same in all, then the figures."""
-    found = figures_of(result)
+    figures = figures_of(result)
     fields = varying(result.entries)
-    many = any(len(one.entry.rounds) > 1 for one in found)
+    many = any(len(one.entry.rounds) > 1 for one in figures)
     columns = {
-        "inst./s": [spread(one.throughput) if many else number(one.throughput.median) for one in found],
-        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in found] for name in ("p50", "p90", "p95")},
-        "p99 ms": [spread(one.p99_ms) if many else number(one.latency_ms.get("p99")) for one in found],
-        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in found] for name in ("p99.9", "max")},
-        "errors": [str(sum(one.errors.values()) or "") for one in found],
-        "settled": ["no" if one.stable is False else "" for one in found],
-        "$/1M": [number(one.cost, 3) for one in found],
-        "x base": [number(one.faster.median) if one.faster else "" for one in found],
-        "x base $": [number(one.cost_ratio) for one in found],
-        "place": [one.place for one in found],
+        "inst./s": [spread(one.throughput) if many else number(one.throughput.median) for one in figures],
+        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in figures] for name in ("p50", "p90", "p95")},
+        "p99 ms": [spread(one.p99_ms) if many else number(one.latency_ms.get("p99")) for one in figures],
+        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in figures] for name in ("p99.9", "max")},
+        "errors": [str(sum(one.errors.values()) or "") for one in figures],
+        "settled": ["no" if one.stable is False else "" for one in figures],
+        "$/1M": [number(one.cost, 3) for one in figures],
+        "x base": [number(one.faster.median) if one.faster else "" for one in figures],
+        "x base $": [number(one.cost_ratio) for one in figures],
+        "place": [one.place for one in figures],
     }
     shown = {column: cells for column, cells in columns.items() if any(cells)}
     rows = [
-        [*_cells(one.entry.configuration, fields), *cells] for one, *cells in zip(found, *shown.values(), strict=True)
+        [*_cells(one.entry.configuration, fields), *cells] for one, *cells in zip(figures, *shown.values(), strict=True)
     ]
     return Table([*_names(fields), *shown], rows, len(shown))
 
@@ -97,12 +97,12 @@ def notes_of(result: Result) -> list[str]:
 
 def warnings_of(result: Result) -> list[str]:
     """What speaks against the figures: errors, a generator at its limit, windows that do not agree, stalls."""
-    found = figures_of(result)
+    figures = figures_of(result)
     notes = _limits([one for entry in result.entries for one in entry.rounds])
-    notes += [f"error: {count} x {kind}" for one in found for kind, count in sorted(one.errors.items())]
-    if any(one.stable is False for one in found):
+    notes += [f"error: {count} x {kind}" for one in figures for kind, count in sorted(one.errors.items())]
+    if any(one.stable is False for one in figures):
         notes.append("not settled: throughput or p99 of the last three windows do not agree within the bound")
-    if any(_stalled(one) for one in found):
+    if any(_stalled(one) for one in figures):
         notes.append(
             "the slowest answer took more than ten times the p99 in a closed loop, where the generator waits with the "
             "server; an open loop (--rate) counts all who would have come meanwhile"

@@ -54,10 +54,10 @@ def places(intervals: Sequence[Interval], best: str) -> list[str]:
             groups[-1].append(number)
         else:
             groups.append([number])
-    found = [""] * len(intervals)
+    ranks = [""] * len(intervals)
     place = 1
     for group in groups:
         for number in group:
-            found[number] = f"{place}{'=' if len(group) > 1 else ''}"
+            ranks[number] = f"{place}{'=' if len(group) > 1 else ''}"
         place += len(group)
-    return found
+    return ranks

@@ -49,9 +49,9 @@ class BareGraphs:
 
     def run(self, seconds: float) -> Bare:
         """Run in all processes at the same time; rates add up, and the rest is of all or of the first."""
-        found = [future.result() for future in [process.submit(_run, seconds) for process in self._processes]]
-        alone = merged(decoded(one.alone) for one in found)
-        return found[0]._replace(rows_per_s=sum(one.rows_per_s for one in found), alone=encoded(alone))
+        runs = [future.result() for future in [process.submit(_run, seconds) for process in self._processes]]
+        alone = merged(decoded(one.alone) for one in runs)
+        return runs[0]._replace(rows_per_s=sum(one.rows_per_s for one in runs), alone=encoded(alone))
 
 
 @contextmanager

@@ -65,8 +65,8 @@ class BenchmarkServer:
 
     def resident_megabytes(self) -> float:
         """Resident memory of one worker of the model that is served."""
-        found = status(self.project)
-        (pid, *_) = [pid for model in (found[1] if found else ()) if model.name == self._name for pid in model.pids]
+        running = status(self.project)
+        (pid, *_) = [pid for model in (running[1] if running else ()) if model.name == self._name for pid in model.pids]
         return float(psutil.Process(pid).memory_info().rss / 1e6)
 
 

@@ -57,14 +57,14 @@ class MetricsReader:
 
 def counters(page: str, model: str) -> defaultdict[str, defaultdict[str, float]]:
     """The counters of a model on a metrics page, by name and by the label that divides them."""
-    found: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    counts: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
             if model in (sample.labels.get("ModelName"), sample.labels.get("model_name")):
                 # the parser gives every counter the ending that not all of them have
                 name = sample.name.removesuffix("_total")
-                found[name][sample.labels.get(DIVIDED.get(name, ""), "")] += sample.value
-    return found
+                counts[name][sample.labels.get(DIVIDED.get(name, ""), "")] += sample.value
+    return counts
 
 
 def summary(counted: Counters) -> ServerMetrics | None:

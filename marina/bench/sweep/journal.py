@@ -92,8 +92,8 @@ class Journal:
         """Hash of the weights and the texts that a spec refers to, read once: weights are large."""
         named = (spec.source.model_dump_json(), spec.task, spec.examples)
         if named not in self._contents:
-            found = [fingerprint(find_source(spec.source, self._root)), read_examples(spec, self._root)]
-            self._contents[named] = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+            contents = [fingerprint(find_source(spec.source, self._root)), read_examples(spec, self._root)]
+            self._contents[named] = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         return self._contents[named]
 
 

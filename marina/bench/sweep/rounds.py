@@ -68,7 +68,7 @@ def measure_rounds(
         MarinaError, WorkerError: a strategy does not start, unless it is left out; or a request is not answered.
     """
     clock = _Clock(rounds * sum(len(strategy.workloads) for strategy in strategies))
-    found: dict[tuple[int, int], list[tuple[Configuration, Measurement]]] = defaultdict(list)
+    measured: dict[tuple[int, int], list[tuple[Configuration, Measurement]]] = defaultdict(list)
     failed: dict[int, str] = {}
     for number in range(rounds):
         chance = random.Random(number)
@@ -78,7 +78,7 @@ def measure_rounds(
             for index, workload in enumerate(strategy.workloads):
                 kept = journal.find(strategy.spec, workload, number) if journal and strategy.spec else None
                 if kept:
-                    found[place, index].append(kept)
+                    measured[place, index].append(kept)
                     clock.skip(1)
                 else:
                     missing.append(index)
@@ -101,11 +101,11 @@ def measure_rounds(
                     progress(f"{what}, {workload.load.describe()}{clock.left()}", clock.done, clock.steps)
                     configuration, measurement = measure(workload)
                     configuration = configuration.with_fields_of(strategy.configuration)
-                    found[place, index].append((configuration, measurement))
+                    measured[place, index].append((configuration, measurement))
                     if journal and strategy.spec:
                         journal.keep(strategy.spec, workload, number, configuration, measurement)
                     clock.step()
-    entries = [Entry(kept[0][0], [measurement for _, measurement in kept]) for _, kept in sorted(found.items())]
+    entries = [Entry(kept[0][0], [measurement for _, measurement in kept]) for _, kept in sorted(measured.items())]
     return entries, [f"{strategies[place].name}: {why}" for place, why in sorted(failed.items())]
 
 

@@ -65,8 +65,8 @@ def layout(result: Result) -> Layout:
     for one in figures_of(result):
         configuration, rounds = one.entry.configuration, one.entry.rounds
         base = bases[configuration.model]
-        times = bootstrap([1000 / found.throughput for found in rounds])
-        saved = [(1 - other.throughput / found.throughput) * 100 for found, other in zip(rounds, base.rounds)]
+        times = bootstrap([1000 / one.throughput for one in rounds])
+        saved = [(1 - other.throughput / one.throughput) * 100 for one, other in zip(rounds, base.rounds)]
         reduction = "" if one.entry is base else f"{spread(bootstrap(saved))} %"
         published = "87 %, Inferentia" if str(configuration.strategy).startswith(MARINA) else ""
         rows.append([str(configuration.model), str(configuration.strategy), spread(times), reduction, published])

@@ -88,24 +88,24 @@ def _strategies(
         source, archive, server.project.model_store, server.project.root / archive, TOKENS, batch, delay_ms=delay_ms
     )
     row = Configuration(strategy=USUAL, batch=batch, mode="TorchScript on the CPU", cores_per_model=len(cpu_cores()))
-    found = [
+    strategies = [
         served_strategy(server, f"{USUAL}, batch {batch}", row, archive, [workload(1)]),
         ours(",".join(["1"] * cores), CORE_PER_WORKER, ONE_CORE),
     ]
     if PIPELINE in engine.modes:
-        found.append(ours(str(cores), PIPELINE, "pipeline"))
+        strategies.append(ours(str(cores), PIPELINE, "pipeline"))
     elif not engine.cores.exclusive and cores > 1:
-        found.append(ours(str(cores), CORE_PER_WORKER, "all cores a model"))
-    return found
+        strategies.append(ours(str(cores), CORE_PER_WORKER, "all cores a model"))
+    return strategies
 
 
 def layout(result: Result) -> Layout:
     """The table; published figures stand in columns of their own."""
     instance = result.price.instance if result.price else "this machine"
-    found = figures_of(result)
-    usual = {one.entry.configuration.batch: one for one in found if one.entry.configuration.strategy == USUAL}
+    figures = figures_of(result)
+    usual = {one.entry.configuration.batch: one for one in figures if one.entry.configuration.strategy == USUAL}
     rows = []
-    for one in found:
+    for one in figures:
         configuration = one.entry.configuration
         faster = one.throughput.median / usual[configuration.batch].throughput.median
         known = _published(configuration)

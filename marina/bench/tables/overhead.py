@@ -136,10 +136,10 @@ def _weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, f
 
 def layout(result: Result) -> Layout:
     """The bare graphs, then what was served by texts a request and connections; ratios are within rounds."""
-    found = figures_of(result)
-    bare = {one.entry.configuration.strategy: one for one in found if one.entry.configuration.part == BARE}
+    figures = figures_of(result)
+    bare = {one.entry.configuration.strategy: one for one in figures if one.entry.configuration.part == BARE}
     served = sorted(
-        (one for one in found if one.entry.configuration.part == SERVED),
+        (one for one in figures if one.entry.configuration.part == SERVED),
         key=lambda one: (one.entry.configuration.strategy == BERT, *_load(one)),
     )
     usual = {_load(one): one for one in served if one.entry.configuration.strategy == USUAL}
@@ -169,7 +169,7 @@ def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
     notes.append(f"a text alone in its bare graph: {alone:.2f} ms, with pauses as between requests {paced:.2f} ms")
     for one in served:
         name, (texts, connections) = one.entry.configuration.strategy, _load(one)
-        shares = [found.server.stage_share for found in one.entry.rounds if found.server]
+        shares = [one_round.server.stage_share for one_round in one.entry.rounds if one_round.server]
         if name in NEAR and connections == CONNECTIONS[-1] and shares:
             stages = [f"{stage} {statistics.median(each[stage] for each in shares):.1%}" for stage in sorted(shares[0])]
             notes.append(f"{name}, {texts} texts a request: of a worker's time {', '.join(stages)}")
@@ -185,19 +185,19 @@ def _load(one: Figures) -> tuple[int, int]:
 
 
 def _median_ratio(one: Figures, base: Figures | None) -> float | None:
-    found = ratio(one.entry.rounds, base.entry.rounds) if base else None
-    return found.median if found else None
+    interval = ratio(one.entry.rounds, base.entry.rounds) if base else None
+    return interval.median if interval else None
 
 
 def draw(result: Result) -> dict[str, bytes]:
     """The pictures of every result; and texts a second by connections, with the bare graphs as lines."""
-    found = [one for one in figures_of(result) if one.entry.configuration.strategy != BERT]
-    served = [one for one in found if one.entry.configuration.part == SERVED]
+    figures = [one for one in figures_of(result) if one.entry.configuration.strategy != BERT]
+    served = [one for one in figures if one.entry.configuration.part == SERVED]
     groups = sorted({_load(one)[0] for one in served})
     with new_figure(columns=len(groups), size=(10, 3.6)) as (figure, axes):
         for axis, texts in zip(axes, groups):
             _bars(axis, [one for one in served if _load(one)[0] == texts])
-            for one, style in zip((one for one in found if one.entry.configuration.part == BARE), ("--", ":")):
+            for one, style in zip((one for one in figures if one.entry.configuration.part == BARE), ("--", ":")):
                 label = f"{one.entry.configuration.strategy}, bare graphs"
                 axis.axhline(one.throughput.median, color="#444444", linestyle=style, linewidth=1, label=label)
             axis.set_title(f"{texts} text{'s' if texts > 1 else ''} a request", fontsize=10)

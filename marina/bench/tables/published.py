@@ -14,8 +14,8 @@ FILE = Path(__file__).parent / "published.yaml"
 @cache
 def published(table: str) -> dict[str, Any]:
     """The claim, and the rows where there are any, of one table, with or without "table-"."""
-    found: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))[table.removeprefix("table-")]
-    return found
+    entry: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))[table.removeprefix("table-")]
+    return entry
 
 
 def claim_note(table: str) -> str:

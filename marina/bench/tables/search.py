@@ -40,12 +40,12 @@ def measure(job: Job) -> Result:
     endpoint = job.server.serve(queries.name)
     payload = _payload(job, queries, 1)
     check(endpoint, payload)
-    found: dict[float, list[Measurement]] = {}
+    measured: dict[float, list[Measurement]] = {}
 
     def kept(rate: float) -> bool:
-        rounds = found.setdefault(rate, [])
+        rounds = measured.setdefault(rate, [])
         for turn in range(ROUNDS):
-            job.progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(found) - 1, MOST_STEPS)
+            job.progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(measured) - 1, MOST_STEPS)
             rounds.append(measure_endpoint(endpoint, Workload(_open(rate), payload)))
             if rounds[-1].errors:
                 break
@@ -54,7 +54,7 @@ def measure(job: Job) -> Result:
     highest = highest_kept(kept)
     configuration = replace(endpoint.configuration, part="queries")
     entries = [
-        Entry(configuration.under(Workload(_open(rate), payload)), rounds) for rate, rounds in sorted(found.items())
+        Entry(configuration.under(Workload(_open(rate), payload)), rounds) for rate, rounds in sorted(measured.items())
     ]
     load = Load(connections=BULK_CONNECTIONS, window_s=BULK_S, seconds=BULK_S)
     many = Workload(load, _payload(job, duplicates, BULK_INSTANCES))

@@ -87,7 +87,7 @@ def _own_strategies(server: BenchmarkServer, project: Project, cores: int) -> li
     """The usual TorchServe handler, and Marina in several settings."""
     workloads = _workloads(bodies_of(list(mixed()), 1))
     usual = Configuration(model=MODELS["text-classification"], strategy=USUAL)
-    found = [served_strategy(server, USUAL, usual, "usual", workloads)]
+    strategies = [served_strategy(server, USUAL, usual, "usual", workloads)]
     groups = ",".join(["1"] * cores)
     for model in MODELS.values():
         base = read_spec(project.models / f"{model}.yaml").model_dump(exclude_defaults=True)
@@ -99,5 +99,5 @@ def _own_strategies(server: BenchmarkServer, project: Project, cores: int) -> li
             spec = make_spec({**base, "precision": precision, "core_groups": core_groups})
             name = f"{MARINA} {precision}, {workers}"
             row = Configuration(model=model, strategy=name)
-            found.append(served_strategy(server, f"{name}, {model}", row, spec, workloads))
-    return found
+            strategies.append(served_strategy(server, f"{name}, {model}", row, spec, workloads))
+    return strategies

@@ -58,7 +58,7 @@ ONNX = 'infinity, command line: "optimum uses ONNX on GPU/CPU"; exported with op
 
 def peers(cores: int) -> list[Peer]:
     """Every peer in the settings that its documentation offers; where there are two, both are measured."""
-    found = []
+    settings = []
     for name, packages, start, quotes in (
         ("FastAPI + pipeline", "fastapi", FASTAPI, (PIPELINE, f"{PIPELINE}; {WORKERS}")),
         ("LitServe", "litserve", LITSERVE, (BATCHING, f"{BATCHING}; workers_per_device")),
@@ -66,10 +66,10 @@ def peers(cores: int) -> list[Peer]:
         task, path = "text-classification", "/predict"
         for workers, quote in zip(sorted({1, cores}), quotes):
             label = f"{name}, {workers} worker{'s' if workers > 1 else ''}"
-            found.append(Peer(label, packages, task, start, workers, path, "inputs", quote))
+            settings.append(Peer(label, packages, task, start, workers, path, "inputs", quote))
     for engine, quote in (("torch", DEFAULTS), ("optimum", ONNX)):
         start = INFINITY.replace("ENGINE", engine)
         export = EXPORT if engine == "optimum" else None
         for task, path in (("text-classification", "/classify"), ("sentence-embedding", "/embeddings")):
-            found.append(Peer(f"infinity, {engine}", "infinity", task, start, 1, path, "infinity", quote, export))
-    return found
+            settings.append(Peer(f"infinity, {engine}", "infinity", task, start, 1, path, "infinity", quote, export))
+    return settings
