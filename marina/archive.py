@@ -54,7 +54,7 @@ def pack(spec: Spec, artifact: Path, model_store: Path) -> Packed:
     partial = model_store / f".{spec.name}.partial"
     model_store.mkdir(parents=True, exist_ok=True)
     with exclusive(artifact.parent / "archive", waiting=lambda: None):
-        if _comment(path) == fingerprint and is_intact(path):
+        if fingerprint_of(path) == fingerprint.decode() and is_intact(path):
             return Packed(path, reused=True)
         try:
             with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
@@ -93,6 +93,7 @@ def model_config(spec: Spec) -> dict[str, object]:
         "jobQueueSize": serving.queue_size,
         "deviceType": "cpu",
         "handler": {
+            "version": spec.version,
             "long_text": spec.long_text,
             "core_groups": spec.core_groups,
             "mode": spec.mode,
@@ -148,11 +149,11 @@ def _fingerprint(contents: dict[str, Path | bytes]) -> bytes:
     return f"marina {digest.hexdigest()}".encode()
 
 
-def _comment(path: Path) -> bytes | None:
-    """The fingerprint of an archive that is there and can be read."""
+def fingerprint_of(path: Path) -> str | None:
+    """The fingerprint of an archive's content, which `pack` left in it; None where it cannot be read."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return archive.comment
+            return archive.comment.decode(errors="replace")
     except (OSError, zipfile.BadZipFile):
         return None
 

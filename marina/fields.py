@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,3 +31,26 @@ def read_fields(path: Path, model: type[Model]) -> Model:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
         raise SpecError(f"{path}: {where}: {first['msg']}") from None
+
+
+def near_field(model: type[BaseModel], unknown: Sequence[str | int]) -> str | None:
+    """The field that somebody may have meant, with its sections and dots; None where no name is near.
+
+    Args:
+        model: the file's.
+        unknown: the sections and the name of a field that the model does not have.
+    """
+    *sections, name = map(str, unknown)
+    paths = list(_paths(model))
+    for candidates in ([path for path in paths if path[:-1] == sections], paths):
+        near = get_close_matches(name, [path[-1] for path in candidates], n=1, cutoff=0.7)
+        if near:
+            return ".".join(next(path for path in candidates if path[-1] == near[0]))
+    return None
+
+
+def _paths(model: type[BaseModel]) -> Iterator[list[str]]:
+    for name, field in model.model_fields.items():
+        yield [name]
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from ([name, *path] for path in _paths(field.annotation))

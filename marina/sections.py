@@ -33,10 +33,10 @@ class Source(Section):
         places = [name for name in ("hub", "path", "package") if getattr(self, name)]
         if len(places) != 1:
             raise ValueError("give exactly one of hub, path and package")
-        if bool(self.hub) != bool(self.revision):
-            raise ValueError("hub and revision go together")
-        if bool(self.package) != bool(self.folder):
-            raise ValueError("package and folder go together")
+        for pair in (("hub", "revision"), ("package", "folder")):
+            missing = [name for name in pair if not getattr(self, name)]
+            if len(missing) == 1:
+                raise ValueError(f"{pair[0]} and {pair[1]} go together; {missing[0]} is missing")
         return self
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from handlers.worker.tasks import TASKS
 from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
-from marina.fields import Section
+from marina.fields import Section, near_field
 from marina.sections import HeadSpec, Parity, Serving, Shapes, Source
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -31,7 +31,7 @@ class Spec(Section):
     """Name of the model and its archive; also the file's name."""
 
     version: str = "1.0"
-    """Version of the archive, as TorchServe shows it."""
+    """Version of the archive, as TorchServe shows it. Changing it packs again, without compiling."""
 
     task: str
     """What the model answers: sentence-embedding, text-classification, token-classification or question-answering."""
@@ -201,11 +201,12 @@ def read_spec(path: Path, overrides: dict[str, Any] | None = None) -> Spec:
         SpecError: naming the file, the field and what is wrong with it.
     """
     try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:  # a file and no text, so that errors have its name
+            fields = yaml.safe_load(file)
     except FileNotFoundError:
         raise SpecError(f"{path} does not exist; models/ holds one YAML file a model") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise SpecError(f"{path} is not YAML: {error}") from None
     if not isinstance(fields, dict):
         raise SpecError(f"{path} must hold fields such as 'name: {path.stem}'")
     try:
@@ -223,7 +224,9 @@ def _explain(error: ValidationError) -> str:
     for fault in error.errors():
         field = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            faults.append(f"{field}: unknown field; remove it or correct its name")
+            near = near_field(_spec_model(), fault["loc"])
+            perhaps = f", perhaps to {near}" if near else ""
+            faults.append(f"{field}: unknown field; remove it or correct its name{perhaps}")
         elif fault["type"] == "missing":
             faults.append(f"{field}: missing")
         else:

@@ -93,7 +93,6 @@ class Artifact:
 
     folder: Path
     name: str
-    version: str
     task: str
     engine: str
     precision: str
@@ -144,7 +143,6 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
         return Artifact(
             folder=folder,
             name=fields["name"],
-            version=fields["version"],
             task=fields["task"],
             engine=fields["engine"],
             precision=fields["precision"],

@@ -213,7 +213,7 @@ class Model:
                 return error_reply(answer, request.place(number))
             answered.append(answer)
         cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
-        identity = {"name": self._artifact.name, "version": self._artifact.version}
+        identity = {"name": self._artifact.name, "version": self._settings.version}
         if cut:
             self.metrics.add("marina_truncated_total", cut.count(",") + 1)
         try:

@@ -15,7 +15,7 @@ class Settings(NamedTuple):
     long_text is "truncate", "reject" or "window". parameters are the model's own defaults for what
     requests may set. core_groups is written as NEURONCORE_GROUP_SIZES is, for
     example "2,2"; None means one worker that uses every CPU core that it may run on, or one
-    NeuronCore. mode is "core-per-worker", "pipeline" or "data-parallel", as the spec says.
+    NeuronCore. mode is "core-per-worker", "pipeline" or "data-parallel", as the spec says. version is the archive's.
     """
 
     long_text: str
@@ -23,6 +23,7 @@ class Settings(NamedTuple):
     mode: str
     limits: Limits
     parameters: Mapping[str, Any]
+    version: str
 
 
 def read_settings(config: Mapping[str, Any]) -> Settings:
@@ -39,6 +40,7 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
         limits = Limits(
             section["max_instances"], section["max_characters"], section["max_windows"], section["max_body_bytes"]
         )
-        return Settings(section["long_text"], section["core_groups"], section["mode"], limits, section["parameters"])
+        named = {name: section[name] for name in ("long_text", "core_groups", "mode", "parameters", "version")}
+        return Settings(limits=limits, **named)
     except (KeyError, TypeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None

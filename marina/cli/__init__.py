@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -12,9 +15,9 @@ from marina.cli.bench import app as bench_app
 from marina.cli.build import archive, compile_models
 from marina.cli.doctor import doctor
 from marina.cli.predict import predict
-from marina.cli.server import java, register, serve, status, stop, token, unregister
+from marina.cli.server import health, java, logs, register, scale, serve, status, stop, token, unregister
 from marina.cli.shapes import shapes
-from marina.console import print_error
+from marina.console import print_error, print_json
 from marina.errors import MarinaError
 
 app = typer.Typer(
@@ -23,17 +26,53 @@ app = typer.Typer(
     epilog="A first round: marina archive && marina serve && marina predict ava-intent 'change company address'",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    rich_markup_mode="markdown",  # joins the lines of a paragraph
 )
-app.command("compile")(compile_models)
-for command in (archive, shapes, doctor, serve, stop, status, register, unregister, predict, token, java):
-    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"marina {version('marina')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", metavar="", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+# each with its name and an example of its arguments
+COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
+    compile_models: ("compile", "ava-intent --shapes 1x32,8x128"),
+    archive: ("archive", "ava-intent resume-search"),
+    shapes: ("shapes", "ava-intent --write"),
+    doctor: ("doctor", "--engine neuronx"),
+    serve: ("serve", "ava-intent resume-search --port 9080"),
+    stop: ("stop", ""),
+    status: ("status", "--json"),
+    health: ("health", "ava-intent"),
+    logs: ("logs", "ava-intent --follow"),
+    register: ("register", "paraphrase"),
+    unregister: ("unregister", "paraphrase"),
+    scale: ("scale", "ava-intent 2"),
+    predict: ("predict", "ava-intent 'where is my invoice?' --set top_k=3"),
+    token: ("token", "management"),
+    java: ("java", ""),
+}
+for command, (name, example) in COMMANDS.items():
+    app.command(name, epilog=f"Example: `{f'marina {name} {example}'.strip()}`")(command)
 app.add_typer(bench_app, name="bench")
 
 
 def run(application: typer.Typer, program: str) -> None:
     """Run a command line; an expected failure is one line on standard error and exit 1.
 
+    With --json standard output then holds an object with "error", and "cause" and "fix" where they are told apart.
     A request to end (SIGTERM) is cleaned up after like Ctrl-C.
     """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -41,6 +80,9 @@ def run(application: typer.Typer, program: str) -> None:
         application(prog_name=program)
     except (MarinaError, WorkerError) as error:
         print_error(str(error))
+        if "--json" in sys.argv:
+            parts = {"cause": error.cause, "fix": error.fix} if isinstance(error, MarinaError) else {}
+            print_json({"error": str(error), **parts})
         sys.exit(1)
 
 

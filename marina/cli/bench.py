@@ -60,7 +60,7 @@ def run(
             "Left out: the spec's examples, else mix.",
         ),
     ] = None,
-    grpc: Annotated[bool, typer.Option("--grpc", help="Ask over gRPC.")] = False,
+    grpc: Annotated[bool, typer.Option("--grpc", metavar="", help="Ask over gRPC.")] = False,
     seconds: Annotated[
         float | None, typer.Option(min=0.1, help="Measure this long. Left out: until it settles.")
     ] = None,
@@ -73,7 +73,7 @@ def run(
     ] = 10.0,
     timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Then a request is an error.")] = 30.0,
     generators: Annotated[int, typer.Option(min=1, help="Processes that send.")] = 1,
-    bare: Annotated[bool, typer.Option("--bare", help="The model's graphs without a server.")] = False,
+    bare: Annotated[bool, typer.Option("--bare", metavar="", help="The model's graphs without a server.")] = False,
     url: Annotated[
         str | None, typer.Option(help="A server elsewhere: http://HOST:PORT. Left out: this project's own.")
     ] = None,

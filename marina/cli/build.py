@@ -77,10 +77,14 @@ def _for_each_spec(
                 raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(known) or 'none'}")
             documents.append(work(read_spec(project.models / f"{name}.yaml", overrides)))
         except (MarinaError, WorkerError) as error:
-            print_error(_named(str(error), name))
+            message = _named(str(error), name)
+            print_error(message)
+            documents.append({"name": name, "error": message})
             failed = True
         except OSError as error:  # a full disk, or a folder that may not be written
-            print_error(f"{name}: {explain(error)}")
+            message = f"{name}: {explain(error)}"
+            print_error(message)
+            documents.append({"name": name, "error": message})
             failed = True
     if as_json:
         print_json(documents)
@@ -117,22 +121,30 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         if not reused:
             _print_tried(tried, read_measured(folder))
             _print_decided(artifact.precision, decided, read_measured(folder))
-            _print_graphs(artifact, times)
+            judged = any(entry["precision"] == artifact.precision and "value" in entry for entry in tried)
+            _print_graphs(artifact, times, judged)
         _print_notes(artifact)
     document = {"name": spec.name, "artifact": str(folder), "reused": reused, "precision": artifact.precision}
     return {**document, "decided": decided, "tried": tried, "graphs": graphs}
 
 
-def _print_graphs(artifact: Artifact, times: Mapping[Shape, float]) -> None:
-    """What was measured of each graph, where they could be run."""
+def _print_graphs(artifact: Artifact, times: Mapping[Shape, float], judged: bool) -> None:
+    """What was measured of each graph, where they could be run.
+
+    Where answers were judged, outputs differ by design, and the table of precisions says how many answers are kept.
+    """
     rows = []
     for graph in artifact.graphs:
         milliseconds = times.get(graph.shape)
         measured = (
             [f"{milliseconds:.2f}", f"{graph.shape.batch_size / milliseconds * 1000:.0f}"] if milliseconds else [""] * 2
         )
-        rows.append([str(graph.shape), *measured, "" if graph.parity is None else f"{graph.parity:.0e}"])
-    print_table(["graph", "ms a call", "rows/s", "parity"], rows, numbers=3)
+        parity = [] if judged else ["" if graph.parity is None else f"{graph.parity:.0e}"]
+        rows.append([str(graph.shape), *measured, *parity])
+    columns = ["graph", "ms per call", "rows/s", *([] if judged else ["max difference"])]
+    print_table(columns, rows, numbers=len(columns) - 1)
+    if not judged:
+        say(f"max difference: of any output, on real texts, to the original model; allowed: {artifact.tolerance:.0e}")
 
 
 def _print_notes(artifact: Artifact) -> None:
@@ -163,7 +175,7 @@ def _print_tried(tried: list[dict[str, Any]], measured: dict[str, Any]) -> None:
     ]
     if not rows:
         return
-    print_table(["precision", "ms a call", "answers on held-out texts", "passes"], rows)
+    print_table(["precision", "ms per call", "answers on held-out texts", "passes"], rows)
     judged = next((entry for entry in tried if "value" in entry), None)
     if judged:
         say(f"judged on {judged['texts']} texts of {judged['of']}; texts of another kind may do worse")

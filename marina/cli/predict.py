@@ -15,7 +15,7 @@ from marina.project import find_project
 
 def predict(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="One text or more; questions, with --context.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="One text or more; questions, with --context.")],
     pair: Annotated[str | None, typer.Option(help="A second text, for models that compare two.")] = None,
     context: Annotated[
         str | None, typer.Option(help="Where the answers are, for models that answer questions.")

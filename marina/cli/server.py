@@ -26,6 +26,7 @@ def serve(
 ) -> None:
     """Start TorchServe in the background with archives of model_store.
 
+    If a server is running already, the archives that it does not serve yet are registered with it.
     Returns when every worker is READY, that is, has reproduced the reference model's answers on
     the cores that serve. If one cannot, the server is stopped again and the worker's own error is
     shown. Everything listens on 127.0.0.1; logs and state lie under build/run.
@@ -91,6 +92,48 @@ def unregister(names: SomeNames, as_json: JsonOption = False) -> None:
 
     unregister_models(find_project(), names)
     status(as_json)
+
+
+def scale(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
+    workers: Annotated[int, typer.Argument(metavar="N", min=1, help="Worker processes.")],
+    timeout: TimeoutOption = 120,
+    as_json: JsonOption = False,
+) -> None:
+    """Change how many workers a model has, and wait until they are READY.
+
+    If one cannot start, the model keeps the workers that it had. The change lasts until the model is
+    unregistered; for good, write core_groups into the spec.
+    """
+    from marina.server import scale as scale_model
+
+    with spinner() as report:
+        scale_model(find_project(), name, workers, timeout, report)
+    status(as_json)
+
+
+def health(names: Names = None, as_json: JsonOption = False) -> None:
+    """Say whether every worker of the models is READY; exits with 1 if not. For probes and scripts."""
+    from marina.server import find_problems
+
+    problems = find_problems(find_project(), names or [])
+    if as_json:
+        print_json({"healthy": not problems, "problems": problems})
+    else:
+        say("; ".join(problems) or "healthy")
+    if problems:
+        raise typer.Exit(1)
+
+
+def logs(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only of this model's workers.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", metavar="", help="Go on until Ctrl-C.")] = False,
+) -> None:
+    """Print what the server and its workers have logged. Texts of users are not logged."""
+    from marina.server.logs import log_lines
+
+    for line in log_lines(find_project(), name, follow):
+        print(line, flush=follow)
 
 
 def token(

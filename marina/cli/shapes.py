@@ -35,7 +35,7 @@ def shapes(
     price: Annotated[
         float, typer.Option(min=0, help="Percent of the best possible time that every further graph must save.")
     ] = 1.0,
-    write: Annotated[bool, typer.Option("--write", help="Write the shapes into models/NAME.yaml.")] = False,
+    write: Annotated[bool, typer.Option("--write", metavar="", help="Write the shapes into models/NAME.yaml.")] = False,
     engine: EngineOption = None,
     as_json: JsonOption = False,
 ) -> None:

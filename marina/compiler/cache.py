@@ -20,7 +20,7 @@ from marina.compiler.job import Job
 
 # The fields of a spec that always decide what is compiled; most others only say how it is served.
 COMPILED_FIELDS = {
-    *("name", "version", "task", "source", "engine", "precision", "shapes"),
+    *("name", "task", "source", "engine", "precision", "shapes"),
     *("pooling", "normalize", "heads", "parity", "mode"),
 }
 

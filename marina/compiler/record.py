@@ -104,7 +104,6 @@ def write_artifact(
     document = {
         "format": FORMAT,
         "name": spec.name,
-        "version": spec.version,
         "task": spec.task,
         "source": {**spec.source.model_dump(exclude_none=True), "sha256": job.weights},
         "engine": spec.engine,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psutil
@@ -29,12 +30,14 @@ class RunState:
 
     pid is 0 until there is a process. started is the process's start in seconds since the epoch,
     which tells it from a later process with the same pid. temp is the folder of its sockets and unpacked archives.
+    archives has the fingerprint of each archive that was registered from here, by the model's name.
     """
 
     pid: int
     started: float
     ports: Ports
     temp: str
+    archives: Mapping[str, str | None] = field(default_factory=dict)
 
     def process(self) -> psutil.Process | None:
         """The server's process while it runs."""
@@ -52,7 +55,7 @@ def read_state(project: Project) -> RunState | None:
     """The state on file, or None; the server that it tells of may have died since."""
     try:
         fields = json.loads(_file(project).read_text())
-        return RunState(fields["pid"], fields["started"], Ports(**fields["ports"]), fields["temp"])
+        return RunState(fields["pid"], fields["started"], Ports(**fields["ports"]), fields["temp"], fields["archives"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -96,4 +96,5 @@ def test_the_plain_way_does_what_it_says(copy: Path, ports: list[int], tmp_path:
     answer = re.search(r'^\[\{"label".*\}\]', output, re.MULTILINE)
     assert answer
     assert json.loads(answer[0])[0]["label"] == "change_company_address"
+    assert "{'label': 'download_software', 'score': 0." in output  # over gRPC
     assert "TorchServe has stopped." in output

@@ -266,9 +266,46 @@ def test_the_command_line_asks_and_tells(server: Server) -> None:
     assert refused.stderr == 'error: inputs[0]: this model does not take the field "text_pair"\n'
     status = json.loads(server.marina("status", "--json").stdout)
     assert [model["ready"] for model in status["models"]] == [1, 1, 1, 1]
-    again = server.marina("serve")
-    assert again.returncode == 1
-    assert again.stderr.startswith("error: a server is running already (pid ")
+    elsewhere = server.marina("serve", "--port", "9")
+    assert elsewhere.returncode == 1
+    assert elsewhere.stderr.startswith("error: a server is running already (pid ")
+
+
+def test_health_says_what_is_not_ready(server: Server) -> None:
+    assert server.marina("health").stdout == "healthy\n"
+    assert json.loads(server.marina("health", "ava-intent", "--json").stdout) == {"healthy": True, "problems": []}
+    unknown = server.marina("health", "ava-intent", "nothing")
+    assert (unknown.returncode, unknown.stdout) == (1, "nothing is not registered\n")
+
+
+def test_failures_are_json_too(server: Server) -> None:
+    refused = server.marina("register", "nothing", "--json")
+    assert refused.returncode == 1
+    assert "nothing.mar does not exist" in json.loads(refused.stdout)["error"]
+    failed = server.marina("archive", "nothing", "--json")
+    assert failed.returncode == 1
+    (document,) = json.loads(failed.stdout)
+    assert document["name"] == "nothing"
+    assert "no model 'nothing'" in document["error"]
+
+
+def test_workers_are_scaled_and_logged(server: Server) -> None:
+    assert server.marina("scale", "ava-intent", "2").returncode == 0
+    assert len(server.worker_pids("ava-intent")) == 2
+    assert server.marina("scale", "ava-intent", "1").returncode == 0
+    deadline = time.monotonic() + 30
+    while len(server.worker_pids("ava-intent")) != 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert server.marina("scale", "ava-intent", "0").returncode == 2
+    unknown = server.marina("scale", "nothing", "1")
+    assert unknown.returncode == 1
+    assert "Model not found: nothing" in unknown.stderr
+    everything = server.marina("logs").stdout
+    own = server.marina("logs", "ava-intent").stdout
+    assert own
+    assert set(own.splitlines()) < set(everything.splitlines())
+    assert all("-ava-intent_1.0-" in line for line in own.splitlines())
 
 
 def test_models_are_unregistered_and_registered_again(server: Server) -> None:
@@ -277,9 +314,24 @@ def test_models_are_unregistered_and_registered_again(server: Server) -> None:
     assert server.marina("unregister", "ava-intent-torchscript").returncode == 1
     assert server.marina("register", "ava-intent-torchscript").returncode == 0
     assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
+    # serve registers what is missing, and what is served already goes on
+    pids = server.worker_pids("ava-intent")
+    assert server.marina("unregister", "ava-intent-torchscript").returncode == 0
+    assert server.marina("serve").returncode == 0
+    assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
+    assert server.worker_pids("ava-intent") == pids
     twice = server.marina("register", "ava-intent-torchscript")
     assert "is registered already; take it off first" in twice.stderr
     assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
+    spec = server.project.models / "ava-intent-torchscript.yaml"
+    spec.write_text(spec.read_text().replace("version: '1.0'", "") + "version: '1.1'\n")
+    packed = server.marina("archive", "ava-intent-torchscript")
+    # another version is packed, and not compiled
+    assert "reused" in packed.stdout
+    assert "unchanged" not in packed.stdout
+    changed = server.marina("serve")
+    assert changed.returncode == 1
+    assert "ava-intent-torchscript is served as it was before" in changed.stderr
     missing = server.marina("register", "nothing")
     assert missing.returncode == 1
     assert "nothing.mar does not exist; make it with marina archive nothing" in missing.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 
 from marina import Client
 from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
-from tests.conftest import make_project, write_spec
+from tests.conftest import ROOT, make_project, write_spec
 from tests.embedders import PROMPTS, save_embedder
 from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving
 from tests.handlers.worker.request.test_protocols import bodies
 from tests.handlers.worker.tasks.architectures import NER_LABELS, save_model
+from tests.marina.client.servers import make_certificate
 
 TASKS = {
     "classify": "text-classification",
@@ -29,6 +31,7 @@ TASKS = {
     "answer": "question-answering",
     "embed": "sentence-embedding",
 }
+DOCUMENTED = {"resume-search": "embed", "ava-intent": "classify", "resume-ner": "tag", "help-qa": "answer"}
 TEXT = "please send the invoice to our account manager"
 QUESTION = {"question": "who led the team", "context": "senior engineer, led a team of five years, thanks"}
 
@@ -69,6 +72,18 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
     assert best["score"] >= second["score"]
     assert QUESTION["context"][best["start"] : best["end"]] == best["answer"]
     assert len(client.answer("answer", QUESTION["question"], QUESTION["context"])) == 1
+
+
+def test_the_python_of_the_docs_runs(tiny_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "requests.md").read_text()
+    asks, connects = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for documented, tiny in DOCUMENTED.items():
+        asks = asks.replace(documented, tiny)
+    asks = asks.replace("8080", str(tiny_server.ports[0]))
+    exec(asks, {"token": tiny_server.token, "page": QUESTION["context"]})
+    make_certificate(tmp_path).file.rename(tmp_path / "authority.pem")
+    monkeypatch.chdir(tmp_path)
+    exec(f"from marina import Client\n{connects}", {"token": "t"})
 
 
 def test_our_client_raises_what_went_wrong(client: Client, tiny_server: Server) -> None:

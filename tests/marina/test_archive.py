@@ -41,7 +41,11 @@ def test_nothing_is_packed_twice(tmp_path: Path, spec: Spec, artifact: Path) -> 
     path = tmp_path / "m.mar"
     assert pack(spec, artifact, tmp_path) == Packed(path, reused=False)
     assert pack(spec, artifact, tmp_path) == Packed(path, reused=True)
-    assert pack(spec.model_copy(update={"long_text": "reject"}), artifact, tmp_path) == Packed(path, reused=False)
+    for change in ({"long_text": "reject"}, {"version": "2.0"}):
+        assert pack(spec.model_copy(update=change), artifact, tmp_path) == Packed(path, reused=False)
+    with zipfile.ZipFile(path) as archive:
+        assert json.loads(archive.read("MAR-INF/MANIFEST.json"))["model"]["modelVersion"] == "2.0"
+        assert yaml.safe_load(archive.read("model-config.yaml"))["handler"]["version"] == "2.0"
     path.write_bytes(path.read_bytes()[:-100])
     assert pack(spec, artifact, tmp_path) == Packed(path, reused=False)
 

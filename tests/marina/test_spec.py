@@ -50,9 +50,14 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
     [
         ({"task": None}, "m.yaml: task: Input should be .*(given: None)"),
         ({"source": {"path": "a", "hub": "b"}}, "m.yaml: source: give exactly one of hub, path and package"),
-        ({"source": {"hub": "a/b"}}, "m.yaml: source: hub and revision go together"),
-        ({"source": {"package": "p"}}, "m.yaml: source: package and folder go together"),
-        ({"sauce": 1}, "m.yaml: sauce: unknown field; remove it or correct its name"),
+        ({"source": {"hub": "a/b"}}, "m.yaml: source: hub and revision go together; revision is missing"),
+        ({"source": {"package": "p"}}, "m.yaml: source: package and folder go together; folder is missing"),
+        ({"xyz": 1}, "m.yaml: xyz: unknown field; remove it or correct its name$"),
+        ({"sauce": 1}, "m.yaml: sauce: unknown field; remove it or correct its name, perhaps to source$"),
+        ({"shape": {}}, "correct its name, perhaps to shapes$"),
+        ({"batch_size": 8}, "m.yaml: batch_size: .* perhaps to serving.batch_size$"),
+        ({"shapes": {"batch_size": 8}}, "m.yaml: shapes.batch_size: .* perhaps to shapes.batch_sizes$"),
+        ({"neuron": {"fastmath": "none"}}, "m.yaml: neuron.fastmath: .* perhaps to neuron.fast_math$"),
         (
             {"serving": {"batch_delay_ms": 0}},
             r"m.yaml: serving.batch_delay_ms: .*greater than or equal to 1 \(given: 0\)",
@@ -122,6 +127,15 @@ def test_a_file_that_is_no_spec_is_refused(tmp_path: Path, text: str, message: s
         read_spec(path)
     with pytest.raises(SpecError, match="does not exist"):
         read_spec(tmp_path / "n.yaml")
+
+
+def test_an_error_of_yaml_keeps_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("name: m\ntask: a: b\n")
+    with pytest.raises(SpecError) as caught:
+        read_spec(path)
+    assert f'in "{path}", line 2, column 8' in str(caught.value)
+    assert len(str(caught.value).splitlines()) > 1
 
 
 def test_every_field_is_documented() -> None:

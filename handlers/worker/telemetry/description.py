@@ -34,7 +34,7 @@ def describe(
     """
     return {
         "name": artifact.name,
-        "version": artifact.version,
+        "version": settings.version,
         "task": artifact.task,
         "labels": {name: list(head.labels) for name, head in artifact.signature.heads.items()},
         "engine": artifact.engine,

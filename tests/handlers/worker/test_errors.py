@@ -60,7 +60,7 @@ def run_as(patch: pytest.MonkeyPatch, model: Model, run: Callable[[int], Any]) -
 
 @pytest.fixture(scope="module")
 def model(compiled: dict[tuple[str, str], Tiny]) -> Model:
-    settings = Settings("window", None, "core-per-worker", LIMITS, {})
+    settings = Settings("window", None, "core-per-worker", LIMITS, {}, "1.0")
     return Model(compiled["text-classification", ENGINE].artifact, settings, TASKS["text-classification"])
 
 

@@ -24,9 +24,8 @@ from tests.conftest import ENGINE, ENGINES, WORDS, scores
 from tests.handlers.worker.conftest import COMPILED, Tiny
 from tests.handlers.worker.request.test_protocols import bodies
 
-SETTINGS = Settings(
-    "truncate", None, "core-per-worker", Limits(instances=64, characters=5000, windows=64, body_bytes=100_000), {}
-)
+LIMITS = Limits(instances=64, characters=5000, windows=64, body_bytes=100_000)
+SETTINGS = Settings("truncate", None, "core-per-worker", LIMITS, {}, "1.0")
 JSON = {"content-type": "application/json"}
 
 

@@ -89,7 +89,7 @@ def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_
     # the golden rows hold, on which a worker proves itself
     Model(
         folder,
-        Settings("truncate", None, "core-per-worker", Limits(8, 1000, 8, 10_000), {}),
+        Settings("truncate", None, "core-per-worker", Limits(8, 1000, 8, 10_000), {}, "1.0"),
         TASKS["text-classification"],
     )
 
@@ -135,8 +135,8 @@ def test_unchanged_work_is_not_redone(project: Project, add_tiny: AddTiny) -> No
     path = add_tiny("m")
     first = compile_model(read_spec(path), project, no_progress)
     assert compile_model(read_spec(path), project, no_progress) == (first.folder, True)
-    serving = read_spec(path, {"serving": {"batch_size": 4}, "long_text": "reject", "core_groups": "1,1"})
-    assert compile_model(serving, project, no_progress).reused
+    serving = {"serving": {"batch_size": 4}, "long_text": "reject", "core_groups": "1,1", "version": "2.0"}
+    assert compile_model(read_spec(path, serving), project, no_progress).reused
     assert not compile_model(read_spec(path, {"parity": {"tolerance": 1e-3}}), project, no_progress).reused
     config = project.root / "weights" / "m" / "config.json"
     config.write_text(config.read_text().replace('"good"', '"best"'))

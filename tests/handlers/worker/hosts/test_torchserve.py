@@ -15,7 +15,7 @@ from tests.handlers.worker.conftest import Tiny
 
 CONFIG: dict[str, Any] = {
     "handler": {
-        **{"long_text": "truncate", "core_groups": None, "mode": "core-per-worker", "parameters": {}},
+        **{"long_text": "truncate", "core_groups": None, "mode": "core-per-worker", "parameters": {}, "version": "1.0"},
         **{"max_instances": 8, "max_characters": 1000, "max_windows": 8, "max_body_bytes": 10_000},
     }
 }

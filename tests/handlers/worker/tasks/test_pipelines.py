@@ -39,7 +39,7 @@ def open_model(
     fields = {"shapes": {"exact": ["1x16", "2x32", "1x64"]}, **fields}
     path = write_spec(project, folder.name, task=task, source={"path": str(folder)}, **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
-    settings = Settings(long_text, None, "core-per-worker", Limits(256, 10_000, windows, 1_000_000), {})
+    settings = Settings(long_text, None, "core-per-worker", Limits(256, 10_000, windows, 1_000_000), {}, "1.0")
     return Model(artifact, settings, TASKS[task])
 
 

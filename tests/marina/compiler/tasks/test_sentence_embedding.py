@@ -37,7 +37,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     shapes = {"exact": ["1x16", "4x40"]}
     options = {"task": "sentence-embedding", "source": {"path": str(folder)}, "shapes": shapes, **fields}
     artifact = compile_model(read_spec(write_spec(project, folder.name, **options)), project, no_progress).folder
-    settings = Settings("truncate", None, "core-per-worker", Limits(64, 10_000, 64, 1_000_000), {})
+    settings = Settings("truncate", None, "core-per-worker", Limits(64, 10_000, 64, 1_000_000), {}, "1.0")
     return Model(artifact, settings, TASKS["sentence-embedding"])
 
 

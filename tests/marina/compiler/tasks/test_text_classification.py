@@ -47,7 +47,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     artifact = compile_model(read_spec(path), project, no_progress).folder
     return Model(
         artifact,
-        Settings("truncate", None, "core-per-worker", Limits(9, 999, 9, 9999), {}),
+        Settings("truncate", None, "core-per-worker", Limits(9, 999, 9, 9999), {}, "1.0"),
         TASKS["text-classification"],
     )
 
