@@ -202,7 +202,8 @@ class Model:
             outputs.append(result)
         try:
             example = Example(instance, tokenized, outputs, parameters)
-            return Answered(self._task.answer(example, self._artifact.signature, self._tokenizer), tokenized.cut)
+            answer = self._task.answer(example, self._artifact.signature, self._tokenizer)
+            return Answered(answer, tokenized.cut, sum(len(row.ids) for row in tokenized.rows))
         except Exception as error:
             return request_error(error)
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openai
 import pytest
 import requests
 import tritonclient.http
@@ -18,6 +24,7 @@ from hypothesis import HealthCheck, given, settings
 
 from marina import Client
 from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
+from marina.server.config import free_ports
 from tests.conftest import ROOT, make_project, write_spec
 from tests.embedders import PROMPTS, save_embedder
 from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving
@@ -32,6 +39,7 @@ TASKS = {
     "embed": "sentence-embedding",
 }
 DOCUMENTED = {"resume-search": "embed", "ava-intent": "classify", "resume-ner": "tag", "help-qa": "answer"}
+PATHS = f"{os.environ['PATH']}:/usr/sbin"  # where Debian has nginx
 TEXT = "please send the invoice to our account manager"
 QUESTION = {"question": "who led the team", "context": "senior engineer, led a team of five years, thanks"}
 
@@ -74,9 +82,13 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
     assert len(client.answer("answer", QUESTION["question"], QUESTION["context"])) == 1
 
 
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
 def test_the_python_of_the_docs_runs(tiny_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "requests.md").read_text()
-    asks, connects = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    _, asks, connects = python_blocks(page)
     for documented, tiny in DOCUMENTED.items():
         asks = asks.replace(documented, tiny)
     asks = asks.replace("8080", str(tiny_server.ports[0]))
@@ -165,6 +177,48 @@ def test_tritons_client(tiny_server: Server, binary: bool) -> None:
     classes = [tritonclient.http.InferRequestedOutput("score", binary_data=binary, class_count=1)]
     with pytest.raises(tritonclient.http.InferenceServerException, match="has no classes to count"):
         triton.infer("classify", [tensor], outputs=classes, headers=headers)
+
+
+@pytest.mark.skipif(shutil.which("nginx", path=PATHS) is None, reason="nginx is not installed")
+def test_openais_client_behind_nginx(tiny_server: Server, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    for documented, own in {"resume-search": "embed", "8080": tiny_server.ports[0], "8090": port}.items():
+        assert str(documented) in text
+        text = text.replace(str(documented), str(own))
+    (tmp_path / "nginx.conf").write_text(text)
+    (tmp_path / "build").mkdir()
+    command = ["nginx", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "build/nginx-error.log"]
+    with subprocess.Popen(command, env={"PATH": PATHS}) as proxy:
+        try:
+            wait_for_port(port)
+            address, token = f"http://127.0.0.1:{port}/v1", tiny_server.token()
+            documented, *_ = python_blocks((ROOT / "docs" / "requests.md").read_text())
+            names: dict[str, Any] = {"token": token}
+            exec(documented.replace("8090", str(port)), names)
+            names["client"].close()
+            with openai.OpenAI(base_url=address, api_key=token, max_retries=0) as own:
+                plain = tiny_server.post("embed", {"inputs": [TEXT, "ok"]}).json()
+                for options in ({}, {"encoding_format": "float"}):  # the client asks for base64 by default
+                    answer = own.embeddings.create(model="any", input=[TEXT, "ok"], **options)
+                    assert [one.embedding for one in answer.data] == [pytest.approx(one, abs=1e-6) for one in plain]
+                    assert answer.model == "embed"
+                    assert answer.usage.prompt_tokens == answer.usage.total_tokens > 2
+                with pytest.raises(openai.BadRequestError) as refused:
+                    own.embeddings.create(model="any", input=[[1, 2]])
+                assert "lists of tokens are not taken" in refused.value.response.json()["error"]
+        finally:
+            proxy.terminate()
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_the_hugging_face_hub_client(tiny_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,11 @@ class Limits(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer for one instance, and whether its text was cut to fit."""
+    """The answer for one instance, whether its text was cut to fit, and how many tokens were computed for it."""
 
     answer: Json
     cut: bool
+    tokens: int
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
     plain.py            text/plain; {"inputs": ...} as Hugging Face's hosted API has it
     similarity.py       {"inputs": {"source_sentence": ..., "sentences": [...]}}, of the same API
     kserve.py           {"instances": [...]}, KServe v1
+    openai.py           {"input": ...}, OpenAI's embeddings
     open_inference.py   tensors, the Open Inference Protocol (KServe v2, Triton)
 
 The body alone tells which protocol it is of, so that any URL of TorchServe serves all of them.
@@ -19,7 +20,7 @@ import orjson
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.request.body import Body, decode
 from handlers.worker.request.instances import Answered, Limits, Request
-from handlers.worker.request.protocols import kserve, open_inference, plain, similarity
+from handlers.worker.request.protocols import kserve, open_inference, openai, plain, similarity
 from handlers.worker.request.schema import Schema
 from handlers.worker.values import Json
 
@@ -40,7 +41,7 @@ class Protocol(typing.Protocol):
 
 
 # a body is of the first that recognises it
-PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, plain)
+PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, openai, plain)
 
 
 def read_request(

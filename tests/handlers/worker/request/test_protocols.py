@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from typing import Any
@@ -33,7 +34,7 @@ def read_json(value: Any, task: Task | None = None) -> Request:
 
 
 def write(request: Request, *answers: Any, cut: bool = False) -> Any:
-    return json.loads(write_answers(request, [Answered(answer, cut) for answer in answers], IDENTITY))
+    return json.loads(write_answers(request, [Answered(answer, cut, 7) for answer in answers], IDENTITY))
 
 
 def test_plain_text_is_one_instance() -> None:
@@ -182,6 +183,45 @@ def test_sentences_are_compared_by_the_cosine_of_their_embeddings() -> None:
         read_json(document)
 
 
+def test_openais_embeddings() -> None:
+    task = TASKS["sentence-embedding"]
+    request = read_json({"model": "any", "input": ["a", "b"], "user": "u", "normalize": True}, task)
+    assert request.instances == (Instance("a"), Instance("b"))
+    assert request.parameters["normalize"] is True
+    assert write(request, [0.5, 0.25], [1.0, -2.0]) == {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]},
+            {"object": "embedding", "index": 1, "embedding": [1.0, -2.0]},
+        ],
+        "model": "m",
+        "usage": {"prompt_tokens": 14, "total_tokens": 14},
+    }
+    packed = write(read_json({"input": "a", "encoding_format": "base64"}, task), [0.5, 0.25])["data"][0]["embedding"]
+    assert struct.unpack("<2f", base64.b64decode(packed)) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"input": []}, "at least one instance"),
+        ({"input": [1, 2]}, r"input\[0\] must be a text; lists of tokens"),
+        ({"input": None}, "input must be a text"),
+        ({"input": "a", "encoding_format": "f16"}, "must be float or base64"),
+        ({"input": "a", "dimensions": 3}, 'unknown field "dimensions"'),
+        ({"input": "a" * 51}, "51 characters; at most 50"),
+    ],
+)
+def test_what_openais_form_has_and_marina_has_not(document: Any, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        read_json(document, TASKS["sentence-embedding"])
+
+
+def test_openais_form_is_for_embeddings() -> None:
+    with pytest.raises(RequestError, match='needs "inputs" or "instances"'):
+        read_json({"input": "a"})
+
+
 def test_classes_are_not_counted() -> None:
     """`class_count` of Triton's clients."""
     output = {"name": "score", "parameters": {"classification": 3, "binary_data": True}}
@@ -269,7 +309,19 @@ def test_pairs_are_refused_where_the_task_takes_none() -> None:
 
 
 NAMES = [
-    *("inputs", "instances", "text", "text_pair", "question", "context", "parameters", "id", "outputs"),
+    *(
+        "inputs",
+        "instances",
+        "input",
+        "encoding_format",
+        "text",
+        "text_pair",
+        "question",
+        "context",
+        "parameters",
+        "id",
+        "outputs",
+    ),
     *("name", "shape", "datatype", "data", "top_k", "stride", "aggregation_strategy", "doc_stride", "other"),
 ]
 json_values = st.recursive(
@@ -280,7 +332,7 @@ json_values = st.recursive(
 bodies = (
     st.binary(max_size=80)
     | json_values.map(lambda value: json.dumps(value).encode())
-    | st.dictionaries(st.sampled_from(["inputs", "instances"]), json_values, max_size=2).map(
+    | st.dictionaries(st.sampled_from(["inputs", "instances", "input"]), json_values, max_size=2).map(
         lambda value: json.dumps(value).encode()
     )
 )

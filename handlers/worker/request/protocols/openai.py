@@ -1,0 +1,64 @@
+"""Embeddings in OpenAI's form: `{"model": ..., "input": ...}` and `{"object": "list", "data": [...], "usage": ...}`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.body import Body
+from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.schema import Schema
+from handlers.worker.request.text import quote
+from handlers.worker.values import Json
+
+NAME = "openai"
+# the URL says which model; who asks is of no concern here
+FIELDS = {"input", "model", "encoding_format", "user"}
+
+
+def recognises(value: Json, schema: Schema) -> bool:
+    """Whether a JSON body has "input", and the answers are vectors."""
+    return schema.vectors and isinstance(value, dict) and "input" in value and not {"inputs", "instances"} & set(value)
+
+
+def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """A text or several; parameters of the task may stand beside them."""
+    value = body.value
+    unknown = sorted(set(value) - FIELDS - set(schema.parameters))
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    encoding = value.get("encoding_format", "float")
+    if encoding not in ("float", "base64"):
+        raise RequestError("InvalidBody", '"encoding_format" must be float or base64')
+    given = value["input"]
+    items = given if isinstance(given, list) else [given]
+    check_count(len(items), "input", limits)
+    several = isinstance(given, list)
+    for number, item in enumerate(items):
+        if not isinstance(item, str):
+            where = f"input[{number}]" if several else "input"
+            raise RequestError("InvalidInstance", f"{where} must be a text; lists of tokens are not taken")
+    instances = tuple(read_instance(item, f"input[{i}]", schema.fields, limits) for i, item in enumerate(items))
+    named = {name: value[name] for name in schema.parameters if name in value}
+    parameters = read_parameters(named, schema.parameters, defaults)
+    return Request(instances, parameters, NAME, {"place": "input[{}]: " if several else "", "encoding": encoding})
+
+
+def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
+    """The embeddings, as numbers or as base64 of float32 in little-endian order, and the tokens that were computed."""
+    encode = _base64 if request.details["encoding"] == "base64" else list
+    data = [
+        {"object": "embedding", "index": number, "embedding": encode(answered.answer)}
+        for number, answered in enumerate(answers)
+    ]
+    tokens = sum(answered.tokens for answered in answers)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "data": data, "model": identity["name"], "usage": usage}
+
+
+def _base64(embedding: Sequence[float]) -> str:
+    return base64.b64encode(np.asarray(embedding, dtype="<f4").tobytes()).decode("ascii")
