@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Sequence
@@ -77,10 +78,23 @@ def _read(path: Path) -> Archive:
     with zipfile.ZipFile(path) as file:
         document = json.loads(file.read(f"{ARTIFACT_FOLDER}/{ARTIFACT_FILE}"))
         config = yaml.safe_load(file.read(CONFIG_FILE))
-    if document.get("format") != FORMAT:
-        raise ArtifactError(f"artifact format {document.get('format')}, this release reads {FORMAT}")
-    artifact = artifact_from(document, Path(ARTIFACT_FOLDER))
+        if document.get("format") != FORMAT:
+            raise ArtifactError(f"artifact format {document.get('format')}, this release reads {FORMAT}")
+        artifact = artifact_from(document, Path(ARTIFACT_FOLDER))
+        _check_recorded(file, artifact)
     return Archive(path.stem, artifact, config["handler"], config["minWorkers"], path.stat().st_size)
+
+
+def _check_recorded(file: zipfile.ZipFile, artifact: Artifact) -> None:
+    """Compare every file of an archive with the size and hash on record; ArtifactError names the one that differs."""
+    for name, recorded in artifact.files.items():
+        digest, size = hashlib.sha256(), 0
+        with file.open(f"{ARTIFACT_FOLDER}/{name}") as content:
+            for block in iter(lambda content=content: content.read(1 << 20), b""):  # type: ignore[misc]
+                digest.update(block)
+                size += len(block)
+        if (size, digest.hexdigest()) != (recorded["bytes"], recorded["sha256"]):
+            raise ArtifactError(f"{name} is not the file that was recorded, by its size or its sha256")
 
 
 def _versions(archive: Archive) -> Finding:

@@ -184,6 +184,18 @@ def test_an_archive_of_an_unknown_engine_is_noted(project: Project, archive: Pat
     assert "abacus" in findings["m: engine"].found
 
 
+def test_a_file_that_was_replaced_is_found_by_its_hash(project: Project, archive: Path) -> None:
+    with zipfile.ZipFile(archive) as file:
+        entries = {entry: file.read(entry) for entry in file.namelist()}
+    entries["artifact/golden.json"] = entries["artifact/golden.json"].replace(b"1", b"2")
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, content in entries.items():
+            file.writestr(name, content)
+    finding = found(project)["m: archive"]
+    assert finding.state == "fails"
+    assert "golden.json is not the file that was recorded" in finding.found
+
+
 @pytest.mark.usefixtures("archive")
 def test_groups_that_cannot_be_read_are_said_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "2,x")
