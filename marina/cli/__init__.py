@@ -14,6 +14,7 @@ from handlers.worker.errors import WorkerError
 from marina.cli.bench import app as bench_app
 from marina.cli.build import archive, compile_models
 from marina.cli.doctor import doctor
+from marina.cli.new import app as new_app
 from marina.cli.predict import predict
 from marina.cli.server import health, java, logs, register, scale, serve, status, stop, token, unregister
 from marina.cli.shapes import shapes
@@ -67,6 +68,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
 for command, (name, example) in COMMANDS.items():
     app.command(name, epilog=f"Example: `{f'marina {name} {example}'.strip()}`")(command)
 app.add_typer(bench_app, name="bench")
+app.add_typer(new_app, name="new")
 
 
 def run(application: typer.Typer, program: str) -> None:

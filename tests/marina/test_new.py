@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+from marina.archive import pack
+from marina.compiler import compile_model
+from marina.errors import MarinaError, SourceError
+from marina.new import new_project, new_spec
+from marina.project import find_project
+from marina.spec import read_spec
+from tests.conftest import ENGINE, ROOT, no_progress
+
+
+def test_a_model_is_compiled_and_packed_in_a_new_project(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
+    project = new_project(tmp_path / "p")
+    assert find_project(tmp_path / "p" / "models") == project
+    for task, folder in tiny_models.items():
+        spec = read_spec(new_spec(project, task, str(folder), None), {"engine": ENGINE})
+        assert (spec.task, spec.source.path) == (task, str(folder))
+        assert spec.shapes.sequence_lengths == (32, 62)  # the model reads 64
+        assert pack(spec, compile_model(spec, project, no_progress).folder, project.model_store).path.is_file()
+
+
+def test_a_project_has_the_configuration_of_this_one(tmp_path: Path) -> None:
+    new_project(tmp_path)
+    for name in ("config.properties", "deploy/log4j2.xml", "deploy/metrics.yaml"):
+        assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_nothing_is_overwritten(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
+    project = new_project(tmp_path / "p")
+    (project.root / "config.properties").write_text("mine")
+    with pytest.raises(MarinaError, match="is a project already"):
+        new_project(project.root)
+    path = new_spec(project, "m", str(tiny_models["sentence-embedding"]), None)
+    path.write_text("mine")
+    with pytest.raises(MarinaError, match=r"m\.yaml exists already"):
+        new_spec(project, "m", str(tiny_models["text-classification"]), None)
+    assert path.read_text() == (project.root / "config.properties").read_text() == "mine"
+
+
+def test_a_folder_in_the_project_is_named_from_there(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    folder = tmp_path / "weights" / "m"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"architectures": ["RobertaForTokenClassification"]}')
+    spec = read_spec(new_spec(project, "m", str(folder), None))
+    assert (spec.source.path, spec.task) == ("weights/m", "token-classification")
+    question = read_spec(new_spec(project, "q", str(folder), "question-answering"))
+    assert (question.task, question.shapes.sequence_lengths) == ("question-answering", (128, 384))
+
+
+def test_what_is_wrong_is_said_and_nothing_written(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    with pytest.raises(SourceError, match=r"holds no model: config\.json is missing or damaged"):
+        new_spec(project, "m", str(folder), None)
+    (folder / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
+    with pytest.raises(SourceError, match="names the architectures BertForMaskedLM; give --task: sentence-embedding, "):
+        new_spec(project, "m", str(folder), None)
+    for name, task in (("token", "sentence-embedding"), ("a b", "sentence-embedding"), ("m", "telepathy")):
+        with pytest.raises(MarinaError, match=f"^{name}: "):
+            new_spec(project, name, str(folder), task)
+    with pytest.raises(
+        SourceError, match=r"a/b is no folder here, and the Hugging Face hub does not give it: .*; without"
+    ):
+        new_spec(project, "m", "a/b", None)
+    assert list(project.models.iterdir()) == []
