@@ -1,5 +1,18 @@
-"""`python -m marina` is the command `marina`."""
+"""The command `marina`, also as `python -m marina`."""
 
-from marina.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command, or say which packages it lacks: a client alone installs none of them."""
+    try:
+        from marina.cli import main as command
+    except ModuleNotFoundError as error:
+        sys.exit(f"error: the command marina needs {error.name}, which is not installed; pip install 'marina[all]'")
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -86,6 +86,9 @@ def run(application: typer.Typer, program: str) -> None:
             parts = {"cause": error.cause, "fix": error.fix} if isinstance(error, MarinaError) else {}
             print_json({"error": str(error), **parts})
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        print_error(f"this needs the package {error.name}, which is not installed; pip install 'marina[all]'")
+        sys.exit(1)
 
 
 def main() -> None:

@@ -42,7 +42,8 @@ def named(file: str) -> set[str]:
     """The distributions that a file of requirements, or pyproject.toml, names."""
     text = (ROOT / file).read_text()
     if file == "pyproject.toml":
-        text = text.split("\ndependencies = [\n")[1].split("\n]\n")[0]
+        lists = text.split("\n[project]\n")[1].split("\n[project.scripts]\n")[0]
+        return {normal(name) for name in re.findall(r'"([A-Za-z0-9][\w.-]*)', lists)}
     found = re.findall(r'^\s*"?([A-Za-z0-9][\w.-]*)', text, re.MULTILINE)
     return {normal(name) for name in found}
 
