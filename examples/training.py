@@ -1,4 +1,4 @@
-"""What the training of all demonstration models shares: fine-tuning all-MiniLM-L6-v2 on small data."""
+"""Code that all demonstration models share: fine-tuning all-MiniLM-L6-v2 on small data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from transformers.utils import logging
 SEED = 20
 BATCH_SIZE = 16
 LEARNING_RATE = 1e-4
-HEAD_LEARNING_RATE = 1e-3  # of the layers that start from nothing
+HEAD_LEARNING_RATE = 1e-3  # of layers that are trained from scratch
 WEIGHTS: Path = get_model_path()
 
 
 def begin() -> Any:
-    """Make training repeatable and quiet; returns the tokenizer."""
+    """Make training reproducible and quiet; returns the tokenizer."""
     torch.manual_seed(SEED)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -36,7 +36,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def numbered(labels: Iterable[str]) -> dict[str, Any]:
-    """The options that give a transformers model its labels, in alphabetical order."""
+    """The options that set the labels of a transformers model, in alphabetical order."""
     names = sorted(set(labels))
     return {
         "num_labels": len(names),
@@ -54,16 +54,16 @@ def fit(
     epochs: int,
     learning_rate: float = LEARNING_RATE,
 ) -> None:
-    """Train.
+    """Train a model.
 
     Args:
-        name: of the model, to show.
-        body: parameters that are trained already, with the smaller learning rate.
-        head: parameters that start from nothing.
-        lengths: of each example, so that those of a batch are about equally long.
-        loss: of the examples with some numbers.
-        epochs: how often every example is seen.
-        learning_rate: of the body.
+        name: name of the model, for the progress bar.
+        body: pretrained parameters, which are trained with the smaller learning rate.
+        head: parameters that are trained from scratch.
+        lengths: length of each example, used to make batches of examples of similar length.
+        loss: returns the loss of the examples with the given indices.
+        epochs: number of passes over the examples.
+        learning_rate: learning rate of the body.
     """
     groups = [{"params": list(body), "lr": learning_rate}, {"params": list(head)}]
     optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01)
@@ -80,16 +80,17 @@ def fit(
 
 
 def _batches(lengths: torch.Tensor) -> list[list[int]]:
-    """Random batches of examples that are about equally long, so that little of a batch is padding."""
+    """Random batches of examples of similar length, so that a batch has little padding."""
     windows = torch.randperm(len(lengths)).split(BATCH_SIZE * 12)
     ordered = [batch for window in windows for batch in window[lengths[window].argsort()].split(BATCH_SIZE)]
     return [ordered[i].tolist() for i in torch.randperm(len(ordered))]
 
 
 def save(model: Any, tokenizer: Any, name: str, examples: list[dict[str, str]] | None = None) -> Path:
-    """Write an ordinary Hugging Face folder, whole or not at all.
+    """Write an ordinary Hugging Face folder, either completely or not at all.
 
-    With `examples`, held-out texts by the fields of the task, `examples.csv` stands in it for the spec.
+    `examples` are held-out texts by the fields of the task. If given, they are written to `examples.csv` in the
+    folder, for use in the spec.
     """
     folder = Path("build/training") / name
     partial = folder.with_suffix(".partial")

@@ -1,1 +1,1 @@
-"""What runs inside TorchServe: the entry file of each task's archives, and the worker that all of them share."""
+"""The code that runs inside TorchServe: one entry file per task, and the worker that all tasks share."""

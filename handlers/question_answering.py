@@ -1,4 +1,4 @@
-"""The entry file of archives that answer questions: the task, given to TorchServe."""
+"""The entry file of question-answering archives: the TorchServe handler for this task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from handlers.worker.tasks.question_answering import TASK
 
 
 class QuestionAnswering(TorchServeHandler):
-    """TorchServe makes one for each worker."""
+    """TorchServe creates one handler per worker."""
 
     task = TASK

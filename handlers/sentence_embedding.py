@@ -1,4 +1,4 @@
-"""The entry file of archives that embed sentences: the task, given to TorchServe."""
+"""The entry file of sentence-embedding archives: the TorchServe handler for this task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from handlers.worker.tasks.sentence_embedding import TASK
 
 
 class SentenceEmbedding(TorchServeHandler):
-    """TorchServe makes one for each worker."""
+    """TorchServe creates one handler per worker."""
 
     task = TASK

@@ -1,4 +1,4 @@
-"""The entry file of archives that classify texts: the task, given to TorchServe."""
+"""The entry file of text-classification archives: the TorchServe handler for this task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from handlers.worker.tasks.text_classification import TASK
 
 
 class TextClassification(TorchServeHandler):
-    """TorchServe makes one for each worker."""
+    """TorchServe creates one handler per worker."""
 
     task = TASK

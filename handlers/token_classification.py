@@ -1,4 +1,4 @@
-"""The entry file of archives that classify tokens: the task, given to TorchServe."""
+"""The entry file of token-classification archives: the TorchServe handler for this task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from handlers.worker.tasks.token_classification import TASK
 
 
 class TokenClassification(TorchServeHandler):
-    """TorchServe makes one for each worker."""
+    """TorchServe creates one handler per worker."""
 
     task = TASK

@@ -1,19 +1,32 @@
-"""What a person runs: compile, pack, serve and ask. `marina.Client` asks from a program."""
+"""What a person runs: compile, pack, serve and predict.
+
+For programs, `marina.Client` sends requests and `marina.read_archive` says what an archive holds.
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from marina.archive.read import read_archive
     from marina.client import Client
 
-__all__ = ["Client"]
+__all__ = ["Client", "read_archive"]
+
+# where an installed Marina keeps the package `handlers`; in the repository it is found beside this one first
+sys.path.append(str(Path(__file__).parent / "bundled"))
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client when it is asked for: the commands that compile do not need it."""
+    """Import these when they are used: commands need neither."""
     if name == "Client":
         from marina.client import Client
 
         return Client
+    if name == "read_archive":
+        from marina.archive.read import read_archive
+
+        return read_archive
     raise AttributeError(f"module 'marina' has no attribute {name!r}")

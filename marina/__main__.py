@@ -10,7 +10,9 @@ def main() -> None:
     try:
         from marina.cli import main as command
     except ModuleNotFoundError as error:
-        sys.exit(f"error: the command marina needs {error.name}, which is not installed; pip install 'marina[all]'")
+        sys.exit(
+            f"error: the command marina needs {error.name}, which is not installed; install Marina with its extra [all]"
+        )
     command()
 
 

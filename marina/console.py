@@ -1,4 +1,4 @@
-"""What a person sees: progress while work goes on, tables and JSON when it is done."""
+"""Terminal output: progress while a command runs, tables and JSON when it is done."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-# what is being done, steps done, steps in all
+# arguments: current step, number of steps done, total number of steps
 Progress = Callable[[str, int, int], None]
-WIDE = 200  # columns, where no terminal says how many there are
+WIDE = 200  # columns, if the output is not a terminal
 out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, highlight=False)
 
 
 def say(line: str) -> None:
-    """Print one line, as it is and unbroken, on standard output."""
+    """Print one line on standard output, without markup or line wrapping."""
     out.print(line, markup=False, soft_wrap=True)
 
 
 def relative(path: Path) -> str:
-    """A path as seen from the current folder, where it lies in it."""
+    """A path relative to the current folder if it is inside that folder, else the path unchanged."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def print_json(document: Any) -> None:
-    """Print a document for programs on standard output."""
+    """Print a document as JSON on standard output."""
     print(json.dumps(document, indent=1, ensure_ascii=False))
 
 
@@ -47,7 +47,7 @@ def print_table(columns: list[str], rows: list[list[str]], numbers: int = 0) -> 
 
 
 def print_answer(answer: Any) -> None:
-    """Print a model's answer: objects as tables, an embedding by its size and first numbers."""
+    """Print a model's answer: objects as tables, an embedding as its first numbers and its size."""
     if isinstance(answer, list) and answer and isinstance(answer[0], float):
         start = ", ".join(f"{value:.4f}" for value in answer[:6])
         say(f"[{start}, ...] ({len(answer)} numbers)")
@@ -67,16 +67,16 @@ def _cell(value: Any) -> str:
 
 
 def print_error(message: str) -> None:
-    """Print one line on standard error."""
+    """Print an error message as one line on standard error."""
     err.print("error:", style="bold red", end=" ")
     err.print(message, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Progress]:
-    """A bar on standard error; gives a function to call with what is being done, steps done, and steps in all.
+    """A progress bar on standard error; yields the function to report progress with.
 
-    Where nobody looks, as in a log, nothing is drawn.
+    Nothing is drawn if standard error is not a terminal, for example in a log.
     """
     columns = (
         bars.TextColumn("{task.fields[label]}"),
@@ -96,6 +96,6 @@ def progress_bar(label: str) -> Iterator[Progress]:
 
 @contextmanager
 def spinner() -> Iterator[Callable[[str], None]]:
-    """A line on standard error that says what is being waited for; gives a function to change it."""
+    """A status line on standard error; yields a function that changes its text."""
     with err.status("") as status:
         yield status.update

@@ -1,30 +1,30 @@
-"""What can go wrong outside the server.
+"""Exceptions that are raised outside the server.
 
     MarinaError
-    ├── SpecError       a model spec is wrong
+    ├── SpecError       a model spec is invalid
     ├── SourceError     weights or tokenizer cannot be used
-    ├── CompileError    a model cannot be compiled, or a graph is not faithful
-    ├── ServerError     TorchServe did not start, stop or do what was asked
-    └── ClientError     a served model gave no answer
-        ├── UnreachableError     nothing listens, or the time is up
+    ├── CompileError    a model cannot be compiled, or a graph does not match the reference model
+    ├── ServerError     TorchServe could not be started, stopped or managed
+    └── ClientError     a request to a served model failed
+        ├── UnreachableError     no server is listening, or the request timed out
         ├── UnauthorizedError    the token is missing, wrong or expired
-        ├── UnknownModelError    no such model is served
-        ├── RefusedError         the request is at fault
+        ├── UnknownModelError    no model with this name is served
+        ├── RefusedError         the request is invalid
         ├── OverloadedError      the queue is full, or no worker is READY
-        └── FailedError          the server is at fault, or it is not TorchServe
+        └── FailedError          the server failed, or it is not TorchServe
 
-Each carries one line for a person: the thing, the cause and the fix.
+Every message is a single line that says what failed, why, and how to fix it.
 """
 
 from __future__ import annotations
 
 
 class MarinaError(Exception):
-    """A failure that ends a command with one line and a non-zero exit.
+    """Base class of all exceptions here. A command prints its message on one line and exits with a non-zero status.
 
     Attributes:
-        cause: what is wrong.
-        fix: what to do about it; "" where the cause says it.
+        cause: What is wrong.
+        fix: How to fix it; "" if the cause makes that clear.
     """
 
     def __init__(self, cause: str, fix: str = "") -> None:
@@ -34,7 +34,7 @@ class MarinaError(Exception):
 
 
 class SpecError(MarinaError):
-    """A model spec is wrong. The message names the file, the field and the fix."""
+    """A model spec is invalid. The message names the file, the field and the fix."""
 
 
 class SourceError(MarinaError):
@@ -46,15 +46,25 @@ class CompileError(MarinaError):
 
 
 class ServerError(MarinaError):
-    """TorchServe did not start, stop or do what was asked."""
+    """TorchServe could not be started, stopped or managed."""
 
 
 class ClientError(MarinaError):
-    """A served model gave no answer."""
+    """A request to a served model failed.
+
+    Attributes:
+        transient: Whether the same request may succeed later.
+        retry_after_s: Seconds that the server asks to wait before that; 0 if it does not say.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False, retry_after_s: float = 0) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.retry_after_s = retry_after_s
 
 
 class UnreachableError(ClientError):
-    """Nothing listens there, or no answer came in time."""
+    """No server is listening at the address, or the request timed out."""
 
 
 class UnauthorizedError(ClientError):
@@ -62,22 +72,22 @@ class UnauthorizedError(ClientError):
 
 
 class UnknownModelError(ClientError):
-    """No such model is served."""
+    """The server has no model with this name."""
 
 
 class OverloadedError(ClientError):
-    """The queue is full, or no worker is READY; try again later."""
+    """The queue is full, no worker is READY, or a proxy limits the rate; try again later."""
 
 
 class FailedError(ClientError):
-    """The server could not answer, or sent what is not JSON; the request is not at fault."""
+    """The server failed to answer, or its answer is not JSON. The request itself is not the cause."""
 
 
 class RefusedError(ClientError):
-    """The request is at fault.
+    """The request is invalid.
 
     Attributes:
-        kind: short name for programs, for example "TextTooLong"; see docs/errors.md.
+        kind: Short name of the error for use in programs, for example "TextTooLong"; see docs/reference/errors.md.
         status: HTTP status, 4xx.
     """
 

@@ -1,4 +1,4 @@
-"""Sections of YAML files: fields that a pydantic model checks."""
+"""Sections of YAML files: fields that are validated by a pydantic model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Section(BaseModel):
-    """Fields that cannot be misspelt or changed."""
+    """Base class of sections: unknown fields are refused, and values cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
 
 
 def read_fields(path: Path, model: type[Model]) -> Model:
-    """A file as the model has it; SpecError names the file, and the field that is wrong."""
+    """Read a YAML file into a model; SpecError names the file and the invalid field."""
     try:
         return model.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError) as error:
@@ -34,11 +34,11 @@ def read_fields(path: Path, model: type[Model]) -> Model:
 
 
 def near_field(model: type[BaseModel], unknown: Sequence[str | int]) -> str | None:
-    """The field that somebody may have meant, with its sections and dots; None where no name is near.
+    """The field that the user probably meant, as a dotted path with its sections; None if no name is similar.
 
     Args:
-        model: the file's.
-        unknown: the sections and the name of a field that the model does not have.
+        model: model of the file.
+        unknown: sections and name of a field that the model does not have.
     """
     *sections, name = map(str, unknown)
     paths = list(_paths(model))

@@ -1,9 +1,10 @@
-"""Files written whole or not at all, and by one process at a time."""
+"""Writes files atomically, and by one process at a time; tells whether one is damaged."""
 
 from __future__ import annotations
 
 import fcntl
 import json
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,23 +12,32 @@ from typing import Any
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a JSON file; a reader sees the old content or the new, never a part."""
+    """Write a JSON file atomically: a reader sees either the old content or the new."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     temporary.replace(path)
 
 
+def is_intact(path: Path) -> bool:
+    """Whether a file is a zip file, as archives and TorchScript are, of which every part matches its checksum."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return file.testzip() is None
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
 def explain(error: OSError) -> str:
-    """What the system says of a failure, and of which file."""
+    """The system's message for an error, with the name of the file if there is one."""
     return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
 
 
 @contextmanager
 def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock on what is to be written; the kernel drops it when the process ends.
+    """Hold the lock on a path while writing it; the kernel releases the lock when the process ends.
 
     Args:
-        path: what is to be written; the lock is a file beside it.
+        path: path to be written; the lock is a file beside it.
         waiting: called once if another process holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

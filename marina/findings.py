@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The findings of checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 class Finding(NamedTuple):
     """One line of the doctor's report.
 
-    state is "ok", "note" (serving works, but read this) or "fails" (it cannot).
+    state is "ok", "note" (serving works, but the user should know this) or "fails" (serving cannot work).
     """
 
     check: str
@@ -18,15 +18,15 @@ class Finding(NamedTuple):
 
 
 def ok(check: str, found: str) -> Finding:
-    """All is well."""
+    """A finding without a problem."""
     return Finding(check, "ok", found)
 
 
 def note(check: str, found: str, fix: str = "") -> Finding:
-    """Serving works, but a person should know."""
+    """A finding that the user should know, although serving works."""
     return Finding(check, "note", found, fix)
 
 
 def fails(check: str, found: str, fix: str) -> Finding:
-    """Serving cannot work until it is put right."""
+    """A problem that must be fixed before serving can work."""
     return Finding(check, "fails", found, fix)

@@ -1,4 +1,4 @@
-"""Writes what a newcomer starts from: an empty project, and the spec of a model."""
+"""Creates what a new user starts with: an empty project, and the spec of a model."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from handlers.worker.tasks import TASKS
-from marina.compiler.source import MODULES_FILE, encoder_folder
+from marina.compiler.source import MODULES_FILE, encoder_folder, hub_error
+from marina.compiler.source.architecture import tasks_named
 from marina.errors import MarinaError, SourceError
 from marina.project import Project
-from marina.spec import make_spec
+from marina.spec import explain, make_spec
 
 TEMPLATE = Path(__file__).parent / "template"
 IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
 LENGTHS = {"question-answering": (128, 384)}
 USUAL_LENGTHS = (32, 128)
 SPEC = """\
-# Every field is documented in marina/spec.py and marina/sections.py.
+# docs/reference/spec.md in Marina's repository documents every field; marina check {name} checks this file.
 name: {name}
 task: {task}
 source:
@@ -38,22 +40,36 @@ shapes:
 """
 
 
+# files of `deploy`; all are in one folder of the package
+DEPLOYED = (
+    "log4j2.xml",
+    "metrics.yaml",
+    "nginx.conf",
+    "nginx-public.conf",
+    "dashboard.json",
+    "systemd/marina.service",
+    "prometheus/alerts.yaml",
+)
+
+
 def new_project(root: Path) -> Project:
-    """Make an empty project.
+    """Create an empty project.
 
     Raises:
-        MarinaError: there is one already.
+        MarinaError: the folder is a project already.
     """
     project = Project(root.resolve())
     if (root / "config.properties").exists() or project.models.exists():
         raise MarinaError(f"{root} is a project already", "name another folder")
     for folder in (project.models, project.model_store, project.root / "deploy"):
         folder.mkdir(parents=True, exist_ok=True)
-    for name in ("log4j2.xml", "metrics.yaml"):
-        shutil.copy(TEMPLATE / name, project.root / "deploy")
+    for target in DEPLOYED:
+        path = project.root / "deploy" / target
+        path.parent.mkdir(exist_ok=True)
+        shutil.copy(TEMPLATE / path.name, path)
     if not (root / ".gitignore").exists():
         (root / ".gitignore").write_text(IGNORED)
-    # last, since it makes the folder a project
+    # last, because this file makes the folder a project
     shutil.copy(TEMPLATE / "config.properties", root)
     return project
 
@@ -62,27 +78,31 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
     """Write the spec of a model.
 
     Args:
-        project: to write it into.
-        name: of the model.
-        origin: a folder, or a model id of the Hugging Face hub.
-        task: None to go by the model's files.
+        project: project to write it into.
+        name: name of the model.
+        origin: a folder, or a model id on the Hugging Face Hub.
+        task: task of the model; None to detect it from the model's files.
 
     Returns:
-        The spec's file.
+        The path of the spec.
 
     Raises:
-        MarinaError: the spec is there already, the model cannot be read, or its files do not tell the task.
+        MarinaError: the spec exists already, the model cannot be read, or its files do not show its task.
     """
     path = project.models / f"{name}.yaml"
     if path.exists():
         raise MarinaError(f"{path} exists already", "choose another name, or edit it")
     folder = Path(origin).expanduser().resolve()
+    if origin.startswith((".", "/", "~")) and not folder.is_dir():
+        raise SourceError(f"{origin} is no folder", "name one that save_pretrained wrote, or a model id of the hub")
     source = _folder_source(folder, project.root) if folder.is_dir() else _hub_source(origin)
     files = folder if folder.is_dir() else _hub_files(origin, source["revision"])
     config = _read_config(files, origin)
+    if task in TASKS:
+        _check_head(task, config, origin)
     task = task or _guess_task(files, config, origin)
     usual = LENGTHS.get(task, USUAL_LENGTHS)
-    # some positions count from an offset of 2, as those of RoBERTa
+    # some models, such as RoBERTa, number positions from 2
     most = int(config.get("max_position_embeddings") or usual[-1] + 2) - 2
     lengths = sorted({min(length, most) for length in usual})
     text = SPEC.format(
@@ -93,8 +113,8 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
     )
     try:
         make_spec(yaml.safe_load(text))
-    except ValueError as error:
-        raise MarinaError(f"{name}: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        raise MarinaError(f"{name}: {explain(error)}") from None
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
@@ -111,11 +131,7 @@ def _hub_source(model: str) -> dict[str, str]:
     try:
         return {"hub": model, "revision": str(HfApi().model_info(model).sha)}
     except Exception as error:
-        reason = " ".join(str(error).split())
-        raise SourceError(
-            f"{model} is no folder here, and the Hugging Face hub does not give it: {reason}",
-            "without network, download the model elsewhere and name its folder",
-        ) from None
+        raise hub_error(f"{model} is not a folder, and the Hugging Face hub does not return it", error) from None
 
 
 def _hub_files(model: str, revision: str) -> Path:
@@ -137,17 +153,33 @@ def _read_config(folder: Path, origin: str) -> dict[str, Any]:
     return config
 
 
-def _guess_task(folder: Path, config: dict[str, Any], origin: str) -> str:
-    """The task whose head the architecture names; embeddings for sentence-transformers and for bare encoders."""
-    from marina.compiler.tasks import EXPORTERS
+def _check_head(task: str, config: dict[str, Any], origin: str) -> None:
+    """Refuse a task if the architecture names the head of another one."""
+    from marina.compiler.tasks import HEADS
 
-    named = [str(name) for name in config.get("architectures") or []]
-    for task, exporter in EXPORTERS.items():
-        if exporter.head and any(exporter.head in name for name in named):
-            return task
+    named = _architectures(config)
+    tasks = tasks_named(named, HEADS)
+    if tasks and task in HEADS and task not in tasks:
+        raise SourceError(
+            f"{origin} is a {' '.join(named)}, which is for the task {' or '.join(tasks)}", "leave --task out"
+        )
+
+
+def _guess_task(folder: Path, config: dict[str, Any], origin: str) -> str:
+    """The task of the head that the architecture names; embeddings for sentence-transformers and bare encoders."""
+    from marina.compiler.tasks import HEADS
+
+    named = _architectures(config)
+    tasks = tasks_named(named, HEADS)
+    if tasks:
+        return tasks[0]
     if (folder / MODULES_FILE).is_file() or any(name.endswith("Model") for name in named):
         return "sentence-embedding"
     raise SourceError(
-        f"{origin} does not tell its task: config.json names the architectures {', '.join(named) or 'none'}",
+        f"the task of {origin} is not clear: config.json names the architectures {', '.join(named) or 'none'}",
         f"give --task: {', '.join(TASKS)}",
     )
+
+
+def _architectures(config: dict[str, Any]) -> list[str]:
+    return [str(name) for name in config.get("architectures") or []]

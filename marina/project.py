@@ -1,4 +1,4 @@
-"""Where things lie: the folders of a project, which is a folder with `models/` and `config.properties`."""
+"""The folders of a project, which is a folder with `models/` and `config.properties`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Project:
 
     @property
     def artifacts(self) -> Path:
-        """Artifacts, one folder a model."""
+        """Artifacts, one folder per model."""
         return self.root / "build" / "artifacts"
 
     @property
@@ -37,24 +37,27 @@ class Project:
 
 
 def find_project(start: Path | None = None) -> Project:
-    """The project that a folder, by default the current one, belongs to.
+    """The project that contains a folder (default: the current one).
 
     Raises:
-        MarinaError: neither the folder nor any above it is a project.
+        MarinaError: neither the folder nor any of its parents is a project.
     """
     folder = (start or Path.cwd()).resolve()
     for candidate in (folder, *folder.parents):
         if (candidate / "models").is_dir() and (candidate / "config.properties").is_file():
             return Project(candidate)
-    raise MarinaError(f"{folder} is not in a Marina project; go to the folder that holds models/ and config.properties")
+    raise MarinaError(
+        f"{folder} is not in a Marina project",
+        "go to the folder that holds models/ and config.properties, or make one with marina new project DIR",
+    )
 
 
 def project_beside(own: Project, root: Path) -> Project:
-    """A project in another folder, configured as a given one is, for what must not touch that one's models.
+    """Create a project with the same configuration in another folder, for work that must not touch the user's models.
 
     Args:
-        own: whose config.properties and deploy/ are copied.
-        root: the folder; what is there stays.
+        own: the user's project; its config.properties and deploy/ are copied.
+        root: folder of the new project; its other contents are kept.
     """
     project = Project(root)
     for folder in (project.models, project.model_store, root / "deploy"):

@@ -14,19 +14,19 @@ class Source(Section):
     """Where the weights come from: exactly one of `hub`, `path` and `package`."""
 
     hub: str | None = None
-    """A model id on the Hugging Face hub, for example `org/name`; needs `revision`."""
+    """A model id of the Hugging Face hub, for example `org/name`; needs `revision`."""
 
     revision: str | None = None
-    """The commit, tag or branch of `hub`. A full commit never needs the network twice."""
+    """The commit, tag or branch of `hub`. With a full commit, the network is needed only once."""
 
     path: str | None = None
     """A folder as `save_pretrained` writes it, relative to the project."""
 
     package: str | None = None
-    """An installed Python package that carries the model; needs `folder`."""
+    """An installed Python package that contains the model; needs `folder`."""
 
     folder: str | None = None
-    """The model's folder inside `package`."""
+    """The model's folder in `package`."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
@@ -47,13 +47,13 @@ class Shapes(Section):
     """The shapes to compile: every batch size with every sequence length, or `exact`."""
 
     sequence_lengths: tuple[int, ...] = (32, 128)
-    """Tokens in a row, special tokens included. The largest bounds what the model can read."""
+    """Tokens per row, including special tokens. The largest limits how much of a text the model reads."""
 
     batch_sizes: tuple[int, ...] = (1, 8)
-    """Rows in one call."""
+    """Rows per call."""
 
     exact: tuple[str, ...] | None = None
-    """Exactly these shapes instead, for example [1x32, 8x128]; `--shapes` overrides it."""
+    """Exactly these shapes instead, for example [1x32, 8x128]. `--shapes` takes precedence."""
 
     @field_validator("sequence_lengths", "batch_sizes")
     @classmethod
@@ -79,58 +79,81 @@ class Shapes(Section):
 
 
 class Parity(Section):
-    """How faithful a graph must be."""
+    """How closely a graph must match the original model."""
 
     tolerance: float = Field(default=1e-4, gt=0)
-    """f32: the largest absolute difference of any output to the reference model's. Left out it is
-    1e-3 on Neuron engines."""
+    """f32: the largest allowed difference between any output and the reference model's. On Neuron engines,
+    the default is 1e-3."""
 
     agreement: float = Field(default=0.98, gt=0, le=1)
-    """Lower precisions: the least share of held-out texts that must be answered as the reference model
-    does: with the same labels, the same answer, or, of entities, their F1."""
+    """Lower precisions: the share of held-out texts that must have the reference model's answer: the same
+    labels or the same answer; for entities, their F1."""
 
     cosine: float = Field(default=0.99, gt=0, le=1)
-    """Lower precisions: the least mean cosine of embeddings of held-out texts to the reference model's."""
+    """Lower precisions: the smallest allowed mean cosine between embeddings of held-out texts and the
+    reference model's."""
 
 
 class Serving(Section):
-    """How TorchServe and its workers serve the model. Changing these packs again, without compiling."""
+    """How TorchServe and its workers serve the model. Changing these fields compiles nothing."""
 
     batch_size: int = Field(default=32, ge=1)
-    """Requests that TorchServe hands to a worker at once, at most."""
+    """Maximum number of requests in a batch."""
 
     batch_delay_ms: int = Field(default=1, ge=1)
-    """Milliseconds that TorchServe waits to fill a batch. 1 batches under load and costs little when
-    idle; TorchServe would read 0 as 100."""
+    """Milliseconds that TorchServe waits for a batch to fill. 1 fills batches under load and costs little
+    when idle. TorchServe would read 0 as 100."""
 
-    response_timeout_s: int = Field(default=120, ge=1)
-    """Seconds after which TorchServe kills a worker that has not answered a batch."""
+    response_timeout_s: int = Field(default=30, ge=1)
+    """TorchServe kills a worker that takes longer than this for a batch, in seconds."""
 
     startup_timeout_s: int = Field(default=120, ge=1)
-    """Seconds that a worker may take to load its graphs and prove them."""
+    """Seconds that a worker may take to load and verify its graphs."""
 
-    queue_size: int = Field(default=1000, ge=1)
-    """Requests that may wait; more are answered 503 at once."""
+    deadline_ms: int = Field(default=5000, ge=1)
+    """Milliseconds that a request may take. One that alone needs longer is refused with 413. One that has waited longer
+    is refused with 503 if a proxy sends `X-Request-Start`; without that, a worker cannot know. 25 seconds
+    later TorchServe drops it without an answer."""
+
+    max_batch_ms: int = Field(default=250, ge=1)
+    """Estimated milliseconds of work in a batch with costly requests, which are those that need more than a quarter of
+    it and have several texts. Cheap requests are computed first. Those that do not fit get 503 with
+    `Retry-After`, so nobody waits long behind costly requests. One request may exceed it."""
+
+    queue_size: int | None = Field(default=None, ge=1)
+    """Maximum number of waiting requests. Further requests get 503 immediately. Default: as many as
+    can be answered before the deadline, that is batch_size * deadline_ms / max_batch_ms."""
 
     max_instances: int = Field(default=256, ge=1)
-    """Instances in one request, and windows that their texts make, at most."""
+    """Maximum number of instances in a request, and of windows that their texts make."""
 
     max_characters: int = Field(default=100_000, ge=1)
-    """Characters in one text, at most; bounds the work before a text is cut."""
+    """Maximum number of characters in a text. This limits the work before a text is cut."""
 
     max_windows: int = Field(default=256, ge=1)
-    """Windows that one text makes, at most, where long texts are read in windows."""
+    """Maximum number of windows of one text, if long texts are read in windows."""
 
-    max_body_bytes: int = Field(default=2_000_000, ge=1)
-    """Bytes in the body of one request, at most. TorchServe's own bound is max_request_size in
+    max_tokens: int = Field(default=4096, ge=1)
+    """Maximum number of tokens of all texts in a request, after long texts are cut."""
+
+    max_body_bytes: int = Field(default=500_000, ge=1)
+    """Maximum size of a request body in bytes. TorchServe's own limit is max_request_size in
     config.properties."""
+
+    server_timing: bool = False
+    """Add a Server-Timing header to answers: milliseconds of each stage of the batch that the request was in."""
+
+    @property
+    def queue(self) -> int:
+        """`queue_size`, or its default."""
+        return self.queue_size or max(1, self.batch_size * self.deadline_ms // self.max_batch_ms)
 
 
 class HeadSpec(Section):
-    """One head on an encoder."""
+    """One head of several; `heads` has them by their names."""
 
     labels: tuple[str, ...] = Field(min_length=1)
     """Names of its outputs, in order."""
 
     activation: Literal["softmax", "sigmoid", "none"] = "softmax"
-    """How its logits become scores."""
+    """How logits become scores."""

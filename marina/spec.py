@@ -30,8 +30,9 @@ class Spec(Section):
     name: str
     """Name of the model and its archive; also the file's name."""
 
-    version: str = "1.0"
-    """Version of the archive, as TorchServe shows it. Changing it packs again, without compiling."""
+    version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    """Version of the archive, as TorchServe shows it. Default: made from the content, so every change has a version of
+    its own. Changing it packs again, without compiling."""
 
     task: str
     """What the model answers: sentence-embedding, text-classification, token-classification or question-answering."""
@@ -44,55 +45,54 @@ class Spec(Section):
     and Trn1 neuronx; `--engine` overrides it."""
 
     precision: Literal["f32", "bf16", "int8", "auto"] = "f32"
-    """Number format of the computation. The engine openvino also has bf16, and int8, which needs
-    `examples` to be calibrated on; answers then differ a little from the original model's, within
-    what `parity` allows. auto measures all that are possible, and keeps the fastest that passes.
-    Neuron engines take theirs from `neuron` or `neuronx`: sections of an engine's own name, with
-    its options, are documented in `marina/engines/NAME.py`."""
+    """Number format of the computation. The engine openvino also has bf16 and int8; int8 needs `examples`
+    for calibration. Their answers differ slightly from the original model's, within what `parity`
+    allows. auto tries bf16 and f32, and int8 if there are examples, and keeps the fastest that passes.
+    Neuron engines set theirs in `neuron` or `neuronx`."""
 
     shapes: Shapes = Shapes()
     """The shapes to compile."""
 
     long_text: Literal["truncate", "reject", "window"] = "truncate"
-    """What to do with a text longer than the largest shape: cut it, answer 400, or, in the tasks
-    token-classification and question-answering, read it in windows that overlap. Left out:
-    question-answering reads windows, other tasks cut."""
+    """What to do with a text longer than the largest shape: truncate it, reject the request, or read the
+    text in overlapping windows (token-classification and question-answering). Default: window for
+    question-answering, truncate for other tasks."""
 
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """What requests may set under "parameters", where the model's own default differs from the
-    task's, for example `aggregation_strategy: simple`."""
+    """Defaults for request parameters, where they differ from the task's, for example
+    `aggregation_strategy: simple`."""
 
     core_groups: str | None = None
-    """Cores of each worker, written as NEURONCORE_GROUP_SIZES is, which overrides it where the server
-    runs: "1,1" is two workers with a core each. Left out: on CPU engines one worker that uses every
-    core, on Neuron engines one worker with one core."""
+    """Cores of each worker, in the format of NEURONCORE_GROUP_SIZES: "1,1" is two workers with one core
+    each. The environment variable NEURONCORE_GROUP_SIZES, if set on the server, lists the groups of all
+    its models, and overrides it. Default: on CPU engines one worker with all cores, on Neuron engines one
+    worker with one core."""
 
     mode: Literal["core-per-worker", "pipeline", "data-parallel"] = "core-per-worker"
-    """What a worker of a Neuron engine does with its core group. core-per-worker: it has one core with
-    every graph. pipeline (Inf1): each graph spreads over the group, and several calls follow each
-    other through it. data-parallel: every core has every graph, and the rows of a call are divided
-    among them, which answers a batch soonest. On CPU engines a graph uses its group's cores as
-    threads."""
+    """How a worker of a Neuron engine uses its core group. core-per-worker: one core with every graph.
+    pipeline (Inf1): each graph is spread over the group, and several calls are in flight.
+    data-parallel: every core has every graph, and the rows of a call are divided among the cores,
+    which answers a batch fastest. On CPU engines, a graph uses one thread per core of its group."""
 
     pooling: Literal["mean", "cls", "max", "last"] | None = None
-    """sentence-embedding and heads: how token vectors become one. Left out: as the model's own
+    """sentence-embedding and heads: how token vectors are pooled. Default: as the model's own
     sentence-transformers files say, else the mean."""
 
     normalize: bool | None = None
-    """sentence-embedding: scale to unit length. Left out: as the model's own files say, else no."""
+    """sentence-embedding: scale to unit length. Default: as the model's own files say, else no."""
 
     heads: dict[str, HeadSpec] | None = None
-    """text-classification: several heads on one encoder. The source holds the encoder and
-    `heads.safetensors` with NAME.weight (labels, width) and NAME.bias (labels) of each head, which
-    takes the pooled token vectors. The answer has one entry a head."""
+    """text-classification: several heads on one encoder. The source contains the encoder and
+    `heads.safetensors` with NAME.weight (labels, width) and NAME.bias (labels) of each head. A head
+    reads the pooled token vectors. The answer has one entry per head."""
 
     examples: str | None = None
     """A file of real texts, relative to the project: CSV or JSON lines with the task's fields (`text`
-    and `text_pair`, or `question` and `context`). Graphs are checked on them, beside a built-in set;
-    int8 is calibrated on one half and judged on the other."""
+    and `text_pair`, or `question` and `context`). Graphs are compared on them, in addition
+    to a built-in set. int8 is calibrated on one half and judged on the other."""
 
     parity: Parity = Parity()
-    """How faithful a graph must be."""
+    """How closely a graph must match the original model."""
 
     serving: Serving = Serving()
     """How the model is served."""
@@ -106,13 +106,20 @@ class Spec(Section):
             raise ValueError("TorchServe takes /models/token... for its token API; choose another name")
         return name
 
+    @field_validator("version")
+    @classmethod
+    def _free_version(cls, version: str | None) -> str | None:
+        if version in ("all", "draining"):
+            raise ValueError(f"{version!r} means something else to the server; choose another")
+        return version
+
     @field_validator("task", "engine", mode="before")
     @classmethod
     def _known(cls, value: Any, info: ValidationInfo) -> Any:
         known = TASKS if info.field_name == "task" else engines()
         if value not in list(known):
             *others, last = (f"{name!r}" for name in known)
-            raise ValueError(f"Input should be {', '.join(others)} or {last}")
+            raise ValueError(f"must be {', '.join(others)} or {last}")
         return value
 
     @field_validator("core_groups")
@@ -161,7 +168,7 @@ class Spec(Section):
 
     @property
     def for_engine(self) -> EngineFields:
-        """What its engine must know."""
+        """The fields that are passed to the engine."""
         return EngineFields(
             precision=self.precision,
             names_precision="precision" in self.model_fields_set,
@@ -173,17 +180,17 @@ class Spec(Section):
 
     @property
     def workers(self) -> int:
-        """Worker processes: one a core group."""
+        """The number of worker processes: one per core group."""
         return len(parse_core_groups(self.core_groups)) if self.core_groups else 1
 
 
 def make_spec(fields: Mapping[str, Any]) -> Spec:
-    """A spec from its fields, as they stand in a file; pydantic's ValidationError where they are wrong."""
-    return _spec_model().model_validate(fields)
+    """Create a spec from its fields, in the format of the file; pydantic's ValidationError if they are invalid."""
+    return spec_model().model_validate(fields)
 
 
 @cache
-def _spec_model() -> type[Spec]:
+def spec_model() -> type[Spec]:
     """`Spec` with a section for each engine that has options."""
     options = {name: engine.options for name, engine in engines().items() if engine.options is not NoOptions}
     sections: dict[str, Any] = {name: (section, section()) for name, section in options.items()}
@@ -195,10 +202,10 @@ def read_spec(path: Path, overrides: dict[str, Any] | None = None) -> Spec:
 
     Args:
         path: the YAML file.
-        overrides: fields to replace, as they would stand in the file.
+        overrides: fields to replace, in the format of the file.
 
     Raises:
-        SpecError: naming the file, the field and what is wrong with it.
+        SpecError: the spec is invalid; the message names the file, the field and the problem.
     """
     try:
         with path.open(encoding="utf-8") as file:  # a file and no text, so that errors have its name
@@ -212,25 +219,26 @@ def read_spec(path: Path, overrides: dict[str, Any] | None = None) -> Spec:
     try:
         spec = make_spec({**fields, **(overrides or {})})
     except ValidationError as error:
-        raise SpecError(f"{path}: {_explain(error)}") from None
+        raise SpecError(f"{path}: {explain(error)}") from None
     if spec.name != path.stem:
         raise SpecError(f"{path}: name: {spec.name!r} must be the file's name, {path.stem!r}")
     return spec
 
 
-def _explain(error: ValidationError) -> str:
-    """Every fault on one line: field, what is wrong, what stood there."""
+def explain(error: ValidationError) -> str:
+    """All errors on one line, each with the field, the problem and the given value."""
     faults = []
     for fault in error.errors():
         field = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            near = near_field(_spec_model(), fault["loc"])
+            near = near_field(spec_model(), fault["loc"])
             perhaps = f", perhaps to {near}" if near else ""
             faults.append(f"{field}: unknown field; remove it or correct its name{perhaps}")
         elif fault["type"] == "missing":
             faults.append(f"{field}: missing")
         else:
-            message = fault["msg"].removeprefix("Value error, ")
+            message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+            message = message.replace("a valid tuple", "a list").replace("a valid ", "a ")
             given = "" if isinstance(fault["input"], dict) else f" (given: {fault['input']!r})"
             faults.append(f"{field or 'spec'}: {message}{given}")
     return "; ".join(faults)

@@ -1,4 +1,4 @@
-"""Reads files of texts: CSV with a column for each field of a task, or JSON lines with the same fields."""
+"""Reads files of texts: CSV with one column per field of a task, or JSON lines with the same fields."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from marina.errors import SpecError
 
 
 def read_texts(path: Path, fields: Fields, where: str) -> list[Instance]:
-    """The instances in a file.
+    """Read the instances in a file.
 
     Args:
-        path: ends in .csv or .jsonl.
-        fields: of the task.
-        where: what names the file, for messages.
+        path: a .csv or .jsonl file.
+        fields: fields of the task.
+        where: name of the file in error messages.
 
     Raises:
-        SpecError: it cannot be read, lacks a field, or holds none.
+        SpecError: the file cannot be read, lacks a field, or has no texts.
     """
     try:
         instances = [_instance(entry, fields) for entry in read_entries(path)]
@@ -35,7 +35,7 @@ def read_texts(path: Path, fields: Fields, where: str) -> list[Instance]:
 
 
 def read_entries(path: Path) -> list[Any]:
-    """The entries of a file, one a line or row; OSError, ValueError or csv.Error when it cannot be read."""
+    """The entries of a file, one per line or row; OSError, ValueError or csv.Error if it cannot be read."""
     with path.open(newline="", encoding="utf-8") as file:
         if path.suffix == ".jsonl":
             return [json.loads(line) for line in file if line.strip()]
@@ -51,4 +51,6 @@ def _instance(entry: Any, fields: Fields) -> Instance:
 
 
 def _names(fields: Fields) -> str:
-    return fields.first if fields.second is None else f"{fields.first} and {fields.second}"
+    if fields.second is None:
+        return fields.first
+    return f"{fields.first} and {fields.second}" + ("" if fields.second_required else " (for pairs)")

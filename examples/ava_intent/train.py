@@ -23,7 +23,7 @@ def main() -> None:
     rows = read_csv(HERE / "train.csv")
     labels = numbered(row["intent"] for row in rows)
     model = AutoModelForSequenceClassification.from_pretrained(WEIGHTS, trust_remote_code=False, **labels)
-    # the word vectors are good as they are, and most of the weights
+    # the pretrained word embeddings are good enough, and they are most of the weights
     model.bert.embeddings.requires_grad_(False)
 
     def logits(texts: list[str]) -> torch.Tensor:

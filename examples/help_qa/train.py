@@ -1,7 +1,7 @@
-"""Trains the demonstration model `help-qa`: where a help page answers a question, or that it does not.
+"""Trains the demonstration model `help-qa`: finds the answer to a question on a help page, if it has one.
 
-Fine-tunes on the pages of `train.jsonl`, prints how well it does on the held-out `test.jsonl`, and
-writes an ordinary Hugging Face folder. Run it from the repository root:
+Fine-tunes on the pages of `train.jsonl`, prints the exact matches and F1 on the held-out `test.jsonl`,
+and writes an ordinary Hugging Face folder. Run it from the repository root:
 
     python -m examples.help_qa.train
 """
@@ -19,14 +19,14 @@ from transformers import AutoModelForQuestionAnswering
 from examples.training import WEIGHTS, begin, fit, save
 
 HERE = Path(__file__).parent
-MAX_TOKENS = 384  # in a window, when it answers
-TRAINING_TOKENS = 144  # in a window, when it is trained: less to compute
-SHARED_TOKENS = 48  # of two windows in training
+MAX_TOKENS = 384  # per window at inference
+TRAINING_TOKENS = 144  # per window in training; fewer, to reduce computation
+SHARED_TOKENS = 48  # overlap of two windows in training
 LONGEST_ANSWER = 30  # tokens
 
 
 class Question(NamedTuple):
-    """A question on a page; the answer is None where the page has none."""
+    """A question about a page; the answer is None if the page does not contain one."""
 
     question: str
     context: str
@@ -40,7 +40,7 @@ def read(path: Path) -> list[Question]:
 
 
 def target(encoding: Any, question: Question) -> tuple[int, int]:
-    """First and last token of the answer; the first token of all where there is none, or it was cut off."""
+    """The first and last token of the answer; (0, 0) if there is no answer, or if it was truncated."""
     if question.answer is None:
         return 0, 0
     start = question.context.index(question.answer)
@@ -54,7 +54,7 @@ def target(encoding: Any, question: Question) -> tuple[int, int]:
 
 
 def window(tokenizer: Any, question: Question) -> tuple[Any, tuple[int, int]]:
-    """The first window of a page that holds the answer, or the first of all, and the answer's place in it."""
+    """The first window of a page that contains the answer, else its first window, and the answer's tokens in it."""
     found = tokenizer(
         *(question.question, question.context),
         truncation="only_second",
@@ -67,7 +67,7 @@ def window(tokenizer: Any, question: Question) -> tuple[Any, tuple[int, int]]:
 
 
 def f1(one: str, other: str) -> float:
-    """The overlap of two answers in words; 1 if neither has any."""
+    """The F1 score of the words that two answers share; 1 if both are empty."""
     words, expected = one.lower().split(), other.lower().split()
     if not words or not expected:
         return float(words == expected)
@@ -81,7 +81,7 @@ def main() -> None:
     model = AutoModelForQuestionAnswering.from_pretrained(WEIGHTS, trust_remote_code=False)
     model.bert.embeddings.requires_grad_(False)
 
-    # the lower half of the encoder keeps what it knows
+    # the lower half of the encoder is not trained
     for layer in model.bert.encoder.layer[: len(model.bert.encoder.layer) // 2]:
         layer.requires_grad_(False)
     windows = [window(tokenizer, question) for question in questions]

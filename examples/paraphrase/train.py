@@ -1,6 +1,6 @@
-"""Trains the demonstration model `paraphrase`: whether two questions or statements mean the same.
+"""Trains the demonstration model `paraphrase`: predicts whether two questions or statements mean the same.
 
-Fine-tunes on the pairs of `train.csv`, in either order, prints the accuracy on the held-out
+Fine-tunes on the pairs of `train.csv` in both orders, prints the accuracy on the held-out
 `test.csv`, and writes an ordinary Hugging Face folder. Run it from the repository root:
 
     python -m examples.paraphrase.train

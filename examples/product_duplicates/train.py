@@ -1,8 +1,8 @@
 """Trains the demonstration model `product-duplicates`: one encoder, two heads on pairs of shop listings.
 
-The head `duplicate` says whether two listings are of one item, the head `kind` how they are
-related. Writes the encoder as an ordinary Hugging Face folder with `heads.safetensors` in it. Run
-it from the repository root:
+The head `duplicate` predicts whether two listings are of the same item. The head `kind` predicts how
+they are related. Writes the encoder as an ordinary Hugging Face folder that also contains
+`heads.safetensors`. Run it from the repository root:
 
     python -m examples.product_duplicates.train
 """

@@ -1,17 +1,17 @@
-"""The worker: what an archive carries beside its entry file and its artifact.
+"""The worker: the code that an archive contains besides its entry file and its artifact.
 
-    values, errors    what every room speaks of
-    artifact, golden  the model's files, and the proof that graphs compute what they should
-    placement/        cores: which there are, core groups, leases
-    engines/          one file an engine: runs graphs
-    settings          how a model is served, as its archive says
-    request/          bodies to instances, answers to bodies; one file a protocol
-    rows/             instances to rows of tokens, plans, calls
-    tasks/            one file a task: outputs to answers
-    telemetry/        what a worker counts and tells of itself
-    model             all of these together: a batch of bodies to replies
-    hosts/            TorchServe: what calls the model, and takes its replies and counts
+    values, errors    types that every part of the worker uses
+    artifact, golden  the model's files, and the check that graphs compute the right outputs
+    placement/        cores: discovery, core groups, leases
+    engines/          runs graphs; one file per engine
+    settings          how a model is served, read from its archive
+    request/          parses bodies into instances, and writes answers into bodies; one file per protocol
+    rows/             tokenizes instances into rows, plans calls and runs them
+    tasks/            turns outputs into answers; one file per task
+    telemetry/        metrics, tracing, and the description of the served model
+    model             combines all of the above: from a batch of bodies to replies
+    hosts/            TorchServe: calls the model, and receives its replies and metrics
 
-A request flows one way: parse -> tokenize -> plan -> calls -> gather -> answer.
-Nothing here imports `marina`: an archive carries this package and runs without the repository.
+A request passes through these stages: parse -> tokenize -> plan -> calls -> gather -> answer.
+Nothing here imports `marina`: an archive contains this package and runs without the repository.
 """

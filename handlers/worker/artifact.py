@@ -1,9 +1,9 @@
-"""Reads an artifact: the folder that holds a model's graphs and all that is needed to use them.
+"""Reads an artifact: the folder that holds a model's graphs and everything needed to use them.
 
-artifact.json     how each graph came to be; read into `Artifact`
+artifact.json     how each graph was made; read into `Artifact`
 golden.json       golden rows; read by `handlers.worker.golden`
 tokenizer.json    the tokenizer, in the format of the `tokenizers` library
-graphs/, weights  as the engine lays them out; named by `GraphFile`
+graphs/, weights  in a layout that depends on the engine; their paths are in `GraphFile`
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.values import Shape
 
 FORMAT = 4
+ARTIFACT_FOLDER = "artifact"  # in an archive
 ARTIFACT_FILE = "artifact.json"
 TOKENIZER_FILE = "tokenizer.json"
 GOLDEN_FILE = "golden.json"
-POOLING_MASK = "pooling_mask"  # an input of graphs whose pooling leaves out the tokens of a prompt
+POOLING_MASK = "pooling_mask"  # input of graphs whose pooling excludes the tokens of a prompt
+POSITION_IDS = "position_ids"  # input of graphs of models that number tokens by their ids, as RoBERTa does
 REMEDY = "compile the model again and pack a new archive"
 
 
 @dataclass(frozen=True)
 class GraphFile:
-    """Where one graph lies, relative to the artifact's folder.
+    """The paths of one graph's files, relative to the artifact's folder.
 
-    parity is the largest absolute difference to the reference model's outputs that was seen when
-    the graph was compiled, rounded up to one significant digit; None where it could not be run.
+    parity is the largest absolute difference from the reference model's outputs that was measured when
+    the graph was compiled, rounded up to one significant digit. It is None if the graph could not be run.
     """
 
     shape: Shape
@@ -40,19 +42,19 @@ class GraphFile:
     parity: float | None
 
     def paths(self, folder: Path) -> tuple[Path, Path | None]:
-        """Where the graph and its weights lie, from the artifact's folder."""
+        """The paths of the graph and of its weights, given the artifact's folder."""
         return folder / self.graph, folder / self.weights if self.weights else None
 
 
 class Head(NamedTuple):
-    """The labels of one output, and how its logits become scores: "softmax", "sigmoid" or "none"."""
+    """The labels of one output, and the activation from logits to scores: "softmax", "sigmoid" or "none"."""
 
     labels: tuple[str, ...]
     activation: str
 
 
 class Prompt(NamedTuple):
-    """A text that is put before others, and how many tokens at the start of a row pooling leaves out for it."""
+    """A text to prepend to others, and the number of tokens at the start of a row that pooling excludes for it."""
 
     text: str
     tokens: int
@@ -60,15 +62,16 @@ class Prompt(NamedTuple):
 
 @dataclass(frozen=True)
 class Signature:
-    """How a model reads rows, and what it answers with.
+    """How a model reads rows, and what it returns.
 
-    inputs are the names of the graph's arguments in order, each int64 of (batch_size,
-    sequence_length): input_ids, attention_mask, token_type_ids, and `POOLING_MASK`, the attention mask
-    without the tokens of a prompt; outputs are the names of its results, each float32 with batch_size first and,
-    in tasks that answer for tokens, sequence_length next. heads are those outputs that have labels.
-    special_tokens are the ids of "cls" and "unk", where the tokenizer has them.
-    prompts are those that requests may name, default_prompt the name of the one for requests that
-    name none. unit_length says that outputs are vectors of length 1.
+    inputs are the names of the graph's arguments in order, each int64 of shape (batch_size,
+    sequence_length): input_ids, attention_mask, token_type_ids, `POSITION_IDS`, and `POOLING_MASK`, which is the
+    attention mask without the tokens of a prompt. outputs are the names of its results, each float32 with batch_size
+    as the first dimension and, in tasks that answer per token, sequence_length as the second. heads are the outputs
+    with labels. special_tokens are the ids of "cls" and "unk", if the tokenizer has them.
+    prompts are those that requests may name; default_prompt is the name of the prompt for requests that
+    name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
+    `POSITION_IDS`, see `number_positions`; None if the graphs do not read them.
     """
 
     inputs: tuple[str, ...]
@@ -81,14 +84,15 @@ class Signature:
     prompts: Mapping[str, Prompt]
     default_prompt: str | None
     unit_length: bool
+    padding_position: int | None = None
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """What `artifact.json` says.
+    """The contents of `artifact.json`.
 
-    tolerance bounds the absolute difference of every output to the golden rows.
-    compiler says how a Neuron engine's graphs were compiled; it is empty for CPU engines.
+    tolerance is the upper bound on the absolute difference between any output and the golden rows.
+    compiler records how a Neuron engine's graphs were compiled; it is empty for CPU engines.
     """
 
     folder: Path
@@ -112,7 +116,7 @@ def read_artifact(folder: Path) -> Artifact:
     """Read `artifact.json`.
 
     Raises:
-        ArtifactError: it is missing, is not JSON, or is of another format.
+        ArtifactError: it is missing, is not JSON, or has another format.
     """
     path = folder / ARTIFACT_FILE
     fields = read_json(path)
@@ -122,7 +126,7 @@ def read_artifact(folder: Path) -> Artifact:
 
 
 def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
-    """The artifact that the fields of an `artifact.json` describe; ArtifactError when one is missing."""
+    """The artifact that the fields of an `artifact.json` describe; ArtifactError if a field is missing."""
     try:
         graphs = tuple(
             GraphFile(Shape.parse(entry["shape"]), entry["graph"], entry["weights"], entry["parity"])
@@ -139,6 +143,7 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             prompts={name: Prompt(**prompt) for name, prompt in fields["prompts"].items()},
             default_prompt=fields["default_prompt"],
             unit_length=fields["unit_length"],
+            padding_position=fields.get("padding_position"),
         )
         return Artifact(
             folder=folder,
@@ -161,7 +166,7 @@ def check_files(artifact: Artifact) -> None:
     """Compare every file of the artifact with its recorded size and sha256.
 
     Raises:
-        ArtifactError: naming the first file that is missing or damaged.
+        ArtifactError: a file is missing or damaged; the message names the first such file.
     """
     for name, recorded in artifact.files.items():
         path = artifact.folder / name
@@ -175,7 +180,7 @@ def check_files(artifact: Artifact) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON document in a file of the artifact; ArtifactError when there is none."""
+    """The JSON document in a file of the artifact; ArtifactError if it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

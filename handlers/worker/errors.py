@@ -1,10 +1,10 @@
-"""What can go wrong inside a worker.
+"""The errors of a worker.
 
 WorkerError
 ├── ArtifactError     the artifact is missing, damaged, or made for another setting
 ├── GoldenError       a graph does not reproduce the golden rows
-│   └── NotFiniteError    it computes what is not a number
-├── PlacementError    the worker cannot have the cores that it needs
+│   └── NotFiniteError    it returns NaN or infinity
+├── PlacementError    the worker cannot get the cores that it needs
 └── RequestError      one request cannot be answered; its kind is one of `KINDS`
 """
 
@@ -23,78 +23,99 @@ class Kind(NamedTuple):
     fix: str
 
 
-# docs/errors.md is made from this table.
+# docs/reference/errors.md is generated from this table.
 KINDS = {
     "NoBody": Kind(
         400,
-        "The request has no body that can be read; a form or parameters of the URL are no body.",
+        "The request has no readable body. Forms and URL parameters do not count.",
         "Send text/plain, or JSON with 'Content-Type: application/json'.",
     ),
     "InvalidEncoding": Kind(
         400,
-        "The body is not UTF-8, or not compressed as its Content-Encoding says.",
-        "Encode text as UTF-8; send gzip or deflate with the header that names it.",
+        "The body is not UTF-8, or does not match its Content-Encoding.",
+        "Encode text as UTF-8. For gzip or deflate, set the header Content-Encoding.",
     ),
     "UnknownEncoding": Kind(
-        415, "The body has a Content-Encoding that is not known.", "Send it as it is, or with gzip or deflate."
+        415, "The Content-Encoding is not supported.", "Send the body uncompressed, or with gzip or deflate."
     ),
     "InvalidJson": Kind(
         400,
-        "The body is not JSON: a syntax error, NaN or Infinity, or nested too deeply.",
-        "Write it with a JSON library.",
+        "The body is not valid JSON: a syntax error, NaN or Infinity, or too many levels.",
+        "Create it with a JSON library.",
     ),
-    "InvalidBody": Kind(400, "The JSON is of no form that a protocol here has.", "Compare it with docs/requests.md."),
-    "InvalidInstance": Kind(
-        400, "An instance is not what the task takes.", "The message names the instance and the field."
+    "InvalidBody": Kind(
+        400, "The JSON does not match any supported protocol.", "Compare it with docs/reference/requests.md."
     ),
+    "InvalidInstance": Kind(400, "An instance does not fit the task.", "The message names the instance and the field."),
     "InvalidText": Kind(
-        400, "A text holds a lone surrogate, or not one token.", "Clean the text; \\ud800 to \\udfff come in pairs."
+        400,
+        "A text contains a lone surrogate, or has no token.",
+        "Clean the text: \\ud800 to \\udfff only come in pairs.",
     ),
     "InvalidParameter": Kind(
-        400, "A parameter is unknown to the task or its value is not allowed.", "The message says what is allowed."
+        400, "The task has no such parameter, or its value is not allowed.", "The message says what is allowed."
     ),
     "TextTooLong": Kind(
         400,
-        "A text has more characters than the limit, or more tokens than fit while the spec says reject.",
-        "Shorten it, or compile the model with a longer shape, or let the spec say truncate or window.",
+        "A text has more characters than allowed, or more tokens than the longest shape while long_text is reject.",
+        "Shorten it, compile the model with a longer shape, or set long_text to truncate or window.",
     ),
     "TooManyWindows": Kind(
         400,
-        "A text makes more windows than the limit.",
+        "A text makes more windows than allowed.",
         "Shorten it, compile the model with a longer shape, or raise serving.max_windows.",
     ),
     "TooManyInstances": Kind(
-        413, "The request has more instances than the limit.", "Send several requests, or raise serving.max_instances."
+        413, "The request has more instances than allowed.", "Send several requests, or raise serving.max_instances."
     ),
     "BodyTooLarge": Kind(
-        413, "The body has more bytes than the limit.", "Send several requests, or raise serving.max_body_bytes."
+        413, "The body has more bytes than allowed.", "Send several requests, or raise serving.max_body_bytes."
     ),
     "TooManyRows": Kind(
         413,
-        "The texts of the request make more windows than a request may have instances.",
+        "The texts of the request together make more windows than allowed.",
         "Send several requests, or raise serving.max_instances.",
+    ),
+    "TooMuchWork": Kind(
+        413,
+        "The texts of the request together have more tokens than allowed, or need more time than the deadline leaves.",
+        "Send several requests, or raise serving.max_tokens or serving.deadline_ms.",
+    ),
+    "Overloaded": Kind(
+        503,
+        "The batch of the request holds more work than serving.max_batch_ms allows.",
+        "Send the request again after the seconds in Retry-After. If this happens often, add workers.",
+    ),
+    "TooLate": Kind(
+        503,
+        "The request waited longer than serving.deadline_ms; a proxy set X-Request-Start.",
+        "Send the request again after the seconds in Retry-After. If this happens often, add workers.",
     ),
     "AnswerTooLarge": Kind(
         413,
-        "The answer would have more bytes than TorchServe takes from a worker.",
-        "Send fewer texts at once, or ask for less with the parameters.",
+        "The answer would be larger than TorchServe accepts from a worker.",
+        "Send fewer texts per request, or limit the answer with parameters.",
     ),
     "NoExplanation": Kind(
-        400, "The URL asks for an explanation.", "Ask for a prediction: /predictions/NAME, or :predict and /infer."
+        400, "The URL is for explanations, which are not supported.", "Use /predictions/NAME, :predict or /infer."
     ),
-    "Unexpected": Kind(500, "The worker failed at this request.", "See the worker's log, and report it."),
+    "Unexpected": Kind(
+        500, "The worker failed on this request.", "Read the worker's log, and report the error that it shows."
+    ),
     "NotFinite": Kind(
-        500, "The model's output is not a number.", "Report it with the text; compile with a higher precision."
+        500,
+        "The model returned NaN or infinity.",
+        "Compile the model with a higher precision. If that does not help, report it.",
     ),
 }
 
 
 class WorkerError(Exception):
-    """A failure with a message fit for the person who runs the server.
+    """A failure whose message is meant for the person who runs the server.
 
     Attributes:
         cause: what is wrong.
-        fix: what to do about it; "" where the cause says it.
+        fix: what to do about it; "" if the cause already says so.
     """
 
     def __init__(self, cause: str, fix: str = "", joint: str = "; ") -> None:
@@ -112,15 +133,15 @@ class GoldenError(WorkerError):
 
 
 class NotFiniteError(GoldenError):
-    """A graph computes infinities, or what is not a number."""
+    """A graph returns NaN or infinity."""
 
 
 class PlacementError(WorkerError):
-    """The worker cannot have the cores that it needs. The message says which, and who has them."""
+    """The worker cannot get the cores that it needs. The message says which cores, and who holds them."""
 
 
 class RequestError(WorkerError):
-    """One request cannot be answered; its neighbours in the batch are not touched.
+    """One request cannot be answered; the other requests of the batch are not affected.
 
     Attributes:
         kind: a key of `KINDS`.
@@ -134,10 +155,10 @@ class RequestError(WorkerError):
 
 
 def request_error(error: Exception) -> RequestError:
-    """The error that one request fails with; a failure of our own must not reach its neighbours."""
+    """The error that one request fails with; unexpected errors are wrapped, so they cannot affect other requests."""
     if isinstance(error, RequestError):
         return error
-    # where it happened, and nothing of what the client sent
+    # log the place of the failure, but nothing that the client sent
     place = traceback.extract_tb(error.__traceback__)[-1]
     logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
     return RequestError("Unexpected", f"the worker failed with {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""Golden rows: instances with the reference model's outputs, on which a worker proves itself."""
+"""Golden rows: instances with the reference model's outputs, against which a worker checks itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GoldenRow(NamedTuple):
 
 
 def read_golden_rows(folder: Path) -> list[GoldenRow]:
-    """The golden rows of an artifact; ArtifactError when they cannot be read."""
+    """The golden rows of an artifact; ArtifactError if they cannot be read."""
     path = folder / GOLDEN_FILE
     try:
         return [
@@ -46,7 +46,7 @@ def check_tokenizer(golden: Sequence[GoldenRow], tokenizer: RowTokenizer, max_le
     """Compare the tokens of every golden row with the recorded ones.
 
     Raises:
-        GoldenError: the installed `tokenizers` library gives other tokens.
+        GoldenError: the installed `tokenizers` library produces different tokens.
     """
     windows = [Window(max_length, "reject", prompt_tokens=entry.row.prompt_tokens) for entry in golden]
     found = tokenizer.encode([entry.instance for entry in golden], windows)
@@ -58,14 +58,14 @@ def check_tokenizer(golden: Sequence[GoldenRow], tokenizer: RowTokenizer, max_le
 def check_graph(
     graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature, tolerance: float
 ) -> float:
-    """Run one graph on every golden row that it holds.
+    """Run one graph on every golden row that fits its shape.
 
     Returns:
-        The largest absolute difference to the golden outputs.
+        The largest absolute difference from the golden outputs.
 
     Raises:
         NotFiniteError: an output is not finite.
-        GoldenError: one differs by more than the tolerance.
+        GoldenError: an output differs by more than the tolerance.
     """
     _check_finite(graph, shape, golden, signature)
     return check_rows(graph, shape, golden, signature, tolerance)
@@ -74,12 +74,12 @@ def check_graph(
 def check_rows(
     graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature, tolerance: float
 ) -> float:
-    """`check_graph` without rows that are nothing but padding, or have none."""
+    """`check_graph` without the checks on rows that are all padding and on rows that have none."""
     fitting = [entry for entry in golden if len(entry.row.ids) <= shape.sequence_length]
     worst = 0.0
     batches = [fitting[start : start + shape.batch_size] for start in range(0, len(fitting), shape.batch_size)]
     if 0 < len(fitting) < shape.batch_size:
-        # every place is filled once: where replicas share a call, each has a core of its own
+        # fill every place once: if replicas share a call, each has its own core
         batches.append(list(itertools.islice(itertools.cycle(fitting), shape.batch_size)))
     for entries in batches:
         results = run_rows(graph, [entry.row for entry in entries], signature)
@@ -92,9 +92,10 @@ def check_rows(
                         f"graph {shape}: output {name!r} of a row has the shape {values.shape[1:]}, the reference "
                         f"model's {expected.shape}"
                     )
-                # outputs for tokens go on over the padding, which nobody reads
+                # outputs per token continue over the padding, and nothing reads those values
                 real = values[place][tuple(slice(size) for size in expected.shape)]
-                difference = np.abs(real - expected).max()
+                # float32 has no more digits: a logit that the model masks with -1e6 has none after the point
+                difference = np.abs(real.astype(np.float64) - expected.astype(np.float32)).max()
                 worst = max(worst, float(difference))
     if worst > tolerance:
         raise GoldenError(
@@ -104,15 +105,15 @@ def check_rows(
 
 
 def _fits(found: tuple[int, ...], expected: tuple[int, ...], tokens: int, length: int) -> bool:
-    """Whether one row's output has the reference's sizes; one for each token goes on over the padding."""
+    """Whether one row's output has the reference's sizes; an output per token continues over the padding."""
     padded = (length, *expected[1:]) if expected[:1] == (tokens,) else expected
     return found in (expected, padded)
 
 
 def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature) -> None:
-    """Run one graph where attention is known to overflow: on nothing but padding, and on rows without any.
+    """Run one graph where attention is known to overflow: on rows that are all padding, and on rows without any.
 
-    In bf16 and fp16 the masks of transformers since 4.21 can become -inf, and attention not a number.
+    In bf16 and fp16 the masks of transformers since 4.21 can become -inf, which makes attention NaN.
     """
     tokens = [token for entry in golden for token in entry.row.ids] or [signature.pad_token_id]
     ids = (tokens * (shape.sequence_length // len(tokens) + 1))[: shape.sequence_length]
@@ -129,5 +130,5 @@ def _refuse_not_finite(values: npt.NDArray[np.float32], what: str) -> None:
 
 
 def check_graphs(graphs: Graphs, golden: Sequence[GoldenRow], signature: Signature, tolerance: float) -> float:
-    """`check_graph` for every graph; returns the largest difference of all."""
+    """`check_graph` for every graph; returns the largest of all differences."""
     return max(check_graph(graph, shape, golden, signature, tolerance) for shape, graph in graphs.items())

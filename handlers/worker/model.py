@@ -1,7 +1,8 @@
-"""A served model: from the bodies of a batch to their answers, without TorchServe."""
+"""A served model: turns the bodies of a batch into answers, independently of TorchServe."""
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -17,26 +18,32 @@ from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_ro
 from handlers.worker.placement import place
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import read_request, write_answers, write_error
+from handlers.worker.rows.admission import Admission, Prepared
+from handlers.worker.rows.backlog import Backlog
 from handlers.worker.rows.calls import Runner, load_graphs
 from handlers.worker.rows.plan import Planner, longest
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Example, Task, own_parameters
 from handlers.worker.telemetry.description import describe
 from handlers.worker.telemetry.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
+from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, waited_ms
 from handlers.worker.values import Instance, Json, Outputs
 
 # bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
 MAX_ANSWER = 6_500_000
-TIMING_BUDGET_S = 1.5  # of a worker's start, for all graphs together
+TIMING_BUDGET_S = 1.5  # at a worker's start, for all graphs together
 TRUNCATED_HEADER = "x-marina-truncated"
+RETRY_AFTER = {"retry-after": "1"}  # seconds
+_log = logging.getLogger(__name__)
 
 
 class Reply(NamedTuple):
-    """What is sent back for one request: an HTTP status, a JSON body, and headers.
+    """The response to one request: an HTTP status, a JSON body, and headers.
 
-    The header `TRUNCATED_HEADER` holds the numbers of the instances that were cut to fit.
+    The header `TRUNCATED_HEADER` contains the numbers of the instances that were truncated. The header `SERVER_TIMING`
+    contains the stage times of the batch, if the settings enable it.
     """
 
     status: int
@@ -45,19 +52,19 @@ class Reply(NamedTuple):
 
 
 class Model:
-    """An artifact in memory, proven on its golden rows.
+    """An artifact in memory, checked on its golden rows.
 
     Args:
         folder: the artifact.
         settings: how to serve it.
-        task: the task it was made for.
+        task: the task that it was made for.
 
     Attributes:
-        metrics: what it counts.
+        metrics: the worker's counters.
 
     Raises:
         ArtifactError: the artifact is damaged, or was made for another task.
-        PlacementError: the worker cannot have the cores that it needs.
+        PlacementError: the worker cannot get the cores that it needs.
         GoldenError: a graph or the tokenizer does not reproduce the golden rows.
     """
 
@@ -67,8 +74,10 @@ class Model:
         if artifact.task != task.name:
             raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.name}; {REMEDY}")
         check_files(artifact)
-        self._placement = place(engine_module(artifact.engine).CORES, settings.core_groups, artifact.name)
-        # the tokenizer's threads; with one, handing over to it costs more than it does
+        self._placement = place(
+            engine_module(artifact.engine).CORES, settings.core_groups, artifact.name, settings.version
+        )
+        # threads of the tokenizer; if there is only one, handing work over to it costs more than it saves
         os.environ["RAYON_NUM_THREADS"] = str(self._placement.threads)
         os.environ["TOKENIZERS_PARALLELISM"] = "true" if self._placement.threads > 1 else "false"
         golden = read_golden_rows(folder)
@@ -93,9 +102,11 @@ class Model:
         self._times = time_graphs(streams, artifact.signature, TIMING_BUDGET_S)
         self._runner = Runner(streams, artifact.signature)
         self._planner = Planner(self._times)
+        backlog = Backlog(settings.batch_size, settings.queue_size)
+        self._admission = Admission(self._times, settings.max_batch_ms, settings.deadline_ms, backlog)
 
     def describe(self) -> Json:
-        """What serves; see `handlers.worker.telemetry.description`."""
+        """A description of the served model; see `handlers.worker.telemetry.description`."""
         measured = (self._placement.cores, self._parity, self._times)
         return describe(self._artifact, self._settings, self._task, self._defaults, *measured)
 
@@ -103,48 +114,71 @@ class Model:
         """Answer a batch.
 
         Args:
-            bodies: for each request its body and its headers, named in lower case.
+            bodies: for each request its body and its headers, with lower-case names.
 
         Returns:
-            One reply a request, in order. A request that cannot be answered gets a 4xx of its own.
+            One reply per request, in order. A request that cannot be answered gets its own 4xx reply, and one that
+            is refused because of other requests 503.
         """
-        start = time.perf_counter()
-        with self.metrics.stage("read"):
-            requests = [self._read(body, headers) for body, headers in bodies]
-        answers = iter(self._answers([request for request in requests if isinstance(request, Request)]))
-        with self.metrics.stage("answer"):
+        start, received, times = time.perf_counter(), time.time(), StageTimes()
+        self._admission.begin(len(bodies))
+        with times.stage("read"):
+            requests = [self._read(body, headers, received) for body, headers in bodies]
+        answers = iter(self._answers([request for request in requests if isinstance(request, Request)], times))
+        with times.stage("answer"):
             replies = [
                 self._write(request, [next(answers) for _ in request.instances])
                 if isinstance(request, Request)
                 else error_reply(request)
                 for request in requests
             ]
-        for reply in replies:
+        self._admission.end()
+        self.metrics.count_stages(times.seconds)
+        for reply, (_, headers) in zip(replies, bodies):
             self.metrics.add("marina_requests_total", 1, str(reply.status))
+            if reply.status == 500:
+                _log.error("request %s was answered with %s", headers.get(REQUEST_ID, "without id"), reply.status)
         self.metrics.observe(LATENCY, time.perf_counter() - start, LATENCY_BUCKETS, times=len(replies))
         self.metrics.observe(FILL, len(replies), FILL_BUCKETS)
-        return replies
+        if not self._settings.server_timing:
+            return replies
+        return [
+            reply._replace(
+                headers={
+                    **reply.headers,
+                    SERVER_TIMING: server_timing(times.seconds, len(replies), waited_ms(headers, received)),
+                }
+            )
+            for reply, (_, headers) in zip(replies, bodies)
+        ]
 
-    def _read(self, body: Any, headers: Mapping[str, str]) -> Request | RequestError:
+    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> Request | RequestError:
+        waited = waited_ms(headers, received)
+        if waited and waited > self._settings.deadline_ms:
+            message = f"the request has waited {waited:.0f} ms; the deadline is {self._settings.deadline_ms} ms"
+            return RequestError("TooLate", message)
+        refusal = self._admission.refusal_unread(len(body)) if isinstance(body, (bytes, bytearray, str)) else None
+        if refusal:
+            return refusal
         try:
             return read_request(body, headers, self._task, self._settings.limits, self._defaults)
         except Exception as error:
             return request_error(error)
 
-    def _answers(self, requests: Sequence[Request]) -> list[Answered | RequestError]:
-        """Tokenize, plan, call and gather; one answer an instance, or the error that it fails with."""
+    def _answers(self, requests: Sequence[Request], times: StageTimes) -> list[Answered | RequestError]:
+        """Tokenize, plan, call and gather; returns one answer per instance, or the error that it fails with."""
         instances = [instance for request in requests for instance in request.instances]
         parameters = [request.parameters for request in requests for _ in request.instances]
-        with self.metrics.stage("tokenize"):
+        with times.stage("tokenize"):
             answers = self._tokenize(requests)
             rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
             lengths = [len(row.ids) for row in rows]
-        with self.metrics.stage("plan"):
+        with times.stage("plan"):
             calls = self._planner.plan(lengths)
-        with self.metrics.stage("graph"):
+        with times.stage("graph"):
             outputs = iter(self._runner.run(calls, rows))
         self.metrics.count_calls(calls, lengths)
-        with self.metrics.stage("answer"):
+        with times.stage("answer"):
             return [
                 self._answer(instance, answer, [next(outputs) for _ in answer.rows], own)
                 if isinstance(answer, Tokenized)
@@ -153,15 +187,17 @@ class Model:
             ]
 
     def _tokenize(self, requests: Sequence[Request]) -> list[Tokenized | RequestError]:
-        """The rows of every instance of every request."""
-        prepared = [one for request in requests for one in self._prepare(request)]
+        """The rows of every instance of every request that is computed."""
+        groups = [self._prepare(request) for request in requests]
+        refusals = self._admission.refusals(groups)
+        prepared = [refusal or one for group, refusal in zip(groups, refusals) for one in group]
         fine = [one for one in prepared if not isinstance(one, RequestError)]
         found = iter(self._tokenizer.encode([instance for instance, _ in fine], [window for _, window in fine]))
         answers = [one if isinstance(one, RequestError) else next(found) for one in prepared]
         return self._bounded(requests, answers)
 
-    def _prepare(self, request: Request) -> list[tuple[Instance, Window] | RequestError]:
-        """The instances of a request as the tokenizer reads them, and how each is laid into rows."""
+    def _prepare(self, request: Request) -> list[Prepared]:
+        """The instances of a request as the tokenizer reads them, and how each is laid out in rows."""
         try:
             window = self._task.window(request.parameters, self._max_length, self._settings.long_text)
             window = window._replace(most=self._settings.limits.windows)
@@ -174,16 +210,20 @@ class Model:
     def _bounded(
         self, requests: Sequence[Request], answers: list[Tokenized | RequestError]
     ) -> list[Tokenized | RequestError]:
-        """The same, but for requests that make more rows than they may: those fail before they are computed."""
-        most = self._settings.limits.instances
+        """Replace requests that make more rows or tokens than allowed by errors, before their rows are computed."""
+        limits = self._settings.limits
         start = 0
         for request in requests:
             own = slice(start, start + len(request.instances))
             start = own.stop
-            rows = sum(len(answer.rows) for answer in answers[own] if isinstance(answer, Tokenized))
-            if rows > most:
-                message = f"the request makes {rows} rows; at most {most} are allowed"
+            rows = [row for answer in answers[own] if isinstance(answer, Tokenized) for row in answer.rows]
+            tokens = sum(len(row.ids) for row in rows)
+            if len(rows) > limits.instances:
+                message = f"the request makes {len(rows)} rows; at most {limits.instances} are allowed"
                 answers[own] = [RequestError("TooManyRows", message)] * len(request.instances)
+            elif tokens > limits.tokens:
+                message = f"the request has {tokens} tokens; at most {limits.tokens} are allowed"
+                answers[own] = [RequestError("TooMuchWork", message)] * len(request.instances)
         return answers
 
     def _answer(
@@ -198,7 +238,7 @@ class Model:
             if isinstance(result, RequestError):
                 return result
             if not all(np.isfinite(output).all() for output in result):
-                return RequestError("NotFinite", "the model's output is not a number")
+                return RequestError("NotFinite", "the model returned NaN or infinity")
             outputs.append(result)
         try:
             example = Example(instance, tokenized, outputs, parameters)
@@ -229,5 +269,5 @@ class Model:
 
 
 def error_reply(error: RequestError, where: str = "") -> Reply:
-    """The reply to a request that is refused, and what in it is at fault."""
-    return Reply(error.status, write_error(error, where), {})
+    """The reply to a request that is refused; `where` names the part of the request at fault."""
+    return Reply(error.status, write_error(error, where), RETRY_AFTER if error.status == 503 else {})

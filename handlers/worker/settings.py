@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.request.instances import Limits
 
+# fields that are not in the section of the handler under their own names
+ELSEWHERE = ("limits", "batch_size", "queue_size")
+
 
 class Settings(NamedTuple):
     """Serving settings; they can change without compiling again.
 
-    long_text is "truncate", "reject" or "window". parameters are the model's own defaults for what
-    requests may set. core_groups is written as NEURONCORE_GROUP_SIZES is, for
-    example "2,2"; None means one worker that uses every CPU core that it may run on, or one
-    NeuronCore. mode is "core-per-worker", "pipeline" or "data-parallel", as the spec says. version is the archive's.
+    long_text is "truncate", "reject" or "window". parameters are the model's own defaults for the request
+    parameters. core_groups has the format of NEURONCORE_GROUP_SIZES, for example "2,2". If it is None, there is
+    one worker, which uses every CPU core that it may run on, or one NeuronCore.
+    mode is "core-per-worker", "pipeline" or "data-parallel", as in the spec. version is the archive's version.
+    server_timing is true if responses have a Server-Timing header. deadline_ms is the age in milliseconds at which
+    a request is not computed any more, max_batch_ms the estimated milliseconds of work in a batch, batch_size
+    the number of requests that TorchServe hands over at once, and queue_size the places in its queue for each worker.
     """
 
     long_text: str
@@ -24,10 +31,15 @@ class Settings(NamedTuple):
     limits: Limits
     parameters: Mapping[str, Any]
     version: str
+    server_timing: bool
+    deadline_ms: float
+    max_batch_ms: float
+    batch_size: int
+    queue_size: int
 
 
 def read_settings(config: Mapping[str, Any]) -> Settings:
-    """Read the settings that the archive carries.
+    """Read the settings in the archive.
 
     Args:
         config: the whole model-config.yaml.
@@ -37,10 +49,9 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
     """
     try:
         section = config["handler"]
-        limits = Limits(
-            section["max_instances"], section["max_characters"], section["max_windows"], section["max_body_bytes"]
-        )
-        named = {name: section[name] for name in ("long_text", "core_groups", "mode", "parameters", "version")}
-        return Settings(limits=limits, **named)
+        limits = Limits(*(section[f"max_{name}"] for name in Limits._fields))
+        named = {name: section[name] for name in Settings._fields if name not in ELSEWHERE}
+        queue_size = math.ceil(config["jobQueueSize"] / config["minWorkers"])
+        return Settings(limits=limits, batch_size=config["batchSize"], queue_size=queue_size, **named)
     except (KeyError, TypeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None

@@ -1,19 +1,20 @@
-"""Plain values between the stages of a worker: instances, rows, shapes and calls."""
+"""Plain values that the stages of a worker exchange: instances, rows, shapes and calls."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Json = Any
 # the outputs of one row, or of all rows of a call, in the order of `Signature.outputs`
-Outputs = list[npt.NDArray[np.float32]]
+Outputs: TypeAlias = "list[npt.NDArray[np.float32]]"
 
 
 class Instance(NamedTuple):
-    """One thing to answer: a text, a pair of texts, or a question with its context."""
+    """One item to answer: a text, a pair of texts, or a question with its context."""
 
     text: str
     text_pair: str | None = None
@@ -22,7 +23,7 @@ class Instance(NamedTuple):
 class Row(NamedTuple):
     """The tokens of one row, without padding; both lists have the same length.
 
-    prompt_tokens says how many of the first of them belong to a prompt that pooling leaves out.
+    prompt_tokens is the number of tokens at the start that belong to a prompt that pooling excludes.
     """
 
     ids: list[int]
@@ -41,7 +42,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Shape:
-        """Read "8x128" as batch_size 8 and sequence_length 128; ValueError otherwise."""
+        """Parse "8x128" as batch_size 8 and sequence_length 128; ValueError for any other text."""
         batch_size, separator, sequence_length = text.strip().partition("x")
         if not (separator and batch_size.isdecimal() and sequence_length.isdecimal()):
             raise ValueError(f"{text!r} is not a shape; write BATCHxLENGTH, for example 8x128")

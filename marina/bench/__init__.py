@@ -1,9 +1,9 @@
-"""Measures served models, and makes the tables that the field publishes: `marina bench`.
+"""Benchmarks served models, and produces the tables that are common in the field: `marina bench`.
 
-Rooms, each of which needs only those above it:
-load/     puts a load on a server, and says what it saw
+Subpackages; each depends only on those above it:
+load/     generates a load and measures the answers
 report/   stored results, and the reports that are made from them
-server/   what is measured: endpoints, a server of the benchmark's own, bare graphs, the usual handler
+server/   what is measured: endpoints, a separate benchmark server, bare graphs, the usual handler
 sweep/    measures named strategies in interleaved rounds; sweeps, and single loads
-tables/   ready-made comparisons: the field's tables, what serving costs, other ways to serve
+tables/   ready-made comparisons: published tables, the cost of serving, other ways to serve
 """

@@ -13,18 +13,33 @@ import typer
 from handlers.worker.errors import WorkerError
 from marina.cli.bench import app as bench_app
 from marina.cli.build import archive, compile_models
+from marina.cli.check import check
 from marina.cli.doctor import doctor
 from marina.cli.new import app as new_app
 from marina.cli.predict import predict
-from marina.cli.server import health, java, logs, register, scale, serve, status, stop, token, unregister
+from marina.cli.server import (
+    health,
+    java,
+    logs,
+    register,
+    rollback,
+    scale,
+    serve,
+    status,
+    stop,
+    token,
+    unregister,
+    upgrade,
+)
 from marina.cli.shapes import shapes
 from marina.console import print_error, print_json
 from marina.errors import MarinaError
+from marina.files import explain
 
 app = typer.Typer(
     name="marina",
-    help="Compile Hugging Face encoders, pack them as TorchServe archives, serve them and ask them.",
-    epilog="A first round: marina archive && marina serve && marina predict ava-intent 'change company address'",
+    help="Compile Hugging Face encoders, pack them as TorchServe archives, serve them, and send them requests.",
+    epilog="Quick start: marina archive && marina serve && marina predict ava-intent 'change company address'",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # joins the lines of a paragraph
@@ -44,11 +59,12 @@ def main_options(
         typer.Option("--version", metavar="", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of `marina` itself."""
 
 
 # each with its name and an example of its arguments
 COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
+    check: ("check", "ava-intent"),
     compile_models: ("compile", "ava-intent --shapes 1x32,8x128"),
     archive: ("archive", "ava-intent resume-search"),
     shapes: ("shapes", "ava-intent --write"),
@@ -60,6 +76,8 @@ COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
     logs: ("logs", "ava-intent --follow"),
     register: ("register", "paraphrase"),
     unregister: ("unregister", "paraphrase"),
+    upgrade: ("upgrade", "ava-intent"),
+    rollback: ("rollback", "ava-intent"),
     scale: ("scale", "ava-intent 2"),
     predict: ("predict", "ava-intent 'where is my invoice?' --set top_k=3"),
     token: ("token", "management"),
@@ -86,8 +104,16 @@ def run(application: typer.Typer, program: str) -> None:
             parts = {"cause": error.cause, "fix": error.fix} if isinstance(error, MarinaError) else {}
             print_json({"error": str(error), **parts})
         sys.exit(1)
+    except BrokenPipeError:  # the reader of a pipe has ended, as head does
+        sys.stdout = None  # nothing is left to flush
+        sys.exit(1)
+    except OSError as error:  # a full disk, or a file that may not be read or written
+        print_error(explain(error))
+        if "--json" in sys.argv:
+            print_json({"error": explain(error)})
+        sys.exit(1)
     except ModuleNotFoundError as error:
-        print_error(f"this needs the package {error.name}, which is not installed; pip install 'marina[all]'")
+        print_error(f"this needs the package {error.name}, which is not installed; install Marina with its extra [all]")
         sys.exit(1)
 
 

@@ -22,12 +22,13 @@ WITH_BARE = {"bare", "name", "engine", "texts", "seconds", "instance", "price", 
 ONLY_BARE = {"engine"}
 
 InstanceOption = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="For costs: the instance that this is, as inf2.xlarge.")
+    str | None,
+    typer.Option(metavar="TYPE", help="For costs: the instance type of this machine, for example inf2.xlarge."),
 ]
 PriceOption = Annotated[
-    float | None, typer.Option(min=0, metavar="USD", help="For costs: of an hour, instead of the known one.")
+    float | None, typer.Option(min=0, metavar="USD", help="For costs: the price per hour, instead of the known one.")
 ]
-OutOption = Annotated[Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: build/bench/...")]
+OutOption = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for reports. Default: in build/bench.")]
 
 app = typer.Typer(
     name="bench",
@@ -37,45 +38,54 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@app.command(epilog="Example: `marina bench run ava-intent --rate 100 --seconds 10`")
 def run(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
     connections: Annotated[
-        int | None, typer.Option(min=1, help="Requests in flight (16); with --rate the most there may be (256).")
+        int | None,
+        typer.Option(min=1, help="Requests in flight, 16 by default; with --rate the maximum, 256 by default."),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(
-            min=0.001, help="Open loop: requests a second, whatever the answers; latency counts from when each was due."
-        ),
+        typer.Option(min=0.001, help="Open loop: send N requests per second, whatever the server does."),
     ] = None,
-    arrivals: Annotated[Literal["poisson", "constant"], typer.Option(help="With --rate: how they come.")] = "poisson",
-    instances: Annotated[int, typer.Option(min=1, help="Texts in a request.")] = 1,
+    arrivals: Annotated[
+        Literal["poisson", "constant"], typer.Option(help="With --rate: how requests arrive.")
+    ] = "poisson",
+    instances: Annotated[
+        int, typer.Option(min=1, help="Texts per request (not the machine, which is --instance).")
+    ] = 1,
     texts: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             help="Texts (.csv, .jsonl), a histogram of lengths (.json), or mix, the built-in one. "
-            "Left out: the spec's examples, else mix.",
+            "Default: the spec's examples, else mix.",
         ),
     ] = None,
-    grpc: Annotated[bool, typer.Option("--grpc", metavar="", help="Ask over gRPC.")] = False,
+    grpc: Annotated[bool, typer.Option("--grpc", metavar="", help="Use gRPC.")] = False,
     seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Measure this long. Left out: until it settles.")
+        float | None, typer.Option(min=0.1, help="Measure for this long. Default: until the figures settle.")
     ] = None,
     requests: Annotated[int | None, typer.Option(min=1, help="Measure this many requests.")] = None,
-    warm_up: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="At the start; does not count.")] = 2.0,
-    window: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Length of a window.")] = 5.0,
+    warm_up: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Load before the measurement.")] = 2.0,
+    window: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Length of a measured window.")] = 5.0,
     within: Annotated[
         float,
-        typer.Option(min=0, metavar="PERCENT", help="Settled: three windows agree in throughput and p99 this well."),
+        typer.Option(
+            min=0,
+            metavar="PERCENT",
+            help="Settled: throughput and p99 of the last three windows differ by at most this.",
+        ),
     ] = 10.0,
-    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Then a request is an error.")] = 30.0,
-    generators: Annotated[int, typer.Option(min=1, help="Processes that send.")] = 1,
-    bare: Annotated[bool, typer.Option("--bare", metavar="", help="The model's graphs without a server.")] = False,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="A request without an answer after this is an error.")
+    ] = 30.0,
+    generators: Annotated[int, typer.Option(min=1, help="Processes that send requests.")] = 1,
+    bare: Annotated[bool, typer.Option("--bare", metavar="", help="Run the model's graphs without a server.")] = False,
     url: Annotated[
-        str | None, typer.Option(help="A server elsewhere: http://HOST:PORT. Left out: this project's own.")
+        str | None, typer.Option(help="Another server, http://HOST:PORT. Default: this project's own.")
     ] = None,
     token: Annotated[
         str | None, typer.Option(envvar="MARINA_INFERENCE_TOKEN", help="Its inference token, with --url.")
@@ -88,10 +98,10 @@ def run(
 ) -> None:
     """Measure a served model under one load.
 
-    Without --rate every connection sends when it has its answer (closed loop), which finds what a
-    server can do. With --rate requests come as users do, whatever the server does (open loop),
-    which finds what users see. Windows are repeated until the last three agree, or it says that
-    they do not.
+    Without --rate, every connection sends its next request when it has its answer (closed loop).
+    This shows what the server can do. With --rate, requests arrive as users send them (open loop),
+    and latency counts from the time when each was due. This shows what users see. Windows are
+    repeated until the last three agree; if they do not, the report says so.
     """
     from marina.bench.load.profile import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
     from marina.bench.report.pricing import price_of
@@ -131,7 +141,7 @@ def run(
     _finish(Result("bench", title, [entry], known), out or _builds() / "runs" / name, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: `marina bench sweep bench.yaml`")
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A bench.yaml.")],
     instance: InstanceOption = None,
@@ -139,7 +149,7 @@ def sweep(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure every combination that a bench.yaml lists, in rounds; run it again to go on where it was cut off."""
+    """Measure every combination that a bench.yaml lists, in rounds. Run it again to continue after an interruption."""
     from marina.bench.sweep.run import run_sweep
 
     kept = _builds() / "sweeps" / file.stem
@@ -150,19 +160,19 @@ def sweep(
     _finish(result, out or kept, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: `marina bench table overhead`")
 def table(
-    name: Annotated[
-        str, typer.Argument(metavar="TABLE", help="Of the field: nlp-12x, ava, search or darwinbox; or overhead.")
-    ],
-    model: Annotated[str | None, typer.Argument(metavar="NAME", help="A model of yours.")] = None,
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="nlp-12x, ava, search, darwinbox or overhead.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Your model. Default: the demonstration models.")
+    ] = None,
     engine: EngineOption = None,
     instance: InstanceOption = None,
     price: PriceOption = None,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a table that the field has published, or overhead: the usual handler, Marina and the bare graphs."""
+    """Repeat a published table, or measure what serving costs (overhead): usual handler, Marina, bare graphs."""
     from marina.bench.report.pricing import price_of
     from marina.bench.tables.kinds import measure_table
 
@@ -173,9 +183,9 @@ def table(
     _finish(result, out or _builds() / result.kind, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: `marina bench peers`")
 def peers(out: OutOption = None, as_json: JsonOption = False) -> None:
-    """Measure Marina against other ways to serve, each installed by itself (half an hour)."""
+    """Compare Marina with other servers, each installed in its own environment (half an hour)."""
     from marina.bench.tables.peers.run import measure_peers
 
     with progress_bar("peers") as progress:
@@ -186,13 +196,15 @@ def peers(out: OutOption = None, as_json: JsonOption = False) -> None:
             say(quote)
 
 
-@app.command()
+@app.command(epilog="Example: `marina bench report build/bench/runs/ava-intent/result.json`")
 def report(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A stored result.json.")],
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="For reports. Left out: the file's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for reports. Default: the folder of the file.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the reports of a stored result again."""
+    """Write the reports of a stored result again."""
     from marina.bench.report.results import read_result
 
     _finish(read_result(file), out or file.parent, as_json)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from handlers.worker.artifact import Artifact
-from handlers.worker.errors import WorkerError
 from handlers.worker.values import Shape
+from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
-from marina.console import print_error, print_json, print_table, progress_bar, relative, say
-from marina.errors import MarinaError, SpecError
-from marina.files import explain
+from marina.console import print_table, progress_bar, relative, say
 from marina.project import Project, find_project
-from marina.spec import Spec, read_spec
+from marina.spec import Spec
 
 
 def compile_models(
@@ -25,22 +21,22 @@ def compile_models(
 ) -> None:
     """Compile models into artifacts under build/artifacts.
 
-    Every graph is checked against the Hugging Face model on real texts. What has been compiled
-    before is not compiled again, and what was interrupted goes on where it stopped.
+    Every graph is compared with the Hugging Face model on real texts. Nothing is compiled twice, and
+    interrupted work continues where it stopped.
     """
     project = find_project()
-    _for_each_spec(project, names, engine, shapes, lambda spec: _compile(spec, project, not as_json), as_json)
+    for_each_spec(project, names, engine, shapes, lambda spec: _compile(spec, project, not as_json), as_json)
 
 
 def archive(
     names: Names = None, engine: EngineOption = None, shapes: ShapesOption = None, as_json: JsonOption = False
 ) -> None:
-    """Pack models as model_store/NAME.mar, compiling first what is not compiled yet.
+    """Pack models as model_store/NAME.mar; models that are not compiled yet are compiled first.
 
-    An archive holds the artifact, its handler and all that the worker needs besides installed
-    packages. The same spec, weights and versions give the same archive, byte for byte.
+    An archive contains the artifact, its handler and everything else the worker needs, except
+    installed packages. The same spec, weights and versions give the same archive, byte for byte.
     """
-    from marina.archive import pack
+    from marina.archive.pack import pack
 
     project = find_project()
 
@@ -52,49 +48,7 @@ def archive(
             say(f"{spec.name}: {'unchanged' if packed.reused else 'packed'} {relative(packed.path)} ({size:.1f} MB)")
         return {**document, "archive": str(packed.path), "archive_reused": packed.reused}
 
-    _for_each_spec(project, names, engine, shapes, compile_and_pack, as_json)
-
-
-def _for_each_spec(
-    project: Project,
-    names: list[str] | None,
-    engine: str | None,
-    shapes: str | None,
-    work: Callable[[Spec], dict[str, Any]],
-    as_json: bool,
-) -> None:
-    """Do the work for every model; one that fails does not keep the others from theirs."""
-    overrides: dict[str, Any] = {}
-    if engine:
-        overrides["engine"] = engine
-    if shapes:
-        overrides["shapes"] = {"exact": shapes.split(",")}
-    known = sorted(path.stem for path in project.models.glob("*.yaml"))
-    documents, failed = [], False
-    for name in names or known:
-        try:
-            if name not in known:
-                raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(known) or 'none'}")
-            documents.append(work(read_spec(project.models / f"{name}.yaml", overrides)))
-        except (MarinaError, WorkerError) as error:
-            message = _named(str(error), name)
-            print_error(message)
-            documents.append({"name": name, "error": message})
-            failed = True
-        except OSError as error:  # a full disk, or a folder that may not be written
-            message = f"{name}: {explain(error)}"
-            print_error(message)
-            documents.append({"name": name, "error": message})
-            failed = True
-    if as_json:
-        print_json(documents)
-    if failed:
-        raise typer.Exit(1)
-
-
-def _named(message: str, name: str) -> str:
-    """A message that says which model it is about."""
-    return message if message.startswith(f"{name}:") or f"{name}.yaml" in message else f"{name}: {message}"
+    for_each_spec(project, names, engine, shapes, compile_and_pack, as_json)
 
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
@@ -102,7 +56,8 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     from handlers.worker.artifact import read_artifact
     from marina.compiler import compile_model
     from marina.compiler.graphs.times import read_measured, read_times
-    from marina.compiler.record import read_record
+    from marina.compiler.record import read_graphs, read_record
+    from marina.engines import engine_of
 
     start = time.monotonic()
     with progress_bar(spec.name) as progress:
@@ -111,6 +66,7 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     times = read_times(folder)
     recorded = read_record(folder)
     tried, decided = recorded.tried, recorded.decided
+    remarks = engine_of(artifact.engine).remarks(artifact.compiler, read_graphs(folder))
     graphs = [
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs
@@ -124,8 +80,10 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
             judged = any(entry["precision"] == artifact.precision and "value" in entry for entry in tried)
             _print_graphs(artifact, times, judged)
         _print_notes(artifact)
+        for remark in remarks:
+            say(remark)
     document = {"name": spec.name, "artifact": str(folder), "reused": reused, "precision": artifact.precision}
-    return {**document, "decided": decided, "tried": tried, "graphs": graphs}
+    return {**document, "decided": decided, "tried": tried, "graphs": graphs, "remarks": remarks}
 
 
 def _print_graphs(artifact: Artifact, times: Mapping[Shape, float], judged: bool) -> None:
@@ -144,7 +102,7 @@ def _print_graphs(artifact: Artifact, times: Mapping[Shape, float], judged: bool
     columns = ["graph", "ms per call", "rows/s", *([] if judged else ["max difference"])]
     print_table(columns, rows, numbers=len(columns) - 1)
     if not judged:
-        say(f"max difference: of any output, on real texts, to the original model; allowed: {artifact.tolerance:.0e}")
+        say(f"max difference: to the original model's outputs, on real texts; allowed: {artifact.tolerance:.0e}")
 
 
 def _print_notes(artifact: Artifact) -> None:
@@ -155,11 +113,11 @@ def _print_notes(artifact: Artifact) -> None:
     say(f"compiler arguments: {' '.join(compiler['arguments'])}")
     if not compiler["checked"]:
         say(
-            "not run yet: no free NeuronCore here. Every worker checks the graphs on its own cores before it serves; "
-            f"outputs may differ from the reference by {artifact.tolerance:.0e}"
+            "not run yet: there is no free NeuronCore here. Every worker checks the graphs on its own cores before it "
+            f"serves; outputs may differ from the reference by {artifact.tolerance:.0e}"
         )
     elif compiler["mitigations"]:
-        say(f"outputs were not finite, and are with: {', '.join(compiler['mitigations'])}")
+        say(f"outputs were NaN or infinite without these remedies: {', '.join(compiler['mitigations'])}")
 
 
 def _print_tried(tried: list[dict[str, Any]], measured: dict[str, Any]) -> None:
@@ -183,10 +141,10 @@ def _print_tried(tried: list[dict[str, Any]], measured: dict[str, Any]) -> None:
 
 def _print_decided(precision: str, decided: str, measured: dict[str, Any]) -> None:
     """Why a precision was kept, where there was a choice."""
-    moved = f"{measured['noise']:.0%} that times moved"
+    moved = f"noise of {measured['noise']:.0%}"
     reasons = {
-        "answers": "no other keeps the answers",
-        "speed": f"faster than each smaller one by more than the {moved}",
+        "answers": "no other precision keeps the answers",
+        "speed": f"faster than every smaller one, by more than the {moved}",
         "size": f"the smallest; no larger one is faster{f' by more than the {moved}' if measured['noise'] else ''}",
     }
     if decided in reasons:

@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from marina.cli.options import ENGINE_NAMES, JsonOption, Names
+from marina.cli.options import ENGINE_NAMES, Archives, JsonOption
 from marina.console import print_json, print_table, say
 from marina.project import find_project
 
 Engines = Annotated[
     list[str] | None,
-    typer.Option("--engine", help=f"Check this engine too: {ENGINE_NAMES}. Repeat for several."),
+    typer.Option("--engine", help=f"Also check this engine: {ENGINE_NAMES}. Repeat for several."),
 ]
 
 
-def doctor(names: Names = None, engine: Engines = None, as_json: JsonOption = False) -> None:
-    """Say whether this machine can serve the archives of model_store, and what to do if not.
+def doctor(names: Archives = None, engine: Engines = None, as_json: JsonOption = False) -> None:
+    """Check whether this machine can serve the archives in model_store, and how to fix it if not.
 
     Checks Python, packages, Java, ports, disk, memory, the Neuron driver and its cores, and every
     archive against them. Exits with 1 if serving cannot work.

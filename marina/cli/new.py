@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,36 +12,34 @@ from marina.cli.options import JsonOption
 from marina.console import print_json, relative, say
 from marina.project import find_project
 
-app = typer.Typer(name="new", help="Start a project, or a model in it.", no_args_is_help=True)
+app = typer.Typer(name="new", help="Create a project, or the spec of a model.", no_args_is_help=True)
 
 
 @app.command(epilog="Example: `marina new project my-models`")
 def project(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")], as_json: JsonOption = False
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to create.")], as_json: JsonOption = False
 ) -> None:
-    """Make a project: folders for specs and archives, and the configuration of TorchServe."""
+    """Create a project: folders for specs and archives, and the configuration of TorchServe."""
     from marina.new import new_project
 
     made = new_project(folder)
     if as_json:
         print_json({"project": str(made.root)})
     else:
-        say(f"made {folder}; next: cd {folder} && marina new model NAME --from FOLDER")
+        say(f"created {folder}; next: cd {shlex.quote(str(folder))} && marina new model NAME --from FOLDER")
 
 
 @app.command(epilog="Example: `marina new model my-intents --from path/to/folder`")
 def model(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model and its archive.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and its archive.")],
     origin: Annotated[
         str,
-        typer.Option("--from", metavar="FOLDER_OR_HUB_ID", help="Where the model is, as save_pretrained writes it."),
+        typer.Option("--from", metavar="FOLDER_OR_HUB_ID", help="A folder that save_pretrained wrote, or a model id."),
     ],
-    task: Annotated[
-        str | None, typer.Option(metavar="TASK", help="What it answers. Left out: as its config.json says.")
-    ] = None,
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="Task. Default: from config.json.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write models/NAME.yaml for a model, with its task as its files tell it."""
+    """Write models/NAME.yaml for a model. Its config.json decides the task."""
     from marina.new import new_spec
 
     path = new_spec(find_project(), name, origin, task)

@@ -9,29 +9,30 @@ import typer
 
 from marina.cli.options import JsonOption
 from marina.console import print_answer, print_json, say
-from marina.errors import MarinaError
+from marina.errors import MarinaError, ServerError, UnreachableError
 from marina.project import find_project
 
 
 def predict(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="One text or more; questions, with --context.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Model.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="One or more texts; with --context, questions.")],
     pair: Annotated[str | None, typer.Option(help="A second text, for models that compare two.")] = None,
     context: Annotated[
-        str | None, typer.Option(help="Where the answers are, for models that answer questions.")
+        str | None, typer.Option(help="The text that contains the answers, for question answering.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter, as top_k=3; repeat for more.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, for example top_k=3. Repeat for more."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask a model of the running server.
+    """Send texts to a model of the running server, and print the answers.
 
-    With --json the answer is printed as the server gave it.
+    With --json, the answer is printed exactly as the server sent it.
     """
     from marina.client import Client
     from marina.server import require_running
-    from marina.server.tokens import token as valid_token
+    from marina.server.torchserve.tokens import token as valid_token
 
     project = find_project()
     ports = require_running(project).ports
@@ -44,7 +45,14 @@ def predict(
         inputs = [{"question": text, "context": context} for text in texts]
     parameters = dict(_parameter(setting) for setting in settings or [])
     url = f"http://127.0.0.1:{ports.inference}"
-    with Client.http(url, lambda: valid_token(project.run, "inference", ports.management)) as client:
+
+    def current_token() -> str:
+        try:
+            return valid_token(project.run, "inference", ports.management)
+        except ServerError as error:  # the server is being started again
+            raise UnreachableError(str(error), transient=True) from None
+
+    with Client.http(url, current_token) as client:
         answers = client.predict(name, inputs, **parameters)
     if as_json:
         print_json(answers if len(texts) > 1 else answers[0])

@@ -3,51 +3,92 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from marina.cli.options import JsonOption, Names, SomeNames, TimeoutOption
+from marina.cli.options import Archives, JsonOption, SomeNames, TimeoutOption
 from marina.console import print_json, print_table, say, spinner
 from marina.project import find_project
 
 Kind = Literal["inference", "management"]
+DRAIN_S = 30.0
+ReplaceOption = Annotated[
+    bool,
+    typer.Option("--replace", metavar="", help="Stop the old version first, where no cores are free for a second."),
+]
 
 
 def serve(
-    names: Names = None,
-    port: Annotated[int, typer.Option(help="Inference over HTTP.")] = 8080,
-    management_port: Annotated[int, typer.Option(help="Management over HTTP.")] = 8081,
-    metrics_port: Annotated[int, typer.Option(help="Metrics for Prometheus.")] = 8082,
-    grpc_inference_port: Annotated[int, typer.Option(help="Inference over gRPC.")] = 7070,
-    grpc_management_port: Annotated[int, typer.Option(help="Management over gRPC.")] = 7071,
+    names: Archives = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for inference over HTTP.")] = 8080,
+    management_port: Annotated[
+        int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for management over HTTP.")
+    ] = 8081,
+    metrics_port: Annotated[int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for metrics.")] = 8082,
+    grpc_inference_port: Annotated[
+        int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for inference over gRPC.")
+    ] = 7070,
+    grpc_management_port: Annotated[
+        int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for management over gRPC.")
+    ] = 7071,
     timeout: TimeoutOption = 120,
+    foreground: Annotated[
+        bool,
+        typer.Option("--foreground", metavar="", help="Stay, and print the logs: for systemd and containers."),
+    ] = False,
+    drain: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="With --foreground: as --timeout of marina stop.")
+    ] = DRAIN_S,
+    trusted: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Refuse archives that are not in this list, as sha256sum writes it."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start TorchServe in the background with archives of model_store.
+    """Start TorchServe in the background with archives from model_store.
 
-    If a server is running already, the archives that it does not serve yet are registered with it.
-    Returns when every worker is READY, that is, has reproduced the reference model's answers on
-    the cores that serve. If one cannot, the server is stopped again and the worker's own error is
-    shown. Everything listens on 127.0.0.1; logs and state lie under build/run.
+    If a server is running already, this registers the archives that it does not serve yet, and
+    upgrades those that have changed. Returns when every worker is READY, that is, has reproduced
+    the reference model's answers on the cores that serve. If a worker cannot, the server is stopped
+    again and the worker's error is shown. If the server dies, it is started again. Every port
+    listens on 127.0.0.1. Logs and state are in build/run.
     """
     from marina.server import serve as serve_models
+    from marina.server.foreground import drop_secrets, serve_in_foreground
     from marina.server.state import Ports
+    from marina.server.watch import start_watch
 
     ports = Ports(port, management_port, metrics_port, grpc_inference_port, grpc_management_port)
+    project, listed = find_project(), str(trusted.absolute()) if trusted else None
+    if foreground:
+        drop_secrets()
+        raise typer.Exit(serve_in_foreground(project, names or [], ports, timeout, drain, say, listed))
     start = time.monotonic()
     with spinner() as report:
-        state = serve_models(find_project(), names or [], ports, timeout, report)
+        state = serve_models(project, names or [], ports, timeout, report, listed)
+    if not state.foreground:
+        start_watch(project)
     if not as_json:
         say(f"ready in {time.monotonic() - start:.1f} s, pid {state.pid}")
     status(as_json)
 
 
-def stop(as_json: JsonOption = False) -> None:
-    """Stop TorchServe, its workers, and whatever an earlier run left behind."""
+def stop(
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="How long requests that the server has may still be answered."),
+    ] = DRAIN_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop TorchServe, its workers, and anything that an earlier run left behind.
+
+    New requests get 503 at once. Those that the server has are answered first.
+    """
     from marina.server import stop as stop_server
 
-    stopped = stop_server(find_project())
+    stopped = stop_server(find_project(), timeout)
     if as_json:
         print_json({"stopped": stopped})
     else:
@@ -73,12 +114,15 @@ def status(as_json: JsonOption = False) -> None:
         rows = [[m.name, m.version, f"{m.ready} of {m.workers} READY", str(m.pending)] for m in models]
         print_table(["model", "version", "workers", "waiting"], rows, numbers=1)
         say(f"http://127.0.0.1:{state.ports.inference}/predictions/NAME")
-    if any(model.ready < model.workers for model in models):
+    if any(model.ready < max(1, model.workers) for model in models):
         raise typer.Exit(1)
 
 
 def register(names: SomeNames, timeout: TimeoutOption = 120, as_json: JsonOption = False) -> None:
-    """Add archives of model_store to the running server, and wait until they are READY."""
+    """Add archives from model_store to the running server, and wait until they are READY.
+
+    A model that is served already is upgraded, as by marina upgrade.
+    """
     from marina.server import register as register_models
 
     with spinner() as report:
@@ -86,8 +130,41 @@ def register(names: SomeNames, timeout: TimeoutOption = 120, as_json: JsonOption
     status(as_json)
 
 
+def upgrade(
+    names: SomeNames, replace: ReplaceOption = False, timeout: TimeoutOption = 120, as_json: JsonOption = False
+) -> None:
+    """Serve the archives in model_store instead of those that the running server has, without losing a request.
+
+    The new version starts beside the old one and becomes the default when its workers are READY.
+    The old version then answers the requests that it has, and goes. If the new version cannot
+    start, nothing changes.
+    """
+    from marina.server import register as register_models
+
+    with spinner() as report:
+        register_models(find_project(), names, timeout, report, replace)
+    status(as_json)
+
+
+def rollback(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Model.")],
+    replace: ReplaceOption = False,
+    timeout: TimeoutOption = 120,
+    as_json: JsonOption = False,
+) -> None:
+    """Serve the archive again that was served before, as by marina upgrade.
+
+    It also comes back to model_store. A second rollback undoes the first.
+    """
+    from marina.server import rollback as roll_back
+
+    with spinner() as report:
+        roll_back(find_project(), name, timeout, report, replace)
+    status(as_json)
+
+
 def unregister(names: SomeNames, as_json: JsonOption = False) -> None:
-    """Take models off the running server; their archives stay in model_store."""
+    """Remove models from the running server; their archives stay in model_store."""
     from marina.server import unregister as unregister_models
 
     unregister_models(find_project(), names)
@@ -95,15 +172,15 @@ def unregister(names: SomeNames, as_json: JsonOption = False) -> None:
 
 
 def scale(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Model.")],
     workers: Annotated[int, typer.Argument(metavar="N", min=1, help="Worker processes.")],
     timeout: TimeoutOption = 120,
     as_json: JsonOption = False,
 ) -> None:
     """Change how many workers a model has, and wait until they are READY.
 
-    If one cannot start, the model keeps the workers that it had. The change lasts until the model is
-    unregistered; for good, write core_groups into the spec.
+    If one cannot start, the model keeps the workers it had. The change lasts until the model is
+    unregistered, upgraded, or the server is started again. To make it permanent, set core_groups in the spec.
     """
     from marina.server import scale as scale_model
 
@@ -112,8 +189,13 @@ def scale(
     status(as_json)
 
 
-def health(names: Names = None, as_json: JsonOption = False) -> None:
-    """Say whether every worker of the models is READY; exits with 1 if not. For probes and scripts."""
+def health(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Models. Default: every registered model.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check whether every worker of the models is READY; exits with 1 if not. For probes and scripts."""
     from marina.server import find_problems
 
     problems = find_problems(find_project(), names or [])
@@ -126,13 +208,15 @@ def health(names: Names = None, as_json: JsonOption = False) -> None:
 
 
 def logs(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only of this model's workers.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", metavar="", help="Go on until Ctrl-C.")] = False,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only lines of this model's workers.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", metavar="", help="Keep printing new lines until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Print what the server and its workers have logged. Texts of users are not logged."""
     from marina.server.logs import log_lines
 
-    for line in log_lines(find_project(), name, follow):
+    for line in log_lines(find_project(), name, following=lambda: follow):
         print(line, flush=follow)
 
 
@@ -140,12 +224,13 @@ def token(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help="inference or management.")] = "inference",
     as_json: JsonOption = False,
 ) -> None:
-    """Print a token that the running server accepts now, for use with curl.
+    """Print a valid token of the running server, for use with curl.
 
-    The inference token asks models; the management token registers, scales and removes them.
+    The inference token is for predictions. The management token is for registering, scaling and
+    removing models.
     """
     from marina.server import require_running
-    from marina.server.tokens import token as valid_token
+    from marina.server.torchserve.tokens import token as valid_token
 
     project = find_project()
     value = valid_token(project.run, kind, require_running(project).ports.management)
@@ -156,8 +241,8 @@ def token(
 
 
 def java(as_json: JsonOption = False) -> None:
-    """Print the home of the Java that TorchServe runs on: export JAVA_HOME=$(marina java)."""
-    from marina.server.java import find_java_home
+    """Print the home of the Java that TorchServe uses: export JAVA_HOME=$(marina java)."""
+    from marina.server.torchserve.java import find_java_home
 
     home = str(find_java_home())
     if as_json:

@@ -20,32 +20,36 @@ BAR = 40  # characters of the longest bar
 
 
 def shapes(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Model.")],
     lengths: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Texts like those to serve (.csv or .jsonl with the task's fields, or with lengths in a field "
-            "tokens), or a histogram (.json, tokens to count). Left out: the spec's examples.",
+            "tokens), or a histogram (.json, tokens to count). Default: the spec's examples.",
         ),
     ] = None,
     graphs: Annotated[
-        int | None, typer.Option(min=1, max=64, help="How many graphs at most. Left out: as many as are worth it.")
+        int | None,
+        typer.Option(min=1, max=64, metavar="N", help="Maximum number of graphs. Default: as many as pay off."),
     ] = None,
     price: Annotated[
-        float, typer.Option(min=0, help="Percent of the best possible time that every further graph must save.")
+        float,
+        typer.Option(
+            min=0, metavar="PERCENT", help="Percent of the best possible time that each further graph must save."
+        ),
     ] = 1.0,
     write: Annotated[bool, typer.Option("--write", metavar="", help="Write the shapes into models/NAME.yaml.")] = False,
     engine: EngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose which shapes to compile, from how long texts are and how fast graphs are here.
+    """Choose the shapes to compile, from the lengths of texts and the speed of graphs on this machine.
 
-    Chooses on one half of the texts and reports on the other: padding waste and time a text, one at a
-    time and in full batches, with the present shapes and with the chosen ones. A graph costs time to
-    compile and memory in every worker, which is printed too. Without any texts it proposes lengths
-    that grow by a constant ratio, and says what they waste at most. The longest present shape stays the
-    longest, since it decides how much of a text is read.
+    Chooses on one half of the texts and reports on the other: padding and time per text, one at a
+    time and in full batches, with the current shapes and with the chosen ones. Each graph costs time
+    to compile and memory in every worker; both are printed. Without texts, it proposes lengths that
+    grow by a constant ratio, and reports the largest possible share of padding. The longest current
+    shape stays, because it decides how much of a text is read.
     """
     from marina.shapes.advice import advise
     from marina.shapes.picture import draw

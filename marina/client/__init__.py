@@ -1,8 +1,10 @@
 """A client for served models, over HTTP or gRPC.
 
-from marina.client import Client
-client = Client.http("http://127.0.0.1:8080", token="...")
-client.classify("ava-intent", ["change company address"], top_k=1)
+Example:
+    from marina.client import Client
+
+    client = Client.http("http://127.0.0.1:8080", token="...")
+    client.classify("ava-intent", ["change company address"], top_k=1)
 """
 
 from __future__ import annotations
@@ -29,7 +31,11 @@ class LabelScore(TypedDict):
 
 
 class Entity(TypedDict, total=False):
-    """A labelled span of a text; `entity` and `index` stand for `entity_group` where tokens are not joined."""
+    """A labelled span of a text.
+
+    If tokens are not joined into entities, each entry is one token and has `entity` and `index` instead of
+    `entity_group`.
+    """
 
     entity_group: str
     entity: str
@@ -41,7 +47,7 @@ class Entity(TypedDict, total=False):
 
 
 class Answer(TypedDict):
-    """A span of a context that answers a question; an empty one says that there is no answer."""
+    """A span of a context that answers a question; an empty span means that there is no answer."""
 
     answer: str
     score: float
@@ -50,9 +56,10 @@ class Answer(TypedDict):
 
 
 class Client:
-    """Asks models of one server; one method a task. A parameter that is not given is the model's own default.
+    """A client for the models of one server, with one method per task.
 
-    Every method raises the errors under `ClientError` in `marina.errors`.
+    Parameters that you do not give take the model's own defaults. If a request fails, every method raises a
+    subclass of `ClientError` from `marina.errors`.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -60,23 +67,34 @@ class Client:
 
     @classmethod
     def http(
-        cls, url: str, token: Token = None, timeout_s: float = 60, *, certificates: str | Path | None = None
+        cls,
+        url: str,
+        token: Token = None,
+        timeout_s: float = 60,
+        *,
+        certificates: str | Path | None = None,
+        retry: bool = True,
     ) -> Client:
-        """A client over HTTP, which keeps connections open.
+        """Create a client that uses HTTP and keeps its connections open.
 
         Args:
-            url: of the inference API, for example http://127.0.0.1:8080; https:// asks for TLS.
-            token: TorchServe's inference token, or a function that gives a valid one. The function is called for each
-                request, and once more where the server refuses its token; if it then gives another, the request is
-                sent again with that.
-            timeout_s: seconds to wait for an answer.
-            certificates: a PEM file of the authorities to trust for https://; by default the public ones that come
-                with the package requests.
+            url: URL of the inference API, for example http://127.0.0.1:8080. Use https:// for TLS.
+            token: TorchServe's inference token, or a function that returns a valid one. The function is called for
+                each request. If the server refuses its token, the function is called once more, and if it returns a
+                different token, the request is sent again with that one.
+            timeout_s: Seconds to wait for an answer, with all retries.
+            certificates: PEM file of the certificate authorities to trust for https://. Default: the public
+                authorities that come with the package requests.
+            retry: Whether to send a request again if there is no answer within a quarter of `timeout_s`, or the server
+                is overloaded, unreachable, or loses a worker.
+
+        Returns:
+            The client.
 
         Raises:
-            MarinaError: the file of certificates cannot be used, or the URL asks for no TLS.
+            MarinaError: The certificate file cannot be used, or `certificates` is given for a URL without TLS.
         """
-        return cls(HttpTransport(url, token, timeout_s, certificates))
+        return cls(HttpTransport(url, token, timeout_s, certificates, retry))
 
     @classmethod
     def grpc(
@@ -87,68 +105,127 @@ class Client:
         *,
         tls: bool = False,
         certificates: str | Path | None = None,
+        retry: bool = True,
     ) -> Client:
-        """A client over gRPC; needs the packages grpcio and protobuf.
+        """Create a client that uses gRPC; this needs the packages grpcio and protobuf.
 
         Args:
-            address: host and port, for example 127.0.0.1:7070.
-            token, timeout_s: as for `http`.
-            tls: whether to connect with TLS, and trust the public authorities that come with the package grpcio.
-            certificates: a PEM file of the authorities to trust instead; it asks for TLS by itself.
+            address: Host and port of the gRPC inference API, for example 127.0.0.1:7070.
+            token: TorchServe's inference token, or a function that returns a valid one, as in `http`.
+            timeout_s: Seconds to wait for an answer, with all retries.
+            tls: Whether to use TLS and trust the public authorities that come with the package grpcio.
+            certificates: PEM file of the certificate authorities to trust instead. It implies TLS.
+            retry: Whether to send a request again, as in `http`.
+
+        Returns:
+            The client.
 
         Raises:
-            MarinaError: the file of certificates cannot be used.
+            MarinaError: The certificate file cannot be used.
         """
-        return cls(GrpcTransport(address, token, timeout_s, tls, certificates))
+        return cls(GrpcTransport(address, token, timeout_s, tls, certificates, retry))
 
     def embed(self, model: str, texts: Sequence[str], **parameters: Json) -> list[list[float]]:
-        """The embedding of each text.
+        """Compute the embedding of each text (task sentence-embedding).
 
         Args:
-            parameters: prompt_name, with None for no prompt at all, normalize, truncate, truncation_direction.
+            model: Name of the model.
+            texts: The texts.
+            **parameters: `prompt_name` (None for no prompt at all), `normalize`, `truncate` and
+                `truncation_direction`.
+
+        Returns:
+            One embedding per text, in order.
         """
         return cast("list[list[float]]", self.predict(model, list(texts), **parameters))
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None
     ) -> list[list[LabelScore]]:
-        """The labels of each text or pair, the best first."""
+        """Classify each text or pair of texts (task text-classification).
+
+        Args:
+            model: Name of the model.
+            texts: The texts, or pairs of texts.
+            top_k: Number of labels per text.
+            function_to_apply: How logits become scores: "softmax", "sigmoid", "none", or "default" for what the
+                model's configuration says.
+
+        Returns:
+            For each text, its labels with scores, best first.
+        """
         answers = self.predict(model, _texts(texts), **_given(top_k=top_k, function_to_apply=function_to_apply))
         return cast("list[list[LabelScore]]", answers)
 
     def classify_heads(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None
     ) -> list[dict[str, list[LabelScore]]]:
-        """For a model with several heads: the labels of each head, by its name."""
+        """Classify each text or pair of texts with a model that has several heads.
+
+        Args:
+            model: Name of the model.
+            texts: The texts, or pairs of texts.
+            top_k: Number of labels per head.
+
+        Returns:
+            For each text, the labels with scores of each head, best first, by the name of the head.
+        """
         return cast("list[dict[str, list[LabelScore]]]", self.predict(model, _texts(texts), **_given(top_k=top_k)))
 
     def classify_tokens(
         self, model: str, texts: Sequence[str], *, aggregation_strategy: str | None = None, stride: int | None = None
     ) -> list[list[Entity]]:
-        """The entities of each text."""
+        """Find the entities in each text (task token-classification).
+
+        Args:
+            model: Name of the model.
+            texts: The texts.
+            aggregation_strategy: How tokens are joined into entities: "simple", "first", "average" or "max". "none"
+                returns every token.
+            stride: Number of tokens that two windows share. If set, long texts are read in overlapping windows.
+
+        Returns:
+            For each text, its entities.
+        """
         given = _given(aggregation_strategy=aggregation_strategy, stride=stride)
         return cast("list[list[Entity]]", self.predict(model, list(texts), **given))
 
     def answer(
         self, model: str, question: str, context: str, *, top_k: int | None = None, **parameters: Json
     ) -> list[Answer]:
-        """The spans of the context that answer the question, the best first.
+        """Find the answers to a question in a context (task question-answering).
 
         Args:
-            parameters: handle_impossible_answer, max_answer_len, doc_stride, max_seq_len,
-                align_to_words.
+            model: Name of the model.
+            question: The question.
+            context: The text that may contain the answer.
+            top_k: Number of answers.
+            **parameters: `handle_impossible_answer`, `max_answer_len`, `doc_stride`, `max_seq_len` and
+                `align_to_words`.
+
+        Returns:
+            The spans of the context that answer the question, best first.
         """
         inputs = {"question": question, "context": context}
         found = self.predict(model, inputs, **_given(top_k=top_k), **parameters)
         return cast("list[Answer]", found if isinstance(found, list) else [found])
 
     def predict(self, model: str, inputs: Json, /, **parameters: Json) -> Json:
-        """The answer to any inputs that docs/requests.md allows."""
+        """Send inputs of any task and return the model's answer.
+
+        Args:
+            model: Name of the model.
+            inputs: The inputs, in any form that docs/reference/requests.md allows.
+            **parameters: Request parameters of the task.
+
+        Returns:
+            The answer, decoded from JSON.
+        """
         document = {"inputs": inputs, "parameters": parameters} if parameters else {"inputs": inputs}
         return self._transport.predict(model, document)
 
     def close(self) -> None:
-        """Close connections."""
+        """Close all connections."""
         self._transport.close()
 
     def __enter__(self) -> Client:

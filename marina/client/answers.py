@@ -1,4 +1,4 @@
-"""What came back from a server: an answer, or the error that it stands for."""
+"""Reads what a server returned: an answer, or the exception that an error corresponds to."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from marina.errors import (
 )
 
 Json = Any
+OWN_FAILURES = ("Unexpected", "NotFinite")
 
 
 def read_answer(body: bytes, server: str, what: str) -> Json:
-    """The JSON of a good answer; FailedError if it is none.
+    """Parse the JSON of a successful answer; FailedError if it is not JSON.
 
     Args:
-        body: of the answer. Messages do not show it: it may hold texts of users.
-        server: its address.
-        what: the kind of answer, for the message.
+        body: body of the answer. Error messages do not show it, because it may contain users' texts.
+        server: address of the server.
+        what: kind of answer, for the error message.
     """
     try:
         return json.loads(body)
@@ -35,17 +36,18 @@ def read_answer(body: bytes, server: str, what: str) -> Json:
         ) from None
 
 
-def http_error(status: int, body: bytes) -> ClientError:
-    """The error for an HTTP status that is none of success, and the body that came with it."""
+def http_error(status: int, body: bytes, retry_after: str | None = None) -> ClientError:
+    """The exception for an HTTP error status, its body, and its header Retry-After."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         answer = None
-    return error_of(status, answer)
+    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
+    return error_of(status, answer, seconds)
 
 
-def error_of(status: int, answer: Json) -> ClientError:
-    """The error for a status and the document that came with it, ours or TorchServe's."""
+def error_of(status: int, answer: Json, retry_after_s: float = 0) -> ClientError:
+    """The exception for an error status and its JSON document, which is Marina's or TorchServe's."""
     fields = answer if isinstance(answer, dict) else {}
     message = str(fields.get("error") or fields.get("message") or f"HTTP status {status}")
     kind = str(fields.get("type", ""))
@@ -53,22 +55,23 @@ def error_of(status: int, answer: Json) -> ClientError:
         return UnauthorizedError(message)
     if kind in ("ModelNotFoundException", "ModelVersionNotFoundException"):
         return UnknownModelError(message)
-    if status == 503:
-        return OverloadedError(message)
+    if status in (429, 503):  # 429 is a proxy's
+        return OverloadedError(message, transient=True, retry_after_s=retry_after_s)
     if 400 <= status < 500:
         return RefusedError(message, kind, status)
-    return FailedError(message)
+    # the model itself fails on this request, or a worker died with it or before it
+    return FailedError(message, transient=kind not in OWN_FAILURES)
 
 
 def grpc_error(error: Any, address: str) -> ClientError:
-    """The error for a gRPC call that failed."""
+    """The exception for a failed gRPC call."""
     import grpc
 
     # TorchServe puts the name of its exception on a second line
     message, _, exception = str(error.details()).partition("\n")
     code = error.code()
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-        return UnreachableError(f"no answer from {address}: {message}")
+        return UnreachableError(f"no answer from {address}: {message}", transient=True)
     if code == grpc.StatusCode.UNIMPLEMENTED:
         return FailedError(f"{address} is not TorchServe's gRPC inference API: {message}; check the address")
     if code == grpc.StatusCode.PERMISSION_DENIED:
@@ -76,5 +79,5 @@ def grpc_error(error: Any, address: str) -> ClientError:
     if "NotFoundException" in exception:
         return UnknownModelError(message)
     if "ServiceUnavailableException" in exception:
-        return OverloadedError(message)
-    return FailedError(message)
+        return OverloadedError(message, transient=True)
+    return FailedError(message, transient=True)

@@ -9,7 +9,7 @@ from marina.errors import MarinaError
 
 
 def check_certificates(path: str | Path) -> Path:
-    """The path of a PEM file, once it is known to hold certificates; MarinaError otherwise."""
+    """Check that a PEM file contains certificates and return its path; MarinaError if it does not."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
     except ssl.SSLError:

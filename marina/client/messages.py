@@ -1,6 +1,6 @@
-"""The two messages of TorchServe's `Predictions` call, as its inference.proto defines them.
+"""The two messages of TorchServe's `Predictions` call, as defined in its inference.proto.
 
-They are built here, so that no generated code and no compiler is needed.
+They are built at run time, so that neither generated code nor a compiler is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def prediction_messages() -> tuple[Any, Any]:
     entry.field.add(name="value", number=2, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
     response = file.message_type.add(name="PredictionResponse")
     response.field.add(name="prediction", number=1, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
-    # a pool of its own: a program may have generated code for the same names
+    # a separate pool, because a program may have generated code for the same names
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     names = ("PredictionsRequest", "PredictionResponse")

@@ -1,4 +1,4 @@
-"""The token that goes with each request, and a new one where the server refuses it."""
+"""The token of each request, and a new one if the server refuses it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 from marina.errors import UnauthorizedError
 
 Token = str | Callable[[], str] | None
-"""A token, a function that gives a valid one, or none."""
+"""A token, a function that returns a valid one, or None."""
 
 
 def with_token(token: Token, send: Callable[[str | None], Any]) -> Any:
-    """What `send` returns with a token. Where the server refuses it, a function is called for another, once.
+    """Call `send` with a token and return its result.
+
+    If the server refuses the token and `token` is a function, the function is called once more for another one.
 
     Raises:
-        UnauthorizedError: the server refuses the token, and there is no other, or it refuses that one too.
+        UnauthorizedError: the server refused the token, and there is no other one, or it refused that one too.
     """
     used = _current(token)
     try:
@@ -33,7 +35,7 @@ def authorization(token: str | None) -> dict[str, str]:
 
 
 def call_metadata(token: str | None) -> list[tuple[str, str]]:
-    """What goes with each gRPC call: TorchServe looks for the token only in calls that say that they are gRPC."""
+    """The metadata of a gRPC call; TorchServe looks for the token only in calls that are marked as gRPC."""
     given = [(name.lower(), value) for name, value in authorization(token).items()]
     return [("protocol", "gRPC"), ("channel", "client"), *given]
 

@@ -1,4 +1,4 @@
-"""How requests travel: HTTP with kept connections, or TorchServe's gRPC API."""
+"""Sends requests over HTTP with keep-alive connections, or over TorchServe's gRPC API."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import requests
 
 from marina.client.answers import Json, error_of, grpc_error, http_error, read_answer
 from marina.client.certificates import check_certificates
+from marina.client.retries import with_retries
 from marina.client.tokens import Token, authorization, call_metadata, with_token
 from marina.errors import MarinaError, UnreachableError
 
@@ -19,45 +20,51 @@ PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Prediction
 
 
 class Transport(Protocol):
-    """One way to a server."""
+    """One protocol to reach a server."""
 
     def predict(self, model: str, document: Json) -> Json:
-        """The answer to a JSON document; ClientError otherwise."""
+        """Send a JSON document and return the answer; ClientError if there is none."""
 
     def close(self) -> None:
         """Close connections."""
 
 
 class HttpTransport:
-    """HTTP with a pool of connections."""
+    """HTTP with a connection pool."""
 
-    def __init__(self, url: str, token: Token, timeout_s: float, certificates: str | Path | None) -> None:
+    def __init__(self, url: str, token: Token, timeout_s: float, certificates: str | Path | None, retry: bool) -> None:
         self._url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
+        self._retry = retry
         self._verify = None if certificates is None else str(check_certificates(certificates))
         parts = urlsplit(self._url)
         if self._verify and parts.scheme != "https":
             raise MarinaError(f"{url}: certificates are for TLS, and this URL asks for none; write https://")
         self._session = requests.Session()
         if parts.hostname in LOOPBACK:
-            # no proxy of the environment for this machine itself
+            # requests to this machine must not go through a proxy from the environment
             self._session.trust_env = False
 
     def predict(self, model: str, document: Json) -> Json:
         url = f"{self._url}/predictions/{model}"
         body = json.dumps(document, allow_nan=False).encode()
-        return with_token(self._token, lambda token: self._post(url, body, token))
 
-    def _post(self, url: str, body: bytes, token: str | None) -> Json:
+        def send(timeout_s: float) -> Json:
+            return with_token(self._token, lambda token: self._post(url, body, token, timeout_s))
+
+        return with_retries(send, self._timeout_s, self._retry)
+
+    def _post(self, url: str, body: bytes, token: str | None, timeout_s: float) -> Json:
         headers = {"Content-Type": "application/json", **authorization(token)}
         try:
-            # verify goes with each request: REQUESTS_CA_BUNDLE of the environment overrides that of a session
-            response = self._session.post(url, data=body, headers=headers, timeout=self._timeout_s, verify=self._verify)
+            # pass verify with each request, because REQUESTS_CA_BUNDLE in the environment overrides the session's
+            response = self._session.post(url, data=body, headers=headers, timeout=timeout_s, verify=self._verify)
         except requests.RequestException as error:
-            raise UnreachableError(f"no answer from {self._url}: {error}") from None
+            transient = not isinstance(error, (requests.exceptions.SSLError, ValueError))  # ValueError: an invalid URL
+            raise UnreachableError(f"no answer from {self._url}: {error}", transient=transient) from None
         if not response.ok:
-            raise http_error(response.status_code, response.content)
+            raise http_error(response.status_code, response.content, response.headers.get("Retry-After"))
         kind = response.headers.get("Content-Type", "no Content-Type")[:80]
         return read_answer(response.content, self._url, f"an answer (HTTP {response.status_code}, {kind})")
 
@@ -66,16 +73,17 @@ class HttpTransport:
 
 
 class GrpcTransport:
-    """TorchServe's gRPC API. It carries no status of an instance: an error is in the answer."""
+    """TorchServe's gRPC API. Errors of the handler are in the body of the answer, not in the gRPC status."""
 
     def __init__(
-        self, address: str, token: Token, timeout_s: float, tls: bool, certificates: str | Path | None
+        self, address: str, token: Token, timeout_s: float, tls: bool, certificates: str | Path | None, retry: bool
     ) -> None:
         from marina.client.messages import prediction_messages
 
         self._address = address
         self._token = token
         self._timeout_s = timeout_s
+        self._retry = retry
         self._request, response = prediction_messages()
         self._channel = _open_channel(address, tls, certificates)
         self._call = self._channel.unary_unary(
@@ -87,13 +95,17 @@ class GrpcTransport:
     def predict(self, model: str, document: Json) -> Json:
         body = json.dumps(document, allow_nan=False).encode()
         request = self._request(model_name=model, input={"body": body})
-        return with_token(self._token, lambda token: self._send(request, token))
 
-    def _send(self, request: Any, token: str | None) -> Json:
+        def send(timeout_s: float) -> Json:
+            return with_token(self._token, lambda token: self._send(request, token, timeout_s))
+
+        return with_retries(send, self._timeout_s, self._retry)
+
+    def _send(self, request: Any, token: str | None, timeout_s: float) -> Json:
         import grpc
 
         try:
-            response = self._call(request, metadata=call_metadata(token), timeout=self._timeout_s)
+            response = self._call(request, metadata=call_metadata(token), timeout=timeout_s)
         except grpc.RpcError as error:
             raise grpc_error(error, self._address) from None
         answer = read_answer(response.prediction, self._address, "a prediction")

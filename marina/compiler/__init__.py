@@ -25,7 +25,7 @@ from marina.spec import Spec
 
 
 class Compiled(NamedTuple):
-    """The result of `compile_model`: the artifact's folder, and whether it was there already."""
+    """The result of `compile_model`: the artifact's folder, and whether the artifact existed already."""
 
     folder: Path
     reused: bool
@@ -34,11 +34,11 @@ class Compiled(NamedTuple):
 def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
     """Make the artifact of a spec, or find it in the cache.
 
-    Work that was cut off is taken up where it stopped; a second process waits for the first.
+    Interrupted work resumes where it stopped. If a second process compiles the same, it waits for the first.
 
     Raises:
-        SourceError, CompileError, SpecError, WorkerError: nothing is left behind, but graphs of Neuron engines that
-            were finished, and the traceback of what nobody expected.
+        SourceError, CompileError, SpecError, WorkerError: no files remain except the finished graphs of Neuron
+            engines, and the traceback of an unexpected error.
     """
     try:
         compiled = _compile(spec, project, progress)
@@ -63,7 +63,7 @@ def _compile(spec: Spec, project: Project, progress: Progress) -> Compiled:
         try:
             build_artifact(job, partial, progress)
         except Exception:
-            if not job.engine.compiles_apart:  # what compiled there took minutes
+            if not job.engine.compiles_apart:  # for those engines, compiling took minutes
                 discard(partial)
             raise
         partial.rename(folder)
@@ -71,7 +71,7 @@ def _compile(spec: Spec, project: Project, progress: Progress) -> Compiled:
 
 
 def _unexpected(spec: Spec, error: Exception, folder: Path) -> CompileError:
-    """What is said of a failure that nobody expected; its traceback goes to a file, as far as there is room."""
+    """The error for an unexpected failure; its traceback is written to a file if the disk has room."""
     if isinstance(error, OSError):
         return CompileError(f"{spec.name}: compiling failed: {explain(error)}; no artifact was written")
     log = folder / "error.log"

@@ -1,7 +1,8 @@
-"""Builds an artifact: exported model, reference, graphs, record; what an earlier run finished is kept."""
+"""Builds an artifact: exported model, reference, graphs, record; reuses everything that an earlier run finished."""
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -11,12 +12,12 @@ from handlers.worker.artifact import TOKENIZER_FILE, Signature
 from handlers.worker.golden import GoldenRow, check_tokenizer
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.discovery import cpu_cores
-from handlers.worker.placement.limits import free_memory
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance
 from marina.compiler.cache import discard
 from marina.compiler.job import Job
+from marina.compiler.limits import check_length, check_memory
 from marina.compiler.record import PrecisionRecord, write_artifact, write_golden
 from marina.compiler.source import count_weights
 from marina.console import Progress
@@ -25,46 +26,43 @@ from marina.errors import CompileError, SourceError
 if TYPE_CHECKING:
     from marina.engines.model import ExportedModel
 
-# of memory: for libraries, and for each weight in float32 as the model and as an engine's copy of it, and, while the
-# reference is computed, in float64 beside the model
-BYTES, BYTES_A_WEIGHT = 500_000_000, 12
-
 
 def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
-    """Write the artifact of a job to a folder; artifact.json comes last.
+    """Write the artifact of a job to a folder; artifact.json is written last.
 
-    Times go to a file beside the folder.
+    Times are written to a file beside the folder.
 
     Raises:
-        SourceError, CompileError: the model cannot be loaded or compiled, or a graph is not
-            faithful.
+        SourceError, CompileError: the model cannot be loaded or compiled, or a graph differs too much
+            from the reference.
     """
-    # transformers and torch are slow to import, and a job that is done already does not need them
+    # transformers and torch are slow to import, and a job that is already done does not need them
     import torch
 
     from marina.compiler.graphs.loader import GraphLoader
     from marina.compiler.graphs.make import DONE, make_graphs, once
     from marina.compiler.graphs.session import CompileSession
-    from marina.compiler.graphs.times import write_times
+    from marina.compiler.graphs.times import Build, write_times
     from marina.compiler.graphs.tolerance import gate, tolerance
     from marina.compiler.precision.trials import Trials
     from marina.compiler.reference import choose_golden, reference_rows
     from marina.compiler.tasks import export_model, open_reference
 
-    _check_memory(job)
-    torch.set_num_threads(len(cpu_cores()))  # PyTorch knows no quota of CPU time
+    check_memory(job, weights := count_weights(job.source))
+    torch.set_num_threads(len(cpu_cores()))  # PyTorch ignores a quota of CPU time
     spec, engine = job.spec, job.engine
     steps = 2 * len(job.shapes) + 4
     for name in ("graphs", DONE):
         (folder / name).mkdir(parents=True, exist_ok=True)
 
     def reference(instances: list[Instance], every_prompt: bool = False) -> list[GoldenRow]:
-        # loaded anew, and let go of: its weights are as large as the model's that is compiled
+        # loaded here and released afterwards, because its weights are as large as those of the model being compiled
         return reference_rows(open_reference(spec, job.source), spec, instances, longest(job.shapes), every_prompt)
 
+    start = time.monotonic()
     progress("loading the model", 0, steps)
     model = export_model(spec, job.source)
-    _check_length(job, model)
+    check_length(job, model.positions)
     _check_prompts(job, model)
 
     progress("computing reference outputs", 1, steps)
@@ -94,32 +92,21 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
         progress("timing the graphs", steps - 1, steps)
         files = [graph.file for graph in graphs]
         times = loader.time(folder, files, settled.precision) if job.runs else {}
-    write_times(folder, times, graphs, settled, group_cores(spec.core_groups))
+    build = Build(engine.name, weights, round(time.monotonic() - start, 1))
+    write_times(folder, times, graphs, settled, group_cores(spec.core_groups), build)
     discard(folder / DONE)
     for left_behind in (folder / "graphs").glob("*.partial"):
         left_behind.unlink()
     allowed = tolerance(job, model, rows, graphs, gated)
-    compiler = engine.record(job.settings, options, job.runs)
-    write_artifact(job, folder, signature, settled, graphs, compiler, allowed)
-
-
-def _check_memory(job: Job) -> None:
-    need = BYTES + BYTES_A_WEIGHT * count_weights(job.source)
-    free = free_memory()
-    if free < need:
-        raise CompileError(
-            f"{job.spec.name}: compiling needs about {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free, "
-            "within the limit of the container if there is one; free some, or compile elsewhere"
-        )
-
-
-def _check_length(job: Job, model: ExportedModel) -> None:
-    length = longest(job.shapes)
-    if model.positions and length > model.positions:
-        raise CompileError(
-            f"{job.spec.name}: a shape of {length} tokens is more than the model can read ({model.positions}); "
-            "lower shapes.sequence_lengths"
-        )
+    write_artifact(
+        job,
+        folder,
+        signature,
+        settled,
+        graphs,
+        engine.record(job.settings, options, job.runs, [graph.compiled.notes for graph in graphs]),
+        allowed,
+    )
 
 
 def _check_prompts(job: Job, model: ExportedModel) -> None:
@@ -162,6 +149,7 @@ def _signature(model: ExportedModel) -> Signature:
         prompts=model.prompts,
         default_prompt=model.default_prompt,
         unit_length=model.unit_length,
+        padding_position=model.padding_position,
     )
 
 

@@ -1,8 +1,8 @@
-"""The cache of artifacts: a folder for each model, in it one artifact for each key.
+"""The cache of artifacts: one folder per model, with one artifact per key.
 
-The key is a hash of everything that decides what an artifact holds, so work is redone only when
-one of these changes. A folder is complete when it has its final name; one that ends in `.partial`
-is being made, or was cut off and will be taken up again.
+The key is a hash of everything that determines the contents of an artifact, so work is only redone when
+one of these changes. A folder is complete once it has its final name. A folder that ends in `.partial`
+is being built, or was interrupted and will be resumed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from handlers.worker.placement import group_cores
 from marina.compiler.code import code_of
 from marina.compiler.job import Job
 
-# The fields of a spec that always decide what is compiled; most others only say how it is served.
+# The fields of a spec that always affect what is compiled; most others only affect how it is served.
 COMPILED_FIELDS = {
     *("name", "task", "source", "engine", "precision", "shapes"),
     *("pooling", "normalize", "heads", "parity", "mode"),
@@ -26,13 +26,13 @@ COMPILED_FIELDS = {
 
 
 def artifact_key(job: Job) -> str:
-    """The key of the artifact that a job leads to."""
+    """The key of the artifact that a job produces."""
     fields = job.spec.model_dump(mode="json", include=COMPILED_FIELDS)
     fields["shapes"] = [str(shape) for shape in job.shapes]
     tried = job.candidates
-    if tried != ("f32",):  # then answers are judged, with the model's own parameters
+    if tried != ("f32",):  # lower precisions are judged by their answers, which depend on the model's own parameters
         fields["parameters"] = job.spec.parameters
-    if len(tried) > 1:  # and timed, on so many cores
+    if len(tried) > 1:  # several precisions are also timed, on this number of cores
         fields["cores"] = group_cores(job.spec.core_groups)
     document = {
         "format": FORMAT,
@@ -48,7 +48,7 @@ def artifact_key(job: Job) -> str:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether an artifact is there whole: every file it lists has the recorded size and sha256."""
+    """Whether a complete artifact exists: every file that it lists has the recorded size and sha256."""
     try:
         check_files(read_artifact(folder))
     except (ArtifactError, OSError):
@@ -57,5 +57,5 @@ def is_complete(folder: Path) -> bool:
 
 
 def discard(folder: Path) -> None:
-    """Remove an artifact's folder, if it is there."""
+    """Remove an artifact's folder if it exists."""
     shutil.rmtree(folder, ignore_errors=True)

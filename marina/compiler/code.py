@@ -1,6 +1,6 @@
-"""What of Marina's own code decides an artifact: the modules that compiling imports, by what they do.
+"""The parts of Marina's own code that determine an artifact: the modules that compiling imports.
 
-Comments and docstrings do not count, nor do modules of serving that compiling only passes by.
+Comments and docstrings are ignored, as are serving modules that compiling imports but that do not affect graphs.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from marina.engines import engine_of
 
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
 ENTRIES = ("marina.compiler.build",)
-# Where workers run, clients, and specs, whose values count: none changes what a graph is.
+# Worker placement, clients, and spec sections (whose values count): none of these changes a graph.
 PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.sections")
 
 
 @cache
 def code_of(engine: str, task: str) -> str:
-    """Hash of the code that decides what an engine's artifacts for a task hold."""
+    """Hash of the code that determines the contents of an engine's artifacts for a task."""
     return hash_of(deciding_modules(engine, task), lambda path: path.read_text(encoding="utf-8"))
 
 
 def deciding_modules(engine: str, task: str) -> dict[str, Path]:
-    """The modules that compiling a task for an engine imports, by their names."""
+    """The modules that compiling a task for an engine imports, by name."""
     halves = (type(engine_of(engine)).__module__, getattr(engine_module(engine), "__name__", ""))
-    # an engine that comes with a package of its own
+    # an engine from a separate package
     packaged = {name: Path(str(sys.modules[name].__file__)) for name in halves if _file_of(name) is None}
     modules: dict[str, Path] = {}
     waiting = [*ENTRIES, *halves]
@@ -49,7 +49,7 @@ def deciding_modules(engine: str, task: str) -> dict[str, Path]:
 
 
 def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:
-    """Hash of what modules do, without their comments, docstrings and documentation of fields."""
+    """Hash of the code of modules, without comments, docstrings and field documentation."""
     digest = hashlib.sha256()
     for name, path in modules.items():
         tree = ast.parse(read(path))
@@ -61,12 +61,12 @@ def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a text by itself: a docstring, or the documentation of a field."""
+    """Whether a statement is a bare string: a docstring, or the documentation of a field."""
     return isinstance(statement, ast.Expr) and isinstance(getattr(statement.value, "value", None), str)
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
-    """The modules that a module imports, anywhere in it; of a name from a package, either may be the module."""
+    """The modules that a module imports anywhere; `from a import b` yields both `a` and `a.b`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -76,7 +76,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _file_of(name: str) -> Path | None:
-    """The file of a module of Marina; None for others."""
+    """The file of a module of Marina; None for other modules."""
     root = ROOTS.get(name.partition(".")[0])
     if root is None:
         return None

@@ -1,4 +1,4 @@
-"""The texts on which graphs are checked: a built-in set, and the spec's own."""
+"""The texts on which graphs are checked: a built-in set, and those of the spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marina.errors import CompileError
 from marina.spec import Spec
 from marina.texts import read_texts
 
-# Of every length from nothing to past 128 tokens, in several scripts.
+# Texts of every length from zero to more than 128 tokens, in several scripts.
 _SENTENCE = "The committee met again on Tuesday to compare the three offers and asked for a written answer by noon."
 BUILT_IN = (
     "",
@@ -43,27 +43,27 @@ PAIRS = (
     (_SENTENCE, "The group decided on Tuesday that each bidder should reply in writing before midday."),
 )
 QUESTIONS = ("Who?", "What does it say about money?", "When is that, and where do I have to go for it?")
-OWN = 64  # of the spec's own texts for parity, evenly over the file
+OWN = 64  # maximum number of the spec's own texts for parity, spread evenly over the file
 CALIBRATION = 128
 HELD_OUT = 256
 
 
 class Examples(NamedTuple):
-    """Texts by what they are for.
+    """Texts by purpose.
 
-    Without texts of the spec's own there is nothing to calibrate on, and the built-in ones are held out.
+    If the spec has no texts of its own, there are none for calibration, and the built-in texts are held out.
     """
 
     parity: list[Instance]  # every graph is compared with the reference on these
-    calibration: list[Instance]  # ranges of int8 numbers are chosen on these
-    held_out: list[Instance]  # and answers are compared on these
+    calibration: list[Instance]  # int8 ranges are calibrated on these
+    held_out: list[Instance]  # the answers of lower precisions are judged on these
 
 
 def read_examples(spec: Spec, root: Path) -> Examples:
     """The built-in texts and the spec's own.
 
     Raises:
-        SpecError: the spec's file is missing or lacks a column.
+        SpecError: the spec's examples file is missing or lacks a column.
     """
     fields = TASKS[spec.task].fields
     if fields.second_required:
@@ -82,16 +82,16 @@ def read_examples(spec: Spec, root: Path) -> Examples:
 
 
 def _evenly(instances: list[Instance], most: int) -> list[Instance]:
-    """At most so many instances, from all over the list."""
+    """At most `most` instances, spread evenly over the list."""
     return instances[:: -(-len(instances) // most)] if instances else []
 
 
 def too_few(spec: Spec, limit: int, purpose: str) -> CompileError:
-    """What is said where no text of the spec's own is left to calibrate or to judge on.
+    """The error if none of the spec's own texts can be used to calibrate or to judge.
 
     Args:
-        spec: the model's.
-        limit: tokens that the longest shape holds.
+        spec: the model's spec.
+        limit: the number of tokens that the longest shape holds.
         purpose: "calibrate" or "judge".
     """
     return CompileError(

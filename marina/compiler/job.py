@@ -1,4 +1,4 @@
-"""A job: a spec with everything that it refers to found, and nothing loaded yet."""
+"""A job: a spec whose references are all resolved, but with nothing loaded yet."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from marina.spec import Spec
 
 @dataclass(frozen=True)
 class Job:
-    """What one compilation starts from.
+    """The inputs of one compilation.
 
     Attributes:
-        spec: the model's.
+        spec: the model's spec.
         source: the model's folder.
         weights: fingerprint of that folder.
         examples: texts to check graphs on.
-        versions: of the packages that compile.
-        settings: for the compiler of the engine; see `Engine.settings`.
+        versions: versions of the packages that compile.
+        settings: settings for the engine's compiler; see `Engine.settings`.
         runs: whether graphs of the engine can be run here.
     """
 
@@ -39,22 +39,22 @@ class Job:
 
     @property
     def engine(self) -> Engine:
-        """That compiles."""
+        """The engine that compiles."""
         return engine_of(self.spec.engine)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """To compile."""
+        """The shapes to compile."""
         return self.spec.shapes.listed()
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The precisions that the spec lets be tried, the smallest first."""
+        """The precisions to try, according to the spec, smallest first."""
         return self.engine.candidates(self.spec.for_engine, bool(self.examples.calibration))
 
 
 def prepare_job(spec: Spec, root: Path) -> Job:
-    """Find what a spec refers to.
+    """Resolve everything that a spec refers to.
 
     Raises:
         SourceError, SpecError, CompileError: the weights, the examples or a package is missing.
@@ -71,7 +71,7 @@ def prepare_job(spec: Spec, root: Path) -> Job:
 
 
 def engine_settings(spec: Spec, source: Path) -> dict[str, Any]:
-    """The settings of the compiler of a spec's engine; SpecError where the spec asks for what cannot be."""
+    """The settings of the compiler of a spec's engine; SpecError if the spec's values are impossible."""
     try:
         return engine_of(spec.engine).settings(spec.for_engine, lambda: count_weights(source))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What compiling records: of each graph, of the precision, and of the artifact as a whole."""
+"""The records of compiling: of each graph, of the precision, and of the artifact as a whole."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from marina.files import write_json
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """One graph as a compiler left it.
+    """One graph as the compiler produced it.
 
     Attributes:
-        shape: of its inputs.
+        shape: the shape of its inputs.
         graph, weights: its files, relative to the artifact's folder.
-        notes: what else `artifact.json` is to say of it, as JSON types.
-        seconds: that compiling took.
+        notes: additional fields of the graph for `artifact.json`, as JSON types.
+        seconds: the compile time.
     """
 
     shape: Shape
@@ -33,11 +33,11 @@ class CompiledGraph:
     seconds: float
 
     def paths(self, folder: Path) -> tuple[Path, Path | None]:
-        """Where the graph and its weights lie, from the artifact's folder."""
+        """The paths of the graph and of its weights, given the artifact's folder."""
         return GraphFile(self.shape, self.graph, self.weights, None).paths(folder)
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON types; `from_json` gives an equal value."""
+        """Convert to JSON types; `from_json` returns an equal value."""
         return {**vars(self), "shape": str(self.shape)}
 
     @classmethod
@@ -47,12 +47,12 @@ class CompiledGraph:
 
 @dataclass(frozen=True)
 class CheckedGraph:
-    """A graph that was run on every example that it holds, or could not be run here.
+    """A graph that was run on every example that fits its shape, or could not be run here.
 
     Attributes:
         compiled: the graph.
-        parity: its largest difference to the reference, as `GraphFile` has it; None where it could not be run.
-        megabytes: of memory that it takes once loaded; 0 where that is not known.
+        parity: its largest difference from the reference, as in `GraphFile`; None if it could not be run.
+        megabytes: the memory that it takes once loaded; 0 if unknown.
     """
 
     compiled: CompiledGraph
@@ -61,11 +61,11 @@ class CheckedGraph:
 
     @property
     def file(self) -> GraphFile:
-        """As a worker reads it."""
+        """The `GraphFile` that a worker reads."""
         return GraphFile(self.compiled.shape, self.compiled.graph, self.compiled.weights, self.parity)
 
     def entry(self) -> dict[str, Any]:
-        """Its entry in `artifact.json`, which holds no times."""
+        """Its entry in `artifact.json`, which contains no times."""
         compiled = self.compiled
         files = {"shape": str(compiled.shape), "graph": compiled.graph, "weights": compiled.weights}
         return {**files, **compiled.notes, "parity": self.parity}
@@ -73,14 +73,14 @@ class CheckedGraph:
 
 @dataclass(frozen=True)
 class PrecisionRecord:
-    """Which precision was kept.
+    """The precision that was kept.
 
     Attributes:
-        precision: of the graphs.
-        decided: why; see `marina.compiler.precision.choice`.
-        tried: entries of `artifact.json` for those that were tried.
-        milliseconds: of a call of the largest graph in each that was timed.
-        noise: the share by which rounds of timing moved against each other.
+        precision: the precision of the graphs.
+        decided: the reason; see `marina.compiler.precision.choice`.
+        tried: entries of `artifact.json` for the precisions that were tried.
+        milliseconds: the time of one call of the largest graph, for each precision that was timed.
+        noise: the relative variation between rounds of timing.
     """
 
     precision: str
@@ -99,7 +99,7 @@ def write_artifact(
     compiler: Mapping[str, Any],
     tolerance: float,
 ) -> None:
-    """Write `artifact.json`, which makes the folder an artifact; every other file is there already."""
+    """Write `artifact.json`, which completes the artifact; every other file already exists."""
     spec = job.spec
     document = {
         "format": FORMAT,
@@ -141,9 +141,15 @@ def write_golden(rows: list[GoldenRow], folder: Path) -> None:
 
 
 def read_record(folder: Path) -> PrecisionRecord:
-    """What the artifact in a folder says of its precision, without what was measured."""
+    """The precision record of the artifact in a folder, without measured times."""
     document = json.loads((folder / ARTIFACT_FILE).read_text(encoding="utf-8"))
     return PrecisionRecord(document["precision"], document["decided"], document["tried"])
+
+
+def read_graphs(folder: Path) -> list[dict[str, Any]]:
+    """The entries of the graphs in the `artifact.json` of a folder, with what their engine recorded."""
+    document = json.loads((folder / ARTIFACT_FILE).read_text(encoding="utf-8"))
+    return list(document["graphs"])
 
 
 def _as_json(signature: Signature) -> dict[str, Any]:

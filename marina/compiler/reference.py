@@ -1,7 +1,7 @@
-"""The reference: what a model's own library answers to a text, called as a user of it would, without padding.
+"""The reference: the outputs of a model's own library for a text, called as a user would, without padding.
 
-It loads the model by itself and shares nothing with what is compiled, so that what is left out there
-is missed here.
+It loads the model independently and shares no code with the compiled model, so an omission there
+shows up as a difference here.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from handlers.worker.values import Instance, Row
 from marina.compiler.source.loading import ENCODER, load_model, source_errors
 from marina.spec import Spec
 
-GOLDEN = 8  # rows that travel in the artifact
-PROMPTED = 3  # texts for each prompt but the default one
-DIGITS = 7  # decimals of golden outputs: far below any tolerance, far above float64's rounding
+GOLDEN = 8  # maximum number of rows stored in the artifact
+PROMPTED = 3  # number of texts for each prompt except the default one
+DIGITS = 7  # decimals of golden outputs: well below any tolerance, well above float64's rounding errors
 ExactOutputs = list[npt.NDArray[np.float64]]
 
 
 class Reading(NamedTuple):
-    """An instance as a tokenizer reads it, and the row that the library makes of it."""
+    """An instance as a tokenizer reads it, and the row that the library makes from it."""
 
     instance: Instance
     row: Row
 
 
 class Reference(Protocol):
-    """A model as its own library runs it, with weights in float32 and sums in float64.
+    """A model run by its own library, with weights in float32 and arithmetic in float64.
 
     Attributes:
         prompts: the names of its prompts, the default one or None first.
@@ -43,7 +43,7 @@ class Reference(Protocol):
     prompts: tuple[str | None, ...]
 
     def read(self, instance: Instance, prompt: str | None) -> Reading:
-        """The tokens of an instance, of whatever length."""
+        """The tokens of an instance of any length."""
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         """The outputs for an instance that the model can read, without the batch dimension."""
@@ -54,17 +54,17 @@ def reference_rows(
 ) -> list[GoldenRow]:
     """Compute the reference outputs of every instance that fits in `max_length` tokens, rounded to `DIGITS` decimals.
 
-    Rounded like that they do not depend on the machine.
+    The rounding makes them independent of the machine.
 
     Args:
         reference: the model.
-        spec: of the same.
+        spec: the model's spec.
         instances: texts, read with the default prompt.
-        max_length: tokens.
-        every_prompt: whether to read a few of them with each of the other prompts too.
+        max_length: the maximum number of tokens.
+        every_prompt: whether to also read a few of them with each of the other prompts.
 
     Raises:
-        SourceError: the library cannot compute them.
+        SourceError: the library cannot compute the outputs.
     """
     first, *others = reference.prompts
     asked = [(instance, first) for instance in instances]
@@ -81,21 +81,21 @@ def reference_rows(
                 source_errors(spec, "the model's own library", f"compute {what} of {tokens} tokens with"),
                 torch.no_grad(),
             ):
-                # -0.0 and 0.0 are equal but are not written alike
+                # -0.0 and 0.0 are equal but are written differently
                 outputs = [output.round(DIGITS) + 0.0 for output in reference.answer(instance, prompt)]
             rows.append(GoldenRow(*reading, outputs))
     return rows
 
 
 def choose_golden(rows: list[GoldenRow]) -> list[GoldenRow]:
-    """A few rows from the shortest to the longest."""
+    """A few rows, spread from the shortest to the longest."""
     ordered = sorted(rows, key=lambda row: len(row.row.ids))
     places = np.linspace(0, len(ordered) - 1, min(GOLDEN, len(ordered))).round().astype(int)
     return [ordered[place] for place in places]
 
 
 class Exactly:
-    """Runs a model with sums in float64, or in float32 from where its code insists on that."""
+    """Runs a model in float64, or in float32 as soon as its code turns out to require that."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model.double().eval()
@@ -114,9 +114,9 @@ class TransformersReference:
     """A transformers model with its own tokenizer.
 
     Args:
-        spec: the model's.
-        folder: that holds it.
-        head: how transformers ends the names of its classes; "" for an encoder without a head.
+        spec: the model's spec.
+        folder: the model's folder.
+        head: the suffix of transformers' class names for the head; "" for an encoder without a head.
     """
 
     prompts: tuple[str | None, ...] = (None,)
@@ -128,14 +128,14 @@ class TransformersReference:
 
     def read(self, instance: Instance, prompt: str | None) -> Reading:
         batch = self._tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
-        # the library's own encoding: transformers leaves out token types that the model does not take
+        # the library's own encoding: transformers drops token types that the model does not accept
         return Reading(instance, Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids)))
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         return [self.run(instance).logits[0].numpy()]
 
     def run(self, instance: Instance) -> Any:
-        """What the model returns for an instance."""
+        """The model's return value for an instance."""
         batch = self._tokenizer(instance.text, instance.text_pair, return_tensors="pt", verbose=False)
         inputs = {name: tensor for name, tensor in batch.items() if name in self._accepted}
         return self._exactly(lambda: self._model(**inputs))

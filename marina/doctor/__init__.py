@@ -1,4 +1,4 @@
-"""Says whether this machine can serve, before anything is started: `examine` runs every check."""
+"""Checks whether this machine can serve, before anything is started: `examine` runs every check."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def examine(project: Project, names: list[str], engines: list[str], ports: Ports
     """Check the machine, the engines, and archives.
 
     Args:
-        project: whose model store is looked at.
-        names: archives to check; all of the store's if empty.
-        engines: to check beside those of the archives; the default one if there is none at all.
-        ports: that are to be free.
+        project: project whose model store is checked.
+        names: archives to check; if empty, all archives in the store.
+        engines: engines to check in addition to those of the archives; if there are neither, the default engine.
+        ports: ports that must be free.
     """
     archives, findings = open_archives(project, names)
     needed = sorted({archive.artifact.engine for archive in archives} | set(engines)) or [DEFAULT]
@@ -28,7 +28,7 @@ def examine(project: Project, names: list[str], engines: list[str], ports: Ports
 
 
 def check_engines(names: Sequence[str]) -> list[Finding]:
-    """What engines need on this machine: packages, and their cores, each said once."""
+    """Check the packages and cores that engines need on this machine; each finding is reported once."""
     needed = sorted((engine_of(name) for name in names), key=lambda engine: engine.cores.exclusive)
     packages = [finding for engine in needed for finding in engine.check_host_packages()]
     cores = [finding for engine in needed for finding in engine.check_host_cores()]

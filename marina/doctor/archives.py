@@ -1,46 +1,44 @@
-"""Checks of archives: can each be served here, with the packages, cores and memory of this machine."""
+"""Checks whether archives can be served with the packages, cores and memory of this machine."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, Artifact, artifact_from
+from handlers.worker.artifact import Artifact
 from handlers.worker.engines.packages import installed
 from handlers.worker.errors import ArtifactError, PlacementError
-from handlers.worker.hosts.torchserve import ARTIFACT_FOLDER
-from handlers.worker.placement import Cores, core_groups
-from handlers.worker.placement.groups import possible_groups
+from handlers.worker.placement import core_groups
+from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.limits import free_memory
-from marina.archive import CONFIG_FILE, is_intact
+from marina.archive.read import CONFIG_FILE, read_archive
 from marina.engines import engine_of, engines
 from marina.engines.base import CORE_PER_WORKER
+from marina.files import is_intact
 from marina.findings import Finding, fails, note, ok
 from marina.project import Project
+from marina.server.room import Need, shortage_of
 
-# of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java
+# memory of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java process
 WORKER_BYTES = 250_000_000
 JAVA_BYTES = 300_000_000
 
 
 class Archive(NamedTuple):
-    """What an archive says of itself."""
+    """The description of an archive."""
 
     name: str
     artifact: Artifact
-    serving: dict[str, Any]  # the `handler:` section
+    serving: dict[str, Any]  # the `handler:` section of model-config.yaml
     workers: int
     size: int  # bytes
 
 
 def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], list[Finding]]:
-    """Read archives of the model store; those that cannot be read are findings."""
+    """Read archives of the model store; those that cannot be read are reported as findings."""
     paths = [project.model_store / f"{name}.mar" for name in names] or sorted(project.model_store.glob("*.mar"))
     archives, findings = [], []
     if not paths:
@@ -69,32 +67,15 @@ def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], li
 
 
 def check_archives(archives: list[Archive]) -> list[Finding]:
-    """Whether each can be served here, and whether they fit into memory together."""
+    """Check whether each archive can be served here, and whether all of them fit into memory together."""
     findings = [finding for archive in archives for finding in (_versions(archive), _cores(archive))]
     return [*findings, *_together(archives), *([_memory(archives)] if archives else [])]
 
 
 def _read(path: Path) -> Archive:
     with zipfile.ZipFile(path) as file:
-        document = json.loads(file.read(f"{ARTIFACT_FOLDER}/{ARTIFACT_FILE}"))
         config = yaml.safe_load(file.read(CONFIG_FILE))
-        if document.get("format") != FORMAT:
-            raise ArtifactError(f"artifact format {document.get('format')}, this release reads {FORMAT}")
-        artifact = artifact_from(document, Path(ARTIFACT_FOLDER))
-        _check_recorded(file, artifact)
-    return Archive(path.stem, artifact, config["handler"], config["minWorkers"], path.stat().st_size)
-
-
-def _check_recorded(file: zipfile.ZipFile, artifact: Artifact) -> None:
-    """Compare every file of an archive with the size and hash on record; ArtifactError names the one that differs."""
-    for name, recorded in artifact.files.items():
-        digest, size = hashlib.sha256(), 0
-        with file.open(f"{ARTIFACT_FOLDER}/{name}") as content:
-            for block in iter(lambda content=content: content.read(1 << 20), b""):  # type: ignore[misc]
-                digest.update(block)
-                size += len(block)
-        if (size, digest.hexdigest()) != (recorded["bytes"], recorded["sha256"]):
-            raise ArtifactError(f"{name} is not the file that was recorded, by its size or its sha256")
+    return Archive(path.stem, read_archive(path), config["handler"], config["minWorkers"], path.stat().st_size)
 
 
 def _versions(archive: Archive) -> Finding:
@@ -121,60 +102,42 @@ def _cores(archive: Archive) -> Finding:
     kind = engine_of(archive.artifact.engine).cores
     try:
         cores = kind.usable()
-        workers, size = _groups(archive, 1 if kind.exclusive else len(cores))
+        given = core_groups(archive.serving["core_groups"]).sizes
     except PlacementError as error:
         return fails(check, error.cause, str(error))
+    sizes = given or (1 if kind.exclusive else len(cores),) * archive.workers
     spanned = int(archive.artifact.compiler.get("pipeline_cores", 1))
-    found = f"{workers} workers with {size} of {len(cores)} cores each"
-    room = _room(cores, size)
-    if kind.exclusive and size > 1 and archive.serving["mode"] == CORE_PER_WORKER:
+    each = str(sizes[0]) if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
+    found = f"{len(sizes)} workers with {each} of {len(cores)} cores each"
+    places = lay_out(sizes, cores)
+    if kind.exclusive and max(sizes) > 1 and archive.serving["mode"] == CORE_PER_WORKER:
         return fails(check, f"{found}, of which mode: core-per-worker uses one", "write core_groups as 1,1,1,1")
-    if spanned > size:
+    if spanned > min(sizes):
         return fails(check, f"{found}; its graphs span {spanned}", f"give groups of {spanned}")
-    if room == 0 or (kind.exclusive and room < workers):
-        return fails(check, found, f"ask for at most {len(cores)} cores in core_groups, or in NEURONCORE_GROUP_SIZES")
-    if room < workers:
+    if max(sizes) > len(cores) or (kind.exclusive and None in places):
+        return fails(check, found, f"use at most {len(cores)} cores in core_groups, or in NEURONCORE_GROUP_SIZES")
+    if None in places:
         return note(check, found, "some workers share their cores")
     return ok(check, found)
 
 
-def _room(cores: Sequence[int], size: int) -> int:
-    """How many groups fit side by side."""
-    taken: set[int] = set()
-    count = 0
-    for group in possible_groups(cores, size):
-        if not taken & set(group):
-            taken |= set(group)
-            count += 1
-    return count
-
-
-def _groups(archive: Archive, otherwise: int) -> tuple[int, int]:
-    """How many workers an archive has and how many cores each; `otherwise` where it leaves the cores open."""
-    sizes = core_groups(archive.serving["core_groups"])
-    return (len(sizes), sizes[0]) if sizes else (archive.workers, otherwise)
-
-
 def _together(archives: list[Archive]) -> list[Finding]:
-    """Exclusive cores are not shared, so all models together need as many as there are."""
-    sharing: dict[Cores, list[Archive]] = {}
-    for archive in archives:
-        sharing.setdefault(engine_of(archive.artifact.engine).cores, []).append(archive)
-    findings = []
-    for kind, own in sharing.items():
-        try:
-            cores = len(kind.usable()) if kind.exclusive and len(own) > 1 else 0
-            need = sum(workers * size for workers, size in (_groups(archive, 1) for archive in own))
-        except PlacementError:
-            continue
-        if cores and need > cores:
-            fix = "serve some of them, or give them fewer cores"
-            findings.append(note("all models together", f"need {need} of {cores} {kind.name}", fix))
-    return findings
+    """Check that there are enough exclusive cores for all models together, since models cannot share them."""
+    try:
+        shortage = shortage_of([_need(archive) for archive in archives])
+    except PlacementError:  # each archive's own finding says so
+        return []
+    fix = "serve some of them, or give them fewer cores"
+    return [note("all models together", shortage, fix)] if shortage and len(archives) > 1 else []
+
+
+def _need(archive: Archive) -> Need:
+    groups = core_groups(archive.serving["core_groups"]).wanted
+    return Need(archive.name, engine_of(archive.artifact.engine).cores, groups)
 
 
 def _memory(archives: list[Archive]) -> Finding:
-    """What all workers hold at least: every one has its own graphs."""
+    """Check the memory that all workers need at least; every worker loads its own graphs."""
     need = JAVA_BYTES + sum(archive.workers * (WORKER_BYTES + archive.size) for archive in archives)
     free = free_memory()
     workers = sum(archive.workers for archive in archives)

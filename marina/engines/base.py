@@ -1,4 +1,4 @@
-"""What an engine answers outside of the server, and what most engines answer."""
+"""The interface of an engine outside the server, and the defaults that most engines share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from handlers.worker.engines.packages import installed
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import Cores, core_groups
 from handlers.worker.placement.discovery import allowed_cores, cpu_cores
-from handlers.worker.placement.groups import possible_groups
+from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.leases import leases_folder, read_holders
 from handlers.worker.values import Row, Shape
 from marina.engines.model import ExportedModel
@@ -25,19 +25,19 @@ CORE_PER_WORKER, PIPELINE, DATA_PARALLEL = "core-per-worker", "pipeline", "data-
 
 
 class NoOptions(Section):
-    """Of an engine that has none."""
+    """The options section of an engine that has no options."""
 
 
 class EngineFields(NamedTuple):
-    """What a spec says that its engine must know.
+    """The parts of a spec that its engine needs.
 
     Attributes:
         precision: "f32", "bf16", "int8" or "auto".
-        names_precision: whether the spec names it.
+        names_precision: whether the spec sets the precision.
         names_examples: whether it names a file of examples.
         mode: what a worker does with its core group.
         core_groups: as the spec writes them, or None.
-        options: the spec's section for the engine, of its type `Engine.options`.
+        options: the spec's section for the engine, of type `Engine.options`.
     """
 
     precision: str
@@ -49,21 +49,21 @@ class EngineFields(NamedTuple):
 
 
 class CompileOptions(NamedTuple):
-    """How a graph is to compute: its precision, and what is done so that its outputs are finite.
+    """How a graph computes: its precision, and the mitigations that keep its outputs finite.
 
-    mitigations are names that the engine gave in `Engine.compile_options`.
+    mitigations are names from `Engine.compile_options`.
     """
 
     precision: str
     mitigations: tuple[str, ...] = ()
 
     def file_name(self, stem: str) -> str:
-        """The name of something that was made with them."""
+        """The name of a file or folder that was made with these options."""
         return "-".join([stem, *self.mitigations])
 
 
 class GraphFiles(NamedTuple):
-    """The files that a compiler wrote for one graph, and what is to be recorded of it.
+    """The files that a compiler wrote for one graph, and additional fields to record for it.
 
     Several graphs may name the same weights.
     """
@@ -77,11 +77,11 @@ class GraphCompiler(Protocol):
     """A model prepared for one engine."""
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
-        """Write the graph of one shape under `folder`, its code under `folder/graphs`."""
+        """Write the graph of one shape under `folder`, with its code under `folder/graphs`."""
 
 
 class DeviceMemory(NamedTuple):
-    """What one core of a device has for all its graphs, in bytes; key is the device's name for programs."""
+    """The memory of one core of a device for all its graphs, in bytes; key is the device's machine-readable name."""
 
     device: str
     key: str
@@ -89,24 +89,24 @@ class DeviceMemory(NamedTuple):
 
 
 class Engine(ABC):
-    """One engine. The attributes are what it says of itself; those with a value here are what CPU engines say.
+    """One engine. The attributes describe it; those with a value here have the value that suits CPU engines.
 
     Attributes:
-        name: as specs write it.
-        packages: whose versions decide what a graph computes, beside those that every model needs.
-        serving_packages: that a worker imports.
+        name: the name in specs.
+        packages: packages whose versions affect what a graph computes, besides those that every model needs.
+        serving_packages: packages that a worker imports.
         stack: the file in requirements/ that installs them.
-        options: the type of the spec's section of the engine's name.
-        precisions: that a spec may name.
-        modes: that a spec may name.
-        attention: transformers' implementation of attention to export models with; None for its own choice.
-        portable: whether it takes whatever PyTorch can trace, so that it may be advised where others fail.
-        compiles_apart: whether compiling takes minutes and gigabytes for each graph. Then each is compiled in a process
-            of its own, several at once; finished ones are kept when another fails, and none is made only to try a
-            precision.
-        tolerance: what outputs may differ by in f32 where a spec leaves it open; None for the spec's default.
-        more_exact: what to write into a spec whose precision changes answers.
-        memory: of its device, where graphs must fit into it.
+        options: the type of the spec's section named after the engine.
+        precisions: the precisions that a spec may set.
+        modes: the modes that a spec may set.
+        attention: transformers' attention implementation for exporting models; None for transformers' own choice.
+        portable: whether it accepts every model that PyTorch can trace, so it can be recommended if other engines fail.
+        compiles_apart: whether compiling takes minutes and gigabytes per graph. If so, each graph is compiled in its
+            own process, several at once; finished graphs are kept when another fails, and no graph is compiled only to
+            try a precision.
+        tolerance: the default tolerance of outputs in f32 for specs that set none; None for the spec's own default.
+        more_exact: the spec setting to recommend if a precision changes answers.
+        memory: the memory of its device, if graphs must fit into it.
     """
 
     name: str
@@ -129,33 +129,37 @@ class Engine(ABC):
         return engine_module(self.name).CORES
 
     def check(self, fields: EngineFields) -> None:  # noqa: B027  most engines refuse nothing
-        """Refuse what does not go together in a spec, with a ValueError."""
+        """Raise ValueError for a combination of settings that the engine does not support."""
 
     def candidates(self, fields: EngineFields, calibrated: bool) -> tuple[str, ...]:
-        """The precisions to try, the smallest first; `calibrated` says whether there are texts to calibrate int8 on."""
+        """The precisions to try, smallest first; `calibrated` is true if there are texts to calibrate int8 on."""
         return (self.precision(fields, ()),)
 
     def precision(self, fields: EngineFields, mitigations: Sequence[str]) -> str:
-        """The precision that a spec names, f32 for auto; with the mitigations taken."""
+        """The precision that a spec sets, f32 for auto, after the given mitigations."""
         return "f32" if fields.precision == "auto" else fields.precision
 
     def casts_all(self, fields: EngineFields) -> bool:
-        """Whether a lower precision is that of all numbers, or of products alone."""
+        """Whether a lower precision applies to all numbers, or only to matrix products."""
         return False
 
     def settings(self, fields: EngineFields, count_weights: Callable[[], int]) -> dict[str, Any]:
-        """The settings of its compiler, with everything open settled: part of an artifact's key.
+        """The compiler's settings with all defaults resolved; they are part of an artifact's key.
 
-        Raises ValueError where that cannot be.
+        Raises ValueError for impossible settings.
 
         Args:
-            fields: of the spec.
-            count_weights: how many numbers the model's weights hold; reads their files.
+            fields: the spec's fields.
+            count_weights: returns the model's number of weights; reads their files.
         """
         return {}
 
+    def replaces_weights(self, settings: Mapping[str, Any]) -> bool:
+        """Whether a graph compiled with these settings can be given the weights of another model when it is loaded."""
+        return False
+
     def compile_options(self, precision: str, runs: bool) -> list[CompileOptions]:
-        """What to compile with, one after the other, until outputs are finite; `runs` says whether that can be seen."""
+        """The options to try in order until outputs are finite; `runs` is true if graphs can be run to check that."""
         return [CompileOptions(precision)]
 
     @abstractmethod
@@ -165,26 +169,44 @@ class Engine(ABC):
         """Prepare a model.
 
         Args:
-            model: loaded.
+            model: the loaded model.
             settings: from `settings`.
             calibration: rows like those that will be served, for int8.
-            workdir: for what compilers leave behind.
+            workdir: for files that compilers leave behind.
 
         Raises:
             ImportError: a package is not installed.
-            Exception: whatever the engine raises over a model that it cannot take.
+            Exception: any error of the engine for a model that it does not support.
         """
 
-    def record(self, settings: Mapping[str, Any], options: CompileOptions, checked: bool) -> dict[str, Any]:
-        """What `artifact.json` says of how graphs were compiled; `checked` says whether they were run."""
+    def record(
+        self, settings: Mapping[str, Any], options: CompileOptions, checked: bool, notes: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """The record in `artifact.json` of how graphs were compiled.
+
+        Args:
+            settings: from `settings`.
+            options: those that the graphs were compiled with.
+            checked: whether they were run.
+            notes: what the compiler recorded of each graph.
+        """
         return {}
 
+    def remarks(self, compiler: Mapping[str, Any], graphs: Sequence[Mapping[str, Any]]) -> list[str]:
+        """What a person should know of compiled graphs.
+
+        Args:
+            compiler: from `record`.
+            graphs: the entries of the graphs in `artifact.json`.
+        """
+        return []
+
     def advice(self, settings: Mapping[str, Any], log: str) -> str:
-        """What may help where a compiler failed with this log: ". " and a sentence; empty where nothing is known."""
+        """Advice if a compiler failed with this log: ". " and a sentence; empty if there is none."""
         return ""
 
     def package_versions(self, precisions: Sequence[str]) -> dict[str, str]:
-        """The versions of the packages that decide what a graph computes, without importing them.
+        """The versions of the packages that affect what a graph computes, without importing them.
 
         Raises:
             CompileError: one is not installed.
@@ -203,21 +225,20 @@ class Engine(ABC):
         return ()
 
     def check_versions(self, compiled: Mapping[str, str]) -> None:  # noqa: B027  most engines take any
-        """See that what is installed can run graphs compiled with these versions; ArtifactError if not."""
+        """Check that the installed packages can run graphs compiled with these versions; ArtifactError if not."""
 
     def runs_here(self, groups: str | None) -> bool:
-        """Whether this machine has the cores of a group, as a spec writes groups, and nobody holds them."""
+        """Whether this machine has the cores of a group, in a spec's format, and they are free."""
         if not self.cores.exclusive:
             return True
         try:
-            possible = possible_groups(self.cores.usable(), (core_groups(groups) or (1,))[0])
+            held = {core for holder in read_holders(leases_folder(self.cores.leases)) for core in holder.cores}
+            return lay_out([core_groups(groups).wanted[0]], set(self.cores.usable()) - held) != [None]
         except PlacementError:
             return False
-        held = {core for holder in read_holders(leases_folder(self.cores.leases)) for core in holder.cores}
-        return any(not held & set(group) for group in possible)
 
     def check_host_packages(self) -> list[Finding]:
-        """For the doctor: whether what serving needs is installed."""
+        """For the doctor: whether the packages for serving are installed."""
         versions = {name: installed(name) for name in (*self.serving_packages, "tokenizers", "orjson")}
         fix = f"the engine {self.name} needs it: make setup"
         return [ok(name, here) if here else fails(name, "not installed", fix) for name, here in versions.items()]
@@ -230,15 +251,15 @@ class Engine(ABC):
         return [ok("CPU cores", f"{len(cores)}: {','.join(str(core) for core in cores)}")]
 
     def is_installed(self) -> bool:
-        """Whether its runtime is there."""
+        """Whether its runtime is installed."""
         return all(installed(name) for name in self.packages)
 
     def hardware_trials(self, cores: int, shape: str, target: str) -> dict[str, dict[str, Any]]:
-        """For the hardware check: by their names, fields of specs that use each option on a device.
+        """For the hardware check: spec fields that exercise each option on a device, by the name of the trial.
 
         Args:
-            cores: of the instance.
-            shape: for trials of a single graph.
-            target: the kind of instance, where a compiler must know it.
+            cores: the number of cores of the instance.
+            shape: the shape for trials of a single graph.
+            target: the instance type, for compilers that need it.
         """
         return {}

@@ -1,8 +1,8 @@
-"""What is done when a Neuron graph computes what is not a number.
+"""Mitigations for Neuron graphs that compute NaN.
 
-Since 4.21 transformers masks with the least float32, which becomes -inf where it is cast to 16
-bits, and attention over such a mask is not a number (TorchServe's pull requests 2167 and 2283;
-older releases masked with -10000). The remedies that are on record are added one by one.
+Since 4.21, transformers masks with the lowest float32, which becomes -inf when it is cast to 16
+bits, and attention over such a mask is NaN (TorchServe's pull requests 2167 and 2283;
+older releases masked with -10000). The mitigations on record are added one by one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 FINITE_MASK = "finite-mask"  # mask with -10000, as transformers did
-SATURATE = "saturate-infinity"  # --enable-saturate-infinity: infinities become the largest number
-MORE_EXACT = "more-exact"  # cast less
+SATURATE = "saturate-infinity"  # --enable-saturate-infinity: infinities become the largest finite number
+MORE_EXACT = "more-exact"  # cast fewer numbers
 MASK = -10000.0
 
-# the first is none
+# the first step has no mitigation
 LADDER: tuple[tuple[str, ...], ...] = (
     (),
     (FINITE_MASK,),
@@ -27,13 +27,13 @@ LADDER: tuple[tuple[str, ...], ...] = (
 
 @contextmanager
 def finite_mask() -> Iterator[None]:
-    """Let models that are traced meanwhile mask with `MASK` wherever they ask for the least float32."""
+    """While active, traced models that mask with the lowest float32 mask with `MASK` instead."""
     import torch
 
     own = torch.finfo
 
     class Finite:
-        """`torch.finfo`, but for its least number."""
+        """`torch.finfo`, except for its lowest number."""
 
         def __init__(self, *args: Any) -> None:
             self._own = own(*args)

@@ -1,15 +1,17 @@
-"""The exported model, which engines compile, and inputs for it while that goes on.
+"""The exported model, which engines compile, and example inputs for compiling.
 
-Inputs of served graphs are written by `handlers.worker.rows.calls`.
+`handlers.worker.rows.calls` writes the inputs of served graphs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from handlers.worker.artifact import POOLING_MASK, Head, Prompt
+import numpy as np
+
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, Head, Prompt
+from handlers.worker.rows.calls import number_positions
 from handlers.worker.values import Row, Shape
 
 if TYPE_CHECKING:
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 class ExportedModel:
     """A model in evaluation mode, ready to compile.
 
-    module takes the `inputs` positionally, each int64 of (batch_size, sequence_length), and
-    returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt and
-    unit_length see `handlers.worker.artifact.Signature`.
+    module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
+    returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
+    unit_length and padding_position, see `handlers.worker.artifact.Signature`.
     """
 
     module: torch.nn.Module
@@ -34,10 +36,11 @@ class ExportedModel:
     prompts: dict[str, Prompt] = field(default_factory=dict)
     default_prompt: str | None = None
     unit_length: bool = False
+    padding_position: int | None = None
 
 
-def row_inputs(row: Row, names: Sequence[str]) -> dict[str, list[int]]:
-    """The inputs of one row without padding, each of its tokens."""
+def row_inputs(row: Row, model: ExportedModel) -> dict[str, list[int]]:
+    """The inputs of one row of a model without padding, one value per token."""
     tokens, skipped = len(row.ids), min(row.prompt_tokens, len(row.ids))
     named = {
         "input_ids": row.ids,
@@ -45,11 +48,13 @@ def row_inputs(row: Row, names: Sequence[str]) -> dict[str, list[int]]:
         "token_type_ids": row.type_ids,
         POOLING_MASK: [0] * skipped + [1] * (tokens - skipped),
     }
-    return {name: named[name] for name in names}
+    if model.padding_position is not None:
+        named[POSITION_IDS] = number_positions(np.array([row.ids]), model.padding_position)[0].tolist()
+    return {name: named[name] for name in model.inputs}
 
 
 def example_inputs(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ...]:
-    """Tensors to trace a model with: tokens everywhere, and padding at the end of every row."""
+    """Tensors to trace a model with: tokens in every row, and padding at its end."""
     import torch
 
     ids = torch.full(tuple(shape), 3, dtype=torch.int64)
@@ -61,4 +66,6 @@ def example_inputs(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ..
         "token_type_ids": torch.zeros_like(ids),
         POOLING_MASK: mask.clone(),
     }
+    if model.padding_position is not None:
+        tensors[POSITION_IDS] = torch.from_numpy(number_positions(ids.numpy(), model.padding_position))
     return tuple(tensors[name] for name in model.inputs)

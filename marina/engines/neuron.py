@@ -1,25 +1,28 @@
 """The engine neuron: compiles graphs for Inf1 with torch-neuron.
 
-Every choice is passed to the compiler explicitly, and recorded; what it does by itself has changed between releases.
+Every choice is passed to the compiler explicitly, and recorded; the compiler's defaults have changed between releases.
 Source: the AWS Neuron SDK's reference of `torch_neuron.trace` and of neuron-cc's command line.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import field_validator, model_validator
+from packaging.specifiers import SpecifierSet
+from pydantic import Field, field_validator, model_validator
 
 from handlers.worker.engines.neuron import SDK
+from handlers.worker.engines.packages import import_runtime
 from handlers.worker.placement.groups import parse_core_groups
-from handlers.worker.values import Shape
-from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, PIPELINE, DeviceMemory, EngineFields
+from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, PIPELINE, CompileOptions, DeviceMemory, EngineFields
+from marina.engines.inf1_operators import doubtful, operators_of
 from marina.engines.mitigations import MORE_EXACT, SATURATE
-from marina.engines.model import ExportedModel, example_inputs
-from marina.engines.neuroncores import NeuronEngine, count_operators
+from marina.engines.neuron_host import APT, Packages
+from marina.engines.neuroncores import KILLED, NeuronEngine, Trace
+from marina.errors import CompileError
 from marina.fields import Section
 
 CASTS = ("all", "all-fp16", "matmult", "matmult-bf16", "matmult-fp16")
@@ -33,24 +36,33 @@ class NeuronOptions(Section):
     """Compiling for Inf1 with torch-neuron and neuron-cc."""
 
     fast_math: str | None = "fp32-cast-matmult no-fast-relayout"
-    """What `--fast-math` says: which numbers are cast to 16 bits, and whether layouts may change
-    faster and less exactly. From fast to exact: all, fp32-cast-matmult, fp32-cast-matmult
+    """The compiler's `--fast-math`: which numbers are cast to 16 bits, and whether layout changes may be
+    faster but less exact. From fast to exact: all, fp32-cast-matmult, fp32-cast-matmult
     no-fast-relayout, none."""
 
     fp32_cast: Literal["all", "all-fp16", "matmult", "matmult-bf16", "matmult-fp16"] | None = None
-    """`--fp32-cast`, the older way to say it. It wins over fast_math, which must then be null."""
+    """The older option `--fp32-cast`. Set fast_math to null to use it."""
 
     pipeline_cores: Literal["auto"] | int = "auto"
     """mode: pipeline: the cores that one graph spreads over. auto is 4 * round(weights / 20 million),
-    as AWS advises, but at most the core group."""
+    as AWS advises, but at most the core group. If neuron-cc cannot compile a graph for so many, half of
+    them are tried, and so on. A group holds as many copies of a graph as fit."""
 
-    fallback: bool = False
-    """Let operators that neuron-cc does not know run on the CPU. Otherwise they are an error, and
-    embeddings are computed on the NeuronCore too. The share that falls to the CPU is recorded."""
+    fallback: bool = True
+    """Let operators that neuron-cc does not compile run on the CPU, as AWS does by default: among them are
+    embeddings, which neuron-cc leaves to the CPU since it is faster there. false makes them an error."""
+
+    max_cpu_share: float = Field(default=0.25, ge=0, le=1)
+    """The largest share of a graph's operators that may run on the CPU; a graph with more is refused, as
+    it would be slow. The embeddings of BERT-base are 3 of 467 operators."""
+
+    separate_weights: bool = False
+    """Keep weights outside of the compiled graph (`separate_weights`), as models with more than 1.9 GB of
+    weights need. AWS documents no way to replace them on Inf1."""
 
     dynamic_batch: bool = False
     """Let graphs take other batch sizes too (`dynamic_batch_size`). Marina's own calls keep to the
-    compiled shape."""
+    compiled shape. Needs fallback: false, as torch-neuron takes it only if all is compiled."""
 
     compiler_args: tuple[str, ...] = ()
     """More arguments for neuron-cc, for example [--enable-fast-context-switch]."""
@@ -70,19 +82,21 @@ class NeuronOptions(Section):
         return cores
 
     @model_validator(mode="after")
-    def _one_cast(self) -> NeuronOptions:
+    def _go_together(self) -> NeuronOptions:
         if (self.fast_math is None) == (self.fp32_cast is None):
             raise ValueError("give fast_math or fp32_cast, and null for the other")
+        if self.dynamic_batch and self.fallback:  # aws-neuron-sdk #681 and #405
+            raise ValueError("dynamic_batch needs fallback: false; it fails where embeddings run on the CPU")
         return self
 
     @property
     def precision(self) -> str:
-        """The number format of products."""
+        """The number format of matrix products."""
         return "fp16" if (self.fast_math or self.fp32_cast or "").partition(" ")[0].endswith("fp16") else "bf16"
 
     @property
     def casts_all(self) -> bool:
-        """Whether more than products is cast."""
+        """Whether more than matrix products is cast."""
         return (self.fast_math or f"fp32-cast-{self.fp32_cast}").startswith(("all", "fp32-cast-all"))
 
 
@@ -94,6 +108,17 @@ class Neuron(NeuronEngine):
     stack = "inf1"
     sdk = SDK
     pythons = ((3, 8), (3, 10))
+    python = "python3.10"
+    host = Packages(
+        instances=("inf1",),
+        driver=SpecifierSet("<2.25"),  # AWS's announcement of 2026-03-12: 2.24 is the last for Inf1
+        install_driver=f"{APT} 'aws-neuronx-dkms=2.24.*'",
+        install_runtime="",  # torch-neuron has its own
+        limits={
+            "numpy": (SpecifierSet("<1.24"), "neuron-cc's TensorFlow uses names that numpy 1.24 removed"),
+            "protobuf": (SpecifierSet("<3.20.2"), "neuron-cc's messages need an older one"),
+        },
+    )
     options = NeuronOptions
     modes = (CORE_PER_WORKER, PIPELINE, DATA_PARALLEL)
     more_exact = "neuron.fast_math: none"
@@ -109,7 +134,11 @@ class Neuron(NeuronEngine):
         return "bf16" if MORE_EXACT in mitigations else str(fields.options.precision)
 
     def settings(self, fields: EngineFields, count_weights: Callable[[], int]) -> dict[str, Any]:
-        return {**fields.options.model_dump(mode="json"), "pipeline_cores": _pipeline_cores(fields, count_weights)}
+        options = fields.options.model_dump(mode="json")
+        if fields.mode != PIPELINE:
+            return {**options, "pipeline_cores": 1}
+        formula = advised_cores(count_weights()) if fields.options.pipeline_cores == "auto" else None
+        return {**options, "pipeline_cores": _pipeline_cores(fields, formula), "advised_pipeline_cores": formula}
 
     def arguments(self, settings: Mapping[str, Any], mitigations: Sequence[str]) -> list[str]:
         """The arguments of neuron-cc."""
@@ -123,68 +152,126 @@ class Neuron(NeuronEngine):
         cores = ["--neuroncore-pipeline-cores", str(settings["pipeline_cores"])]
         return [*cast, *cores, *saturate, *settings["compiler_args"]]
 
-    def trace(
-        self,
-        model: ExportedModel,
-        shape: Shape,
-        settings: Mapping[str, Any],
-        mitigations: Sequence[str],
-        workdir: Path,
-    ) -> tuple[Any, dict[str, Any]]:
-        """The traced module, and the share of its operators that run on the CPU."""
-        import torch
-        import torch_neuron
+    def trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+        """The traced module, the operators in it that run on the CPU, and the cores that it spreads over."""
+        cores = asked.settings["pipeline_cores"]
+        while True:
+            try:
+                traced, notes = self._trace(asked._replace(settings={**asked.settings, "pipeline_cores": cores}))
+            except CompileError:
+                raise
+            except Exception as error:  # neuron-cc raises several kinds where a pipeline is too long
+                if cores == 1 or any(sign in str(error) for sign in KILLED):
+                    raise
+                print(f"no pipeline over {cores} cores: {error}", flush=True)
+                cores //= 2
+            else:
+                return traced, {**notes, "pipeline_cores": cores}
 
-        inputs = example_inputs(model, shape)
-        dynamic = {"dynamic_batch_size": True} if settings["dynamic_batch"] else {}
+    def _trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+        torch_neuron = import_runtime(SDK)
+        import torch
+
+        settings, inputs = asked.settings, asked.inputs
+        further = {"dynamic_batch_size": "dynamic_batch", "separate_weights": "separate_weights"}
         traced = torch_neuron.trace(
-            model.module,
+            asked.model.module,
             inputs,
-            compiler_args=self.arguments(settings, mitigations),
-            compiler_workdir=str(workdir),
+            compiler_args=self.arguments(settings, asked.mitigations),
+            compiler_workdir=str(asked.workdir),
             fallback=settings["fallback"],
-            **dynamic,
+            **{argument: True for argument, name in further.items() if settings[name]},
         )
-        share = 0.0
-        if settings["fallback"]:
-            whole = count_operators(torch.jit.trace(model.module, inputs, check_trace=False))
-            share = round(min(1.0, count_operators(traced) / whole), 4)
-        return traced, {"cpu_share": share}
+        on_cpu = operators_of(traced) if settings["fallback"] else Counter()
+        if not on_cpu:
+            return traced, {"cpu_share": 0.0, "cpu_operators": {}}
+        whole = operators_of(torch.jit.trace(asked.model.module, inputs, check_trace=False))
+        share = round(min(1.0, on_cpu.total() / whole.total()), 4)
+        if share > settings["max_cpu_share"]:
+            message = (
+                f"{share:.0%} of the operators would run on the CPU ({told(on_cpu)}), and neuron.max_cpu_share is "
+                f"{settings['max_cpu_share']:.0%}; raise it if that is fast enough"
+            )
+            if settings["pipeline_cores"] > 1 and on_cpu.keys() - doubtful(on_cpu).keys():
+                # operators that AWS lists are there because neuron-cc failed, which a shorter pipeline may change
+                raise RuntimeError(message)
+            raise CompileError(message)
+        return traced, {"cpu_share": share, "cpu_operators": dict(sorted(on_cpu.items()))}
+
+    def record(
+        self, settings: Mapping[str, Any], options: CompileOptions, checked: bool, notes: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """With the cores of the longest pipeline that was compiled, which a worker's group must have."""
+        cores = max(note["pipeline_cores"] for note in notes)
+        record = super().record({**settings, "pipeline_cores": cores}, options, checked, notes)
+        return {**record, "asked_pipeline_cores": settings["pipeline_cores"]}
+
+    def remarks(self, compiler: Mapping[str, Any], graphs: Sequence[Mapping[str, Any]]) -> list[str]:
+        found = super().remarks(compiler, graphs)
+        on_cpu = [graph for graph in graphs if graph["cpu_share"]]
+        if on_cpu:
+            most = max(on_cpu, key=lambda graph: float(graph["cpu_share"]))
+            found.append(
+                f"up to {most['cpu_share']:.1%} of a graph's operators run on the CPU: {told(most['cpu_operators'])}"
+            )
+        asked = compiler["asked_pipeline_cores"]
+        fewer = [
+            f"{graph['shape']} over {graph['pipeline_cores']}" for graph in graphs if graph["pipeline_cores"] < asked
+        ]
+        if fewer:
+            found.append(f"neuron-cc could not spread every graph over {asked} cores: {', '.join(fewer)}")
+        if compiler.get("advised_pipeline_cores") == 0:
+            found.append(
+                "AWS's formula gives no pipeline for so few weights: every graph has one core, and the group holds "
+                "copies of it. mode: core-per-worker suits this model better"
+            )
+        return found
 
     def advice(self, settings: Mapping[str, Any], log: str) -> str:
-        if not settings["fallback"] and "AttributeError" in log:
+        if not settings["fallback"] and any(name in log for name in ("AttributeError", "NotImplementedError")):
             return ". With neuron.fallback: true what neuron-cc does not know runs on the CPU"
-        return ""
+        if "DecodeError" in log:  # a graph of more than 2 GB does not fit into a protobuf message
+            return ". A model with more than 1.9 GB of weights needs neuron.separate_weights: true"
+        return super().advice(settings, log)
 
     def hardware_trials(self, cores: int, shape: str, target: str) -> dict[str, dict[str, Any]]:
         one, span = {"shapes": {"exact": [shape]}}, min(4, cores)
         return {
             CORE_PER_WORKER: {"core_groups": ",".join(["1"] * cores)},
             "exact": {**one, "neuron": {"fast_math": "none"}},
-            "fallback": {**one, "neuron": {"fallback": True, "fast_math": None, "fp32_cast": "matmult-fp16"}},
-            "dynamic-batch": {**one, "neuron": {"dynamic_batch": True}},
+            "older-cast": {**one, "neuron": {"fast_math": None, "fp32_cast": "matmult-fp16"}},
+            "separate-weights": {**one, "neuron": {"separate_weights": True}},
             PIPELINE: {**one, "core_groups": str(span), "mode": PIPELINE, "neuron": {"pipeline_cores": span}},
+            "pipeline-copies": {**one, "core_groups": str(span), "mode": PIPELINE, "neuron": {"pipeline_cores": 1}},
             DATA_PARALLEL: {**one, "core_groups": str(cores), "mode": DATA_PARALLEL},
         }
 
 
-def _pipeline_cores(fields: EngineFields, count_weights: Callable[[], int]) -> int:
-    """The cores that one graph spreads over.
+def advised_cores(weights: int) -> int:
+    """The cores of a pipeline for a number of weights, 0 for none; a starting point, says AWS.
 
-    Source of the formula: the AWS Neuron SDK's page on the NeuronCore pipeline.
+    Source: the AWS Neuron SDK's page on the NeuronCore pipeline.
     """
-    if fields.mode != PIPELINE:
-        return 1
-    (group, *_) = parse_core_groups(fields.core_groups or "1")
-    asked = fields.options.pipeline_cores
-    if asked == "auto":
-        return max(1, min(group, 4 * round(count_weights() / 2e7)))
+    return 4 * round(weights / 2e7)
+
+
+def _pipeline_cores(fields: EngineFields, advised: int | None) -> int:
+    """The cores that one graph spreads over."""
+    group = min(parse_core_groups(fields.core_groups or "1"))
+    if advised is not None:
+        return max(1, min(group, advised))
+    asked = int(fields.options.pipeline_cores)
     if asked > group:
         raise ValueError(
             f"neuron.pipeline_cores: {asked} is more than a core group has ({group}); lower it, or give larger "
             "core_groups"
         )
-    return int(asked)
+    return asked
+
+
+def told(operators: Mapping[str, int]) -> str:
+    """Operators and how often each occurs, in words."""
+    return ", ".join(f"{count} x {name}" for name, count in sorted(operators.items()))
 
 
 ENGINE = Neuron()

@@ -1,4 +1,4 @@
-"""What the two Neuron engines share outside of the server."""
+"""Code shared by the two Neuron engines outside the server."""
 
 from __future__ import annotations
 
@@ -8,22 +8,45 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from handlers.worker.engines.packages import NeuronSdk, check_installed, check_versions, installed, is_placeholder
-from handlers.worker.errors import ArtifactError, PlacementError
-from handlers.worker.placement import NEURONCORES
-from handlers.worker.placement.discovery import DEVICES, neuron_cores
+from handlers.worker.engines.packages import (
+    NeuronSdk,
+    check_installed,
+    check_versions,
+    find_program,
+    installed,
+    is_placeholder,
+    missing_program,
+)
+from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.groups import parse_core_groups
-from handlers.worker.placement.leases import leases_folder, read_holders
+from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Row, Shape
 from marina.engines.base import CORE_PER_WORKER, CompileOptions, Engine, EngineFields, GraphFiles
 from marina.engines.mitigations import FINITE_MASK, LADDER, finite_mask
-from marina.engines.model import ExportedModel
+from marina.engines.model import ExportedModel, example_inputs
+from marina.engines.neuron_host import Packages, check_limits, check_machine, check_memory, check_programs
 from marina.errors import CompileError
 from marina.findings import Finding, fails, note, ok
 
-DRIVER_VERSION = Path("/sys/module/neuron/version")
+# how logs of the compilers show that the kernel killed them: neuron-cc (#439, #287) and neuronx-cc (F137)
+KILLED = ("Compile command returned: -9", "SIG_KILL", "BrokenProcessPool", "F137", "forcibly killed")
+
+
+class Trace(NamedTuple):
+    """One graph to compile: a model in one shape, the compiler's settings, mitigations, and a folder for its logs."""
+
+    model: ExportedModel
+    shape: Shape
+    settings: Mapping[str, Any]
+    mitigations: Sequence[str]
+    workdir: Path
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """Tensors to trace the model with."""
+        return example_inputs(self.model, self.shape)
 
 
 class NeuronEngine(Engine):
@@ -31,36 +54,33 @@ class NeuronEngine(Engine):
 
     Attributes:
         sdk: its packages.
-        more_packages: that must not be placeholders either.
-        pythons: the oldest and the newest Python that the SDK's packages are built for.
+        host: what an instance needs besides them.
+        more_packages: more packages that must not be placeholders.
+        pythons: the oldest and the newest Python version that the SDK's packages are built for.
+        python: the Python to advise.
     """
 
     sdk: NeuronSdk
+    host: Packages
     more_packages: tuple[str, ...] = ()
     pythons: tuple[tuple[int, int], tuple[int, int]]
-    attention = "eager"  # made of operators that the compilers document
+    python: str
+    attention = "eager"  # consists of operators that the compilers document
     compiles_apart = True
-    tolerance = 1e-3  # what optimum-neuron allows BERT
+    tolerance = 1e-3  # optimum-neuron's tolerance for BERT
 
     @abstractmethod
     def arguments(self, settings: Mapping[str, Any], mitigations: Sequence[str]) -> list[str]:
-        """The command line of the compiler."""
+        """The compiler's command-line arguments."""
 
     @abstractmethod
-    def trace(
-        self,
-        model: ExportedModel,
-        shape: Shape,
-        settings: Mapping[str, Any],
-        mitigations: Sequence[str],
-        workdir: Path,
-    ) -> tuple[Any, dict[str, Any]]:
-        """Compile one shape; returns the traced module, and what is to be recorded of it."""
+    def trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+        """Compile one graph; returns the traced module and additional fields to record for it."""
 
     def check(self, fields: EngineFields) -> None:
         if fields.mode != CORE_PER_WORKER and not fields.core_groups:
             raise ValueError(f"mode: {fields.mode} needs core_groups, for example 4")
-        if fields.mode == CORE_PER_WORKER and fields.core_groups and parse_core_groups(fields.core_groups)[0] > 1:
+        if fields.mode == CORE_PER_WORKER and fields.core_groups and max(parse_core_groups(fields.core_groups)) > 1:
             raise ValueError(
                 "mode: core-per-worker gives each worker one core; write core_groups as 1,1,1,1, or choose another mode"
             )
@@ -69,7 +89,7 @@ class NeuronEngine(Engine):
         return bool(fields.options.casts_all)
 
     def compile_options(self, precision: str, runs: bool) -> list[CompileOptions]:
-        """Where outputs cannot be seen, the first mitigation is taken beforehand; it costs nothing."""
+        """If graphs cannot be run, the first mitigation is applied in advance; it has no cost."""
         return [CompileOptions(precision, mitigations) for mitigations in (LADDER if runs else LADDER[1:2])]
 
     def open_compiler(
@@ -77,9 +97,16 @@ class NeuronEngine(Engine):
     ) -> _NeuronCompiler:
         return _NeuronCompiler(self, model, settings, workdir)
 
-    def record(self, settings: Mapping[str, Any], options: CompileOptions, checked: bool) -> dict[str, Any]:
+    def record(
+        self, settings: Mapping[str, Any], options: CompileOptions, checked: bool, notes: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
         arguments = self.arguments(settings, options.mitigations)
         return {**settings, "arguments": arguments, "mitigations": options.mitigations, "checked": checked}
+
+    def remarks(self, compiler: Mapping[str, Any], graphs: Sequence[Mapping[str, Any]]) -> list[str]:
+        reused = sum("reused" in graph for graph in graphs)
+        what = "were compiled for another model, and got the weights of this one"
+        return [f"{reused} of {len(graphs)} graphs {what}"] if reused else []
 
     def package_versions(self, precisions: Sequence[str]) -> dict[str, str]:
         try:
@@ -88,8 +115,16 @@ class NeuronEngine(Engine):
             raise CompileError(str(error)) from None
         return super().package_versions(precisions)
 
+    def advice(self, settings: Mapping[str, Any], log: str) -> str:
+        if any(sign in log for sign in KILLED):
+            return (
+                ". The compiler was killed, most likely for want of memory: compile on a machine with 16 GiB or more, "
+                "for example c5.4xlarge, and copy build/artifacts, or use fewer processes at once"
+            )
+        return ""
+
     def check_versions(self, compiled: Mapping[str, str]) -> None:
-        if installed(self.sdk.runtime) is None:  # how to install it depends on the Python here
+        if installed(self.sdk.runtime) is None:  # how to install it depends on this Python's version
             raise ArtifactError(f"the engine {self.name!r} needs {self.sdk.runtime}, which is not installed")
         check_versions(self.sdk, compiled)
 
@@ -112,40 +147,23 @@ class NeuronEngine(Engine):
                 findings.append(note(name, "not installed; it is needed for compiling only", self._install()))
             else:
                 findings.append(fails(name, "not installed", self._install()))
-        return findings
+        compiles = [check_memory(free_memory())] if installed(self.sdk.compiler) else []
+        return [*findings, *check_programs(self.sdk), *check_limits(self.host), *compiles]
 
     def check_host_cores(self) -> list[Finding]:
-        """The driver, its cores, and who holds them."""
-        devices = len([path for path in DEVICES.glob("neuron*") if path.name.removeprefix("neuron").isdecimal()])
-        version = DRIVER_VERSION.read_text().strip() if DRIVER_VERSION.is_file() else "of unknown version"
-        driver = ok("Neuron driver", f"{version}, {devices} devices")
-        if not devices:
-            fix = "on an instance install aws-neuronx-dkms; in a container pass --device=/dev/neuron0"
-            driver = note("Neuron driver", "no /dev/neuron device", fix)
-        try:
-            cores = neuron_cores()
-            usable = ok("NeuronCores", f"{len(cores)}: {','.join(str(core) for core in cores)}")
-        except PlacementError as error:
-            usable = fails("NeuronCores", "none", str(error))
-        held = read_holders(leases_folder(NEURONCORES.leases))
-        names = ", ".join(map(str, held))
-        return [
-            driver,
-            usable,
-            *([note("NeuronCores in use", names, "a model needs cores that are free")] if held else []),
-        ]
+        return check_machine(self.sdk, self.host)
 
     def _install(self) -> str:
-        """How to get the packages, with another Python if need be."""
+        """How to install the packages, with another Python version if necessary."""
         oldest, newest = self.pythons
         if oldest <= sys.version_info[:2] <= newest:
             return self.sdk.install
         here = f"{sys.version_info.major}.{sys.version_info.minor}"
-        return f"there is none for Python {here}: make setup PYTHON=python3.{newest[1]} STACK={self.stack}"
+        return f"there is none for Python {here}: make setup PYTHON={self.python} STACK={self.stack}"
 
 
 class _NeuronCompiler:
-    """Traces one graph after the other."""
+    """Traces one graph after another."""
 
     def __init__(self, engine: NeuronEngine, model: ExportedModel, settings: Mapping[str, Any], workdir: Path) -> None:
         self._engine = engine
@@ -155,22 +173,15 @@ class _NeuronCompiler:
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
         graph = folder / "graphs" / f"{shape}.pt"
+        if find_program(self._engine.sdk.compiler) is None:
+            raise CompileError(missing_program(self._engine.sdk, self._engine.sdk.compiler))
         with finite_mask() if FINITE_MASK in options.mitigations else nullcontext():
-            traced, notes = self._engine.trace(self._model, shape, self._settings, options.mitigations, self._workdir)
+            asked = Trace(self._model, shape, self._settings, options.mitigations, self._workdir)
+            traced, notes = self._engine.trace(asked)
 
         import torch
 
-        partial = graph.with_suffix(f".{os.getpid()}.partial")  # an earlier run may have left one at work
+        partial = graph.with_suffix(f".{os.getpid()}.partial")  # an earlier run may still be writing its own
         torch.jit.save(traced, str(partial))
         partial.replace(graph)
         return GraphFiles(graph, None, notes)
-
-
-def count_operators(module: Any) -> int:
-    """The computing operators of a TorchScript module; a compiled part of it counts for none."""
-    return sum(_count(node) for node in module.inlined_graph.nodes())
-
-
-def _count(node: Any) -> int:
-    inner = sum(_count(child) for block in node.blocks() for child in block.nodes())
-    return int(inner) + int(node.kind().startswith("aten::"))

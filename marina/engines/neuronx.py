@@ -1,23 +1,23 @@
 """The engine neuronx: compiles graphs for Inf2 and Trn1 with torch-neuronx, on any machine.
 
-Every choice is passed to the compiler explicitly, and recorded; what it does by itself has changed between releases.
+Every choice is passed to the compiler explicitly, and recorded; the compiler's defaults have changed between releases.
 Source: the AWS Neuron SDK's reference of `torch_neuronx.trace` and of neuronx-cc's command line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
+from packaging.specifiers import SpecifierSet
 from pydantic import model_validator
 
 from handlers.worker.engines.neuronx import SDK
-from handlers.worker.values import Shape
+from handlers.worker.engines.packages import import_runtime
 from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, EngineFields
 from marina.engines.mitigations import MORE_EXACT, SATURATE
-from marina.engines.model import ExportedModel, example_inputs
-from marina.engines.neuroncores import NeuronEngine
+from marina.engines.neuron_host import APT, Packages
+from marina.engines.neuroncores import NeuronEngine, Trace
 from marina.fields import Section
 
 
@@ -38,8 +38,9 @@ class NeuronxOptions(Section):
     """How hard the compiler works: 1 compiles fastest, 3 may compute fastest."""
 
     inline_weights: bool = True
-    """Keep weights inside the compiled graph. false keeps them beside it, so that they can be replaced
-    (`torch_neuronx.replace_weights`); the worker then moves them to its core."""
+    """Keep weights inside the compiled graph. false keeps them beside it (`inline_weights_to_neff`): then
+    another fine-tune of the same architecture is not compiled again, but reuses the graphs with its own
+    weights (`torch_neuronx.replace_weights`). Calls take somewhat longer than with weights inside."""
 
     dynamic_batch: bool = False
     """Let graphs take other batch sizes too (`torch_neuronx.dynamic_batch`). Marina's own calls keep to
@@ -59,12 +60,12 @@ class NeuronxOptions(Section):
 
     @property
     def precision(self) -> str:
-        """The number format of products."""
+        """The number format of matrix products."""
         return "f32" if self.auto_cast == "none" else self.auto_cast_type
 
     @property
     def casts_all(self) -> bool:
-        """Whether more than products is cast."""
+        """Whether more than matrix products is cast."""
         return self.auto_cast == "all"
 
 
@@ -77,6 +78,16 @@ class Neuronx(NeuronEngine):
     sdk = SDK
     more_packages = ("libneuronxla",)
     pythons = ((3, 11), (3, 13))
+    python = "python3.12"  # of Ubuntu 24.04, AWS's platform
+    host = Packages(
+        instances=("inf2", "trn"),
+        driver=SpecifierSet(),
+        install_driver=f"{APT} linux-headers-$(uname -r) 'aws-neuronx-dkms=2.29.*'",
+        install_runtime=f"{APT} 'aws-neuronx-runtime-lib=2.33.*' 'aws-neuronx-collectives=2.33.*'",
+        limits={
+            "islpy": (SpecifierSet("<2026.2"), "neuronx-cc fails with it, NCC_ISMP902 (aws-neuron-sdk #1391)"),
+        },
+    )
     options = NeuronxOptions
     modes = (CORE_PER_WORKER, DATA_PARALLEL)
     more_exact = "neuronx.auto_cast: none"
@@ -92,8 +103,11 @@ class Neuronx(NeuronEngine):
         return "f32" if MORE_EXACT in mitigations else str(fields.options.precision)
 
     def settings(self, fields: EngineFields, _: Callable[[], int]) -> dict[str, Any]:
-        # DataParallel loads the graphs itself; loaded before that they would be loaded twice
+        # DataParallel loads the graphs itself; graphs loaded before that would be loaded twice
         return {**fields.options.model_dump(mode="json"), "lazy_load": fields.mode == DATA_PARALLEL}
+
+    def replaces_weights(self, settings: Mapping[str, Any]) -> bool:
+        return not settings["inline_weights"]
 
     def arguments(self, settings: Mapping[str, Any], mitigations: Sequence[str]) -> list[str]:
         """The arguments of neuronx-cc."""
@@ -109,22 +123,15 @@ class Neuronx(NeuronEngine):
             *settings["compiler_args"],
         ]
 
-    def trace(
-        self,
-        model: ExportedModel,
-        shape: Shape,
-        settings: Mapping[str, Any],
-        mitigations: Sequence[str],
-        workdir: Path,
-    ) -> tuple[Any, dict[str, Any]]:
-        """The traced module, made without a Neuron device, and nothing more to record."""
-        import torch_neuronx
-
+    def trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+        """The traced module, made without a Neuron device, and no additional fields to record."""
+        torch_neuronx = import_runtime(SDK)
+        settings = asked.settings
         traced = torch_neuronx.trace(
-            model.module,
-            example_inputs(model, shape),
-            compiler_workdir=str(workdir),
-            compiler_args=self.arguments(settings, mitigations),
+            asked.model.module,
+            asked.inputs,
+            compiler_workdir=str(asked.workdir),
+            compiler_args=self.arguments(settings, asked.mitigations),
             inline_weights_to_neff=settings["inline_weights"],
             cpu_backend=True,
         )
@@ -144,6 +151,7 @@ class Neuronx(NeuronEngine):
             "exact": {**one, "neuronx": {"auto_cast": "none", "optlevel": 1}},
             "all-bf16": {**one, "neuronx": {"auto_cast": "all", "compiler_args": fast}},
             "separate-weights": {**one, "neuronx": {"inline_weights": False}},
+            "reused-graphs": {**one, "neuronx": {"inline_weights": False}},  # those of the trial before
             "dynamic-batch": {**one, "neuronx": {"dynamic_batch": True, "async_load": True}},
             DATA_PARALLEL: {**one, "core_groups": str(cores), "mode": DATA_PARALLEL},
         }

@@ -1,4 +1,4 @@
-"""The engine openvino: compiles graphs for CPUs, by one conversion that is reshaped to each static shape."""
+"""The engine openvino: compiles graphs for CPUs; converts the model once, then reshapes it to each static shape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marina.engines.model import ExportedModel, example_inputs, row_inputs
 
 
 class _Compiler:
-    """The model in OpenVINO's form, with free dimensions until a graph is made of it."""
+    """The model in OpenVINO's format, with dynamic dimensions until it is reshaped for a graph."""
 
     def __init__(self, model: ExportedModel, calibration: Sequence[Row]) -> None:
         import torch
@@ -33,7 +33,7 @@ class _Compiler:
                 port.get_tensor().set_names({name})
         self._model = converted
         self._quantized: Any = None
-        self._inputs = model.inputs
+        self._exported = model
         self._calibration = calibration
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
@@ -43,30 +43,30 @@ class _Compiler:
         graph = folder / "graphs" / f"{shape}.xml"
         import_openvino().save_model(model, graph, compress_to_fp16=False)
         own_weights = graph.with_suffix(".bin")
-        # equal for all shapes as a rule, so that one file serves them all
+        # usually equal for all shapes, so one file serves them all
         weights = folder / f"weights-{sha256_of(own_weights)[:12]}.bin"
         own_weights.replace(weights)
         return GraphFiles(graph, weights)
 
     def _in(self, precision: str) -> Any:
-        """The model with the weights of a precision; bf16 is f32 until it is loaded."""
+        """The model with its weights in the given precision; bf16 is stored as f32 and converted when it is loaded."""
         if precision == "int8":
-            self._quantized = self._quantized or _quantize(self._model, self._inputs, self._calibration)
+            self._quantized = self._quantized or _quantize(self._model, self._exported, self._calibration)
             return self._quantized
         return self._model
 
 
-def _quantize(model: Any, inputs: Sequence[str], rows: Sequence[Row]) -> Any:
-    """A copy whose matrix products are in int8, with ranges seen on `rows`: NNCF's post-training quantization.
+def _quantize(model: Any, exported: ExportedModel, rows: Sequence[Row]) -> Any:
+    """A copy with matrix products in int8, with ranges calibrated on `rows`: NNCF's post-training quantization.
 
-    Tables of embeddings stay f32: looked up and not multiplied, they gain nothing, and OpenVINO
-    would unpack them anew for every graph.
+    Embedding tables stay f32: they are looked up and not multiplied, so int8 gains nothing, and OpenVINO
+    would unpack them again for every graph.
     """
-    import_openvino()  # before nncf, which would bring telemetry along
+    import_openvino()  # import it before nncf, which would otherwise load its telemetry
     import nncf
 
     def arrays(row: Row) -> dict[str, Any]:
-        return {name: np.array([values], dtype=np.int64) for name, values in row_inputs(row, inputs).items()}
+        return {name: np.array([values], dtype=np.int64) for name, values in row_inputs(row, exported).items()}
 
     logging.getLogger("nncf").setLevel(logging.ERROR)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -82,7 +82,7 @@ def _quantize(model: Any, inputs: Sequence[str], rows: Sequence[Row]) -> Any:
 
 
 def _name_in_order(model: Any) -> None:
-    """Name nodes by their place: OpenVINO's own names count up over the life of a process."""
+    """Name nodes by their position: OpenVINO's own names contain a counter that runs for the life of a process."""
     model.set_friendly_name("model")
     for number, node in enumerate(model.get_ordered_ops()):
         node.set_friendly_name(f"{node.get_type_name()}_{number}")

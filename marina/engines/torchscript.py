@@ -1,4 +1,4 @@
-"""The engine torchscript: compiles graphs for CPUs, a trace for each shape, with the weights kept once beside them."""
+"""The engine torchscript: compiles graphs for CPUs, one trace per shape, with one shared file of weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
 
 
 class _Compiler:
-    """The model, traced anew for each shape."""
+    """The model, traced again for each shape."""
 
     def __init__(self, model: ExportedModel) -> None:
         self._model = model
@@ -43,7 +43,7 @@ class _Compiler:
 
 
 def _forget_traces() -> None:
-    """Empty the process's registry of TorchScript classes, so that names do not depend on earlier traces.
+    """Clear the process's registry of TorchScript classes, so that names do not depend on earlier traces.
 
     PyTorch's own tests reset it in the same way
     (torch.testing._internal.jit_utils.clear_class_registry).
@@ -57,7 +57,7 @@ def _forget_traces() -> None:
 
 
 def _save_weights(tensors: dict[str, Any], path: Path) -> None:
-    """Write every distinct tensor once; tied weights go to the aliases."""
+    """Write every distinct tensor once; tied weights are recorded as aliases."""
     from safetensors.torch import save_file
 
     stored: dict[tuple[int, tuple[int, ...]], str] = {}
@@ -76,7 +76,7 @@ def _save_weights(tensors: dict[str, Any], path: Path) -> None:
 
 
 def _save_code(traced: Any, slots: dict[str, Any], path: Path) -> None:
-    """Save a traced module without its weights, which it shares with the model it was traced from."""
+    """Save a traced module without its weights, which it shares with the model that it was traced from."""
     import torch
 
     weights = {name: slot.data for name, slot in slots.items()}
@@ -91,10 +91,10 @@ def _save_code(traced: Any, slots: dict[str, Any], path: Path) -> None:
 
 
 def _make_reproducible(path: Path) -> None:
-    """Rewrite a TorchScript file so that it depends on the graph alone.
+    """Rewrite a TorchScript file so that its contents depend only on the graph.
 
-    Debug records hold paths of this machine and are left out. Class names carry a number that
-    counts up over the life of the process; they are numbered from 0 in the same order.
+    Debug records, which contain paths of this machine, are removed. Class names contain a counter that runs
+    for the life of the process; they are renumbered from 0 in the same order.
     """
     with zipfile.ZipFile(path) as full:
         entries = {

@@ -1,11 +1,11 @@
-"""The logs of the running TorchServe, or of the last one."""
+"""The logs of the running TorchServe, or of the last one if none is running."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from marina.errors import ServerError
 from marina.project import Project
@@ -14,30 +14,61 @@ from marina.server.state import logs_folder
 POLL_S = 0.3
 SERVER_LOG = "ts_log.log"
 WORKERS_LOG = "model_log.log"
+CONSOLE_LOG = "console.log"
 
 
-def log_lines(project: Project, name: str | None, follow: bool) -> Iterator[str]:
-    """What the server and its workers have logged, without the ends of lines.
+def log_lines(project: Project, name: str | None, following: Callable[[], bool]) -> Iterator[str]:
+    """The lines that the server and its workers have logged, without line endings.
 
     Args:
-        project: whose server.
-        name: of a model, for what its workers logged; None for everything.
-        follow: go on with what is logged from now on, until interrupted.
+        project: project of the server.
+        name: name of a model, to get the lines of its workers only; None for all lines.
+        following: whether to wait for more lines; asked after every look at the files.
 
     Raises:
-        ServerError: there is no log.
+        ServerError: there is no log, or no model of this name has logged anything and none is in the store.
     """
     folder = logs_folder(project)
-    paths = [folder / file for file in ([WORKERS_LOG] if name else [SERVER_LOG, WORKERS_LOG])]
-    # TorchServe names the thread W-<port>-<model>_<version>-<stream>
+    names = [WORKERS_LOG] if name else [CONSOLE_LOG, SERVER_LOG, WORKERS_LOG]
+    if not any((folder / file).exists() for file in names):
+        raise ServerError(f"there is no log in {folder}", "start a server with marina serve")
+    # TorchServe names worker threads W-<port>-<model>_<version>-<stream>
     wanted = re.compile(rf" W-\d+-{re.escape(name)}_\S*-(?:stdout|stderr) ") if name else re.compile("")
-    with ExitStack() as stack:
-        files = [stack.enter_context(path.open(errors="replace")) for path in paths if path.exists()]
-        if not files:
-            raise ServerError(f"there is no log in {folder}; start a server with marina serve")
-        while True:
-            for file in files:
-                yield from (line.rstrip("\n") for line in file if wanted.search(line))
-            if not follow:
-                return
-            time.sleep(POLL_S)
+    found = bool(not name or (project.model_store / f"{name}.mar").exists())
+    logs = [LogFile(folder / file) for file in names]
+    while True:
+        more = following()
+        for log in logs:
+            for line in log.read():
+                if wanted.search(line):
+                    found = True
+                    yield line
+        if not found:
+            raise ServerError(f"no model {name} has logged anything", "marina status lists the models")
+        if not more:
+            return
+        time.sleep(POLL_S)
+
+
+class LogFile:
+    """Reads a log that grows, and goes on with its successor when it is rotated."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inode = self._position = 0
+
+    def read(self) -> Iterator[str]:
+        """The complete lines that were added since the last call, without line endings."""
+        try:
+            with self._path.open("rb") as file:
+                found = self._path.stat()
+                if found.st_ino != self._inode or found.st_size < self._position:
+                    self._inode, self._position = found.st_ino, 0
+                file.seek(self._position)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        return
+                    self._position += len(line)
+                    yield line.rstrip(b"\n").decode(errors="replace")
+        except FileNotFoundError:
+            return

@@ -1,4 +1,4 @@
-"""The state of the running TorchServe: one file under `build/run`, there while it runs."""
+"""The state of the running TorchServe: one file under `build/run`, which exists while it runs."""
 
 from __future__ import annotations
 
@@ -25,22 +25,41 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Registered:
+    """What is known of a registered model.
+
+    fingerprint is that of its archive; None if the archive is not one of Marina's. version is the archive's version,
+    as TorchServe knows it. ready_s is how many seconds its workers took to become READY.
+    """
+
+    fingerprint: str | None
+    version: str
+    ready_s: float
+
+
+@dataclass(frozen=True)
 class RunState:
     """A TorchServe that was started here.
 
-    pid is 0 until there is a process. started is the process's start in seconds since the epoch,
-    which tells it from a later process with the same pid. temp is the folder of its sockets and unpacked archives.
-    archives has the fingerprint of each archive that was registered from here, by the model's name.
+    pid is 0 until there is a process. started is the start time of the process in seconds since the epoch,
+    which distinguishes it from a later process with the same pid. temp is the folder of its sockets and
+    unpacked archives. models has what is known of each model that was registered here, by its name. trusted is the
+    file of trusted archives that the server was started with; None if it takes any archive of the model store.
+    foreground is true if a supervisor starts the server again, so that no watch may. variables has those of
+    `PLACEMENT_VARIABLES` that the server was started with.
     """
 
     pid: int
     started: float
     ports: Ports
     temp: str
-    archives: Mapping[str, str | None] = field(default_factory=dict)
+    models: Mapping[str, Registered] = field(default_factory=dict)
+    trusted: str | None = None
+    foreground: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def process(self) -> psutil.Process | None:
-        """The server's process while it runs."""
+        """The server's process, or None if it is not running."""
         if not self.pid:
             return None
         try:
@@ -52,32 +71,33 @@ class RunState:
 
 
 def read_state(project: Project) -> RunState | None:
-    """The state on file, or None; the server that it tells of may have died since."""
+    """The stored state, or None; the server may have died since it was written."""
     try:
         fields = json.loads(_file(project).read_text())
-        return RunState(fields["pid"], fields["started"], Ports(**fields["ports"]), fields["temp"], fields["archives"])
+        models = {name: Registered(**known) for name, known in fields.pop("models").items()}
+        return RunState(**{**fields, "ports": Ports(**fields["ports"]), "models": models})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def running(project: Project) -> RunState | None:
-    """The state of the server that runs now, or None."""
+    """The state of the running server, or None."""
     state = read_state(project)
     return state if state and state.process() else None
 
 
 def write_state(project: Project, state: RunState) -> None:
-    """Put a state on file."""
+    """Write the state to its file."""
     write_json(_file(project), asdict(state))
 
 
 def remove_state(project: Project) -> None:
-    """Take the state off file."""
+    """Delete the state file."""
     _file(project).unlink(missing_ok=True)
 
 
 def logs_folder(project: Project) -> Path:
-    """Where TorchServe and its workers log."""
+    """The folder of the logs of TorchServe and its workers."""
     return project.run / "logs"
 
 

@@ -1,4 +1,4 @@
-"""Advice on the shapes of one model: measures, chooses, and tells what that would change."""
+"""Advice on the shapes of one model: measures times, chooses shapes, and reports the effect of changing them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from marina.shapes.report import Effect, effect
 from marina.spec import Spec
 
 MOST_GRAPHS = 24
-FULL = 64  # rows of a full batch, at most; more change nothing
+FULL = 64  # maximum rows of a full batch; more would not change the result
 TIMING_BUDGET_S = 2.0
 LADDER_SIZES = (1, 8)
 LADDER_GRAPHS = 12
 
 
 class Room(NamedTuple):
-    """How many graphs one core of a device has room for; key is the device's name for programs."""
+    """The number of graphs that fit on one core of a device; key is the device's machine-readable name."""
 
     device: str
     key: str
@@ -47,20 +47,20 @@ class Room(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """What was found; effects are seen on the half of the texts that the shapes were not chosen on.
+    """The result of `advise`; effects are measured on the half of the texts that the shapes were not chosen on.
 
-    Without texts there are no lengths and no effects, and bound says what a ladder wastes at most.
+    Without texts there are no lengths and no effects, and bound is the ladder's maximum waste.
     """
 
     shapes: tuple[Shape, ...]
     present: tuple[Shape, ...]
     lengths: list[int]
-    before: list[Effect]  # alone, and in full batches
+    before: list[Effect]  # for single texts, and for full batches
     after: list[Effect]
     bound: float | None
-    error: float  # of the fitted times, relative, at worst
+    error: float  # largest relative error of the fitted times
     seconds: float  # to compile a graph
-    megabytes: float  # of memory of a loaded graph
+    megabytes: float  # memory of a loaded graph
     room: list[Room]
 
 
@@ -69,18 +69,18 @@ def advise(
 ) -> Advice:
     """Choose shapes for a model.
 
-    A few graphs are compiled and timed first, which is not repeated while the model stays as it is.
+    A few graphs are compiled and timed first. This is not repeated while the model stays the same.
 
     Args:
-        spec: the model's.
-        project: where it lies.
-        file: of lengths or texts; None for the spec's own examples, or a ladder where it has none.
-        graphs: to choose; None for as many as are worth their price.
-        price: of a graph: the share of the best possible time that it must save.
-        progress: shows the compiling.
+        spec: the model's spec.
+        project: the project of the spec.
+        file: a file of lengths or texts; None for the spec's own examples, or a ladder if it has none.
+        graphs: the number of graphs to choose; None for as many as are worth their price.
+        price: the price of a graph: the fraction of the best possible time that it must save.
+        progress: shows the progress of compiling.
 
     Raises:
-        SpecError, SourceError, CompileError: the file cannot be read, or the model not compiled.
+        SpecError, SourceError, CompileError: the file cannot be read, or the model cannot be compiled.
     """
     present = spec.shapes.listed()
     limit = longest(present)
@@ -89,7 +89,7 @@ def advise(
     model = CostModel(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
-    # half of the device's memory for weights in 16 bits: what else a graph needs takes as much
+    # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
     weights = count_weights(find_source(spec.source, project.root))
     room = [
         Room(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
@@ -114,14 +114,14 @@ def advise(
 
 
 def probe_shapes(limit: int) -> Shapes:
-    """Shapes to whose times those of all others can be fitted."""
+    """Shapes whose measured times allow fitting the times of all others."""
     short, middle = min(16, limit), min(64, limit)
     shapes = {Shape(1, short), Shape(8, short), Shape(32, short), Shape(1, middle), Shape(8, middle)}
     return Shapes(exact=tuple(str(shape) for shape in sorted(shapes | {Shape(1, limit), Shape(4, limit)})))
 
 
 def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
-    """Milliseconds of the graphs of an artifact, here and on a core group of the spec.
+    """Milliseconds of an artifact's graphs, measured on this machine on a core group of the spec.
 
     Raises:
         CompileError: they cannot be run here.
@@ -142,7 +142,7 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
 
 
 def _count(artifact: Path, instances: list[Instance]) -> list[int]:
-    """The tokens of each instance, with the model's default prompt."""
+    """The number of tokens of each instance, with the model's default prompt."""
     signature = read_artifact(artifact).signature
     tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, signature.truncation_side)
     prepared = [prompted(instance, signature.default_prompt, signature)[0] for instance in instances]

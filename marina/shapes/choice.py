@@ -1,10 +1,10 @@
-"""The best shapes to compile for texts of known lengths, by an exact dynamic programme.
+"""The best shapes to compile for texts of known lengths, by exact dynamic programming.
 
-The model: rows come one at a time, and as full batches of `rows`; each is of a length drawn from
-the known ones and goes to the smallest compiled sequence length that holds it, where a batch's
-rows are computed with the batch sizes compiled there, in the cheapest way. Both kinds of traffic
-count the same, each by its time relative to the best that any number of graphs could do. (Plans
-also lay short rows into empty places of longer graphs, so serving does a little better.)
+The model: rows arrive one at a time, or in full batches of `rows` rows. Each row has a length drawn from
+the known ones, and goes to the smallest compiled sequence length that holds it. A batch's rows at one sequence
+length are computed with the batch sizes compiled for it, in the cheapest combination. Both kinds of traffic
+have the same weight; each is measured by its time relative to the best that any number of graphs could reach.
+(Plans also put short rows into empty places of longer graphs, so serving does a little better.)
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from handlers.worker.values import Shape
 Array = npt.NDArray[np.float64]
 BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 SIZES_AT_A_LENGTH = 3
-# steps between candidate lengths, up to a length
+# step between candidate lengths, below each limit
 STEPS = ((64, 4), (128, 8), (256, 16), (512, 32))
 COARSEST = 64
 
 
 class Choice(NamedTuple):
-    """The best shapes of one number of graphs.
+    """The best shapes for one number of graphs.
 
-    cost is the mean of both kinds of traffic's times, relative to the best of any number of graphs.
+    cost is the mean of the times of both kinds of traffic, relative to the best for any number of graphs.
     """
 
     shapes: tuple[Shape, ...]
@@ -42,19 +42,19 @@ def choose_shapes(
     """The best shapes for every number of graphs from 1 to `most`.
 
     Args:
-        lengths: tokens of the texts; those longer than `longest` count as that.
-        longest: tokens that the longest graph must hold, whether a text needs them or not.
-        rows: in a full batch.
-        milliseconds: of one call of a shape.
-        most: graphs.
+        lengths: the texts' numbers of tokens; those longer than `longest` count as `longest`.
+        longest: the number of tokens that the longest graph must hold, whether a text needs them or not.
+        rows: the number of rows in a full batch.
+        milliseconds: the time of one call of a shape.
+        most: the maximum number of graphs.
 
     Returns:
-        Choices with rising numbers of graphs, each better than the one before.
+        Choices in ascending order of their number of graphs, each better than the one before.
     """
     levels = candidates(longest)
     sizes = [size for size in BATCH_SIZES if size <= rows] or [1]
     sets = [chosen for count in range(1, SIZES_AT_A_LENGTH + 1) for chosen in itertools.combinations(sizes, count)]
-    # share of texts up to each level
+    # fraction of texts up to each level
     up_to = np.searchsorted(np.sort(np.minimum(lengths, longest)), levels, side="right") / len(lengths)
     alone, full = _interval_costs(levels, sets, np.concatenate([[0.0], up_to]), rows, milliseconds)
     cost = (alone / _unbounded(alone) + full / _unbounded(full)) / 2
@@ -62,7 +62,7 @@ def choose_shapes(
 
 
 def candidates(longest: int) -> list[int]:
-    """Sequence lengths worth compiling, up to `longest`: finer where texts are short."""
+    """Sequence lengths worth compiling, up to `longest`, with smaller steps for short texts."""
     found, length = [], 0
     while length < longest:
         length += next((step for limit, step in STEPS if length < limit), COARSEST)
@@ -73,10 +73,10 @@ def candidates(longest: int) -> list[int]:
 def _interval_costs(
     levels: list[int], sets: list[tuple[int, ...]], up_to: Array, rows: int, milliseconds: Callable[[Shape], float]
 ) -> tuple[Array, Array]:
-    """For [lower level, level, set of batch sizes] the expected milliseconds of the rows between the two levels.
+    """For [lower level, level, set of batch sizes], the expected milliseconds of the rows between the two levels.
 
-    The first array is for a row alone, the second for a row of a full batch, of which a binomial
-    number falls between the levels.
+    The first array is for a single row. The second is per row of a full batch, in which the number of rows
+    between the levels is binomially distributed.
     """
     count = len(levels)
     alone = np.full((count + 1, count + 1, len(sets)), np.inf)
@@ -93,7 +93,7 @@ def _interval_costs(
 
 
 def _fill(times: dict[int, float], rows: int) -> list[float]:
-    """The least time for 0, 1, ... `rows` rows of one length, with the times of some batch sizes."""
+    """The least time for 0, 1, ... `rows` rows of one length, given the times of some batch sizes."""
     least = [0.0]
     for number in range(1, rows + 1):
         least.append(min(time + least[max(0, number - size)] for size, time in times.items()))
@@ -101,7 +101,7 @@ def _fill(times: dict[int, float], rows: int) -> list[float]:
 
 
 def _binomial(rows: int, share: float) -> Array:
-    """The probabilities of 0, 1, ... `rows` successes of probability `share`."""
+    """The probabilities of 0, 1, ... `rows` successes, each with probability `share`."""
     found = np.array([1.0])
     for _ in range(rows):
         found = np.convolve(found, [1 - share, share])
@@ -109,7 +109,7 @@ def _binomial(rows: int, share: float) -> Array:
 
 
 def _unbounded(costs: Array) -> float:
-    """The least cost with as many graphs as there are candidates."""
+    """The least cost without a limit on the number of graphs."""
     least = [0.0]
     for high in range(1, costs.shape[1]):
         least.append(min(least[low] + costs[low, high].min() for low in range(high)))
@@ -117,7 +117,7 @@ def _unbounded(costs: Array) -> float:
 
 
 def _programme(levels: list[int], sets: list[tuple[int, ...]], cost: Array, most: int) -> list[Choice]:
-    """The best choices of levels, and of a set of batch sizes at each, by number of graphs.
+    """The best choices of levels, with a set of batch sizes at each, by number of graphs.
 
     least[k, j]: the least cost of all rows up to level j with at most k graphs, the longest at level j.
     """
@@ -148,7 +148,7 @@ def _shapes(
     origin: dict[tuple[int, int], tuple[int, int]],
     most: int,
 ) -> tuple[Shape, ...]:
-    """The shapes behind the best choice of at most so many graphs."""
+    """The shapes of the best choice with at most `most` graphs."""
     found = []
     k, high = most, len(levels)
     while high > 0:
@@ -159,5 +159,5 @@ def _shapes(
 
 
 def worth(choices: Sequence[Choice], price: float) -> Choice:
-    """The choice whose cost, with `price` for every graph, is least."""
+    """The choice with the least cost when every graph adds `price`."""
     return min(choices, key=lambda choice: choice.cost + price * len(choice.shapes))

@@ -1,4 +1,4 @@
-"""The time of one call of any shape, fitted to the measured times of some."""
+"""The time of one call of any shape, fitted to the measured times of some shapes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from handlers.worker.values import Shape
 
 
 class CostModel:
-    """Milliseconds of one call: c0 + c1 * rows * tokens + c2 * rows * tokens^2, none of the three negative.
+    """Milliseconds of one call: c0 + c1 * rows * tokens + c2 * rows * tokens^2, with no negative coefficient.
 
-    c0 is what every call costs, such as reading the weights; c1 the matrix products with weights; c2 the
-    products of tokens with tokens, which attention makes. Fitted to relative errors.
+    c0 is the cost of every call, such as reading the weights. c1 is the cost of matrix products with weights. c2 is the
+    cost of attention's products of tokens with tokens. The fit minimises relative errors.
 
     Args:
-        times: measured milliseconds, of at least three shapes of different products.
+        times: measured milliseconds of at least three shapes with different rows * tokens.
     """
 
     def __init__(self, times: Mapping[Shape, float]) -> None:
@@ -27,11 +27,11 @@ class CostModel:
         self._factors = _least_squares(features / measured[:, None])
 
     def milliseconds(self, shape: Shape) -> float:
-        """Of one call of a shape."""
+        """The time of one call of a shape."""
         return float(_features(shape) @ self._factors)
 
     def error(self, times: Mapping[Shape, float]) -> float:
-        """The largest relative difference to measured times."""
+        """The largest relative difference from measured times."""
         return max(abs(self.milliseconds(shape) / time - 1) for shape, time in times.items())
 
 
@@ -41,9 +41,9 @@ def _features(shape: Shape) -> npt.NDArray[np.float64]:
 
 
 def _least_squares(features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The factors, none negative, that bring features @ factors nearest to 1.
+    """The nonnegative coefficients for which features @ coefficients is closest to 1.
 
-    With three of them every choice of which are zero can be tried.
+    With three coefficients, every subset of zero coefficients can be tried.
     """
     target = np.ones(len(features))
     best, least = np.zeros(3), np.inf

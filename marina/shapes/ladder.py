@@ -1,4 +1,4 @@
-"""Shapes for texts of unknown lengths: a ladder of sequence lengths with a bound on waste."""
+"""Shapes for texts of unknown lengths: a ladder of sequence lengths with a bound on padding waste."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from handlers.worker.values import Shape
 
 SHORTEST = 16  # tokens of the first rung
-STEP = 4  # rungs are multiples of it
+STEP = 4  # rungs are multiples of this
 
 
 class Ladder(NamedTuple):
-    """Shapes, and the most length padding of a text that is longer than the first rung, as a share of its row."""
+    """Shapes, and the maximum length padding of a text longer than the first rung, as a fraction of its row."""
 
     shapes: tuple[Shape, ...]
     waste: float
@@ -21,13 +21,13 @@ class Ladder(NamedTuple):
 def ladder(longest: int, graphs: int, batch_sizes: tuple[int, ...]) -> Ladder:
     """Lengths that grow by a constant ratio, each with every batch size.
 
-    The ratio r from one rung to the next bounds the padding of a text between them by 1 - 1/r, which
-    no other choice of as many rungs betters for every distribution of lengths.
+    A ratio r between rungs bounds the padding of a text between them by 1 - 1/r. No other choice of the same number
+    of rungs has a better bound for every distribution of lengths.
 
     Args:
         longest: the last rung.
-        graphs: at most; at least one rung is made.
-        batch_sizes: of each rung.
+        graphs: the maximum number of graphs; at least one rung is made.
+        batch_sizes: the batch sizes of each rung.
     """
     rungs = max(1, graphs // len(batch_sizes))
     lengths = {longest}
@@ -35,6 +35,6 @@ def ladder(longest: int, graphs: int, batch_sizes: tuple[int, ...]) -> Ladder:
         ratio = (longest / SHORTEST) ** (1 / (rungs - 1))
         lengths |= {min(longest, -(-round(SHORTEST * ratio**number) // STEP) * STEP) for number in range(rungs - 1)}
     ordered = sorted(lengths)
-    # a text of one token more than a rung wastes most on the next
+    # a text one token longer than a rung has the most padding on the next rung
     waste = max((1 - (low + 1) / high for low, high in itertools.pairwise(ordered)), default=1 - 1 / longest)
     return Ladder(tuple(sorted(Shape(size, length) for size in batch_sizes for length in ordered)), waste)

@@ -1,7 +1,7 @@
-"""How long texts are: a list of numbers of tokens, from one of three kinds of file.
+"""The lengths of texts: a list of token counts, from one of three kinds of file.
 
 .jsonl, .csv   texts, in the fields of the task; or their lengths, in a field "tokens"
-.json          a histogram: {"12": 340, "13": 298, ...}, tokens and how many texts have them
+.json          a histogram: {"12": 340, "13": 298, ...}, from token count to number of texts
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from marina.errors import SpecError
 from marina.texts import read_entries, read_texts
 
 T = TypeVar("T")
-MOST = 20_000  # lengths that are looked at; more say nothing new
+MOST = 20_000  # maximum number of lengths to use; more would not change the result
 TOKENS = "tokens"
 
 
 def read_lengths(path: Path, fields: Fields, tokenize: Callable[[list[Instance]], list[int]]) -> list[int]:
-    """The tokens of each text, in the order of the file.
+    """The number of tokens of each text, in the order of the file.
 
     Args:
-        path: of one of the three kinds.
-        fields: of the task, where the file holds texts.
+        path: a file of one of the three kinds.
+        fields: the task's fields, for files of texts.
         tokenize: counts the tokens of texts.
 
     Raises:
@@ -45,7 +45,7 @@ def read_lengths(path: Path, fields: Fields, tokenize: Callable[[list[Instance]]
 
 
 def _histogram(path: Path) -> list[int]:
-    """The lengths of a histogram, spread so that each half of the list has the histogram's shape."""
+    """The lengths of a histogram, interleaved so that each half of the list has the histogram's distribution."""
     counts = {int(tokens): int(count) for tokens, count in json.loads(path.read_text(encoding="utf-8")).items()}
     if any(count < 0 for count in counts.values()):
         raise ValueError("a count is negative")
@@ -60,7 +60,7 @@ def _histogram(path: Path) -> list[int]:
 
 
 def _listed(path: Path) -> list[int] | None:
-    """The field "tokens" of every entry; None where the file holds texts."""
+    """The field "tokens" of every entry; None if the file contains texts."""
     entries = read_entries(path)
     if not entries or TOKENS not in entries[0]:
         return None
@@ -68,5 +68,5 @@ def _listed(path: Path) -> list[int] | None:
 
 
 def _spread(items: list[T]) -> list[T]:
-    """At most `MOST` of them, from all over the list."""
+    """At most `MOST` items, spread evenly over the list."""
     return items[:: -(-len(items) // MOST)] if items else items

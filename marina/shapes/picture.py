@@ -7,26 +7,32 @@ from pathlib import Path
 from marina.shapes.advice import Advice
 
 LABELS = ("length padding", "empty rows", "tokens of texts")
+LABEL_WIDTH = 0.07  # of the longest length
 COLOURS = ("#d98c5f", "#e8c9a0", "#4878a8")
 
 
 def draw(advice: Advice, name: str, path: Path) -> None:
-    """Write a PNG: how long texts are, where graphs stand, and what is computed before and after."""
+    """Write a PNG: the distribution of lengths, the sequence lengths of graphs, and the time before and after."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 3.8), width_ratios=(3, 2), layout="constrained")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), width_ratios=(3, 2), layout="constrained")
     longest = max(shape.sequence_length for shape in advice.shapes)
     left.hist(advice.lengths, bins=range(1, longest + 2), color=COLOURS[2], align="left")
     top = left.get_ylim()[1]
+    previous, level = -longest, 0
     for length in sorted({shape.sequence_length for shape in advice.shapes}):
+        # labels of neighbours stand on different levels
+        level = (level + 1) % 3 if length - previous < LABEL_WIDTH * longest else 0
+        previous = length
         left.axvline(length, color="#444444", linewidth=0.8, linestyle="--")
         sizes = sorted(shape.batch_size for shape in advice.shapes if shape.sequence_length == length)
-        left.text(length, top, f"{length}\n×" + ",".join(map(str, sizes)), fontsize=7, ha="center", va="bottom")
+        label = f"{length}\n×" + ",".join(map(str, sizes)) + "\n\n" * level
+        left.text(length, top, label, fontsize=7, ha="center", va="bottom")
     left.set(xlabel="tokens in a text", ylabel="texts", xlim=(0, longest * 1.03), ylim=(0, top))
-    left.set_title(f"{name}: {len(advice.shapes)} graphs, length ×batch sizes", fontsize=10, pad=28)
+    left.set_title(f"{name}: {len(advice.shapes)} graphs, length ×batch sizes", fontsize=10, pad=62)
 
     bars = [
         (f"{label}, {when}", found)
@@ -43,7 +49,9 @@ def draw(advice: Advice, name: str, path: Path) -> None:
         widths = [share * found.milliseconds for share, (_, found) in zip(shares, bars)]
         right.barh(names, widths, left=start, color=colour, label=label)
         start = [one + other for one, other in zip(start, widths)]
-    right.set(xlabel="milliseconds a text, by what is computed")
+    right.set(xlabel="milliseconds per text, by what is computed")
+    right.margins(x=0.08)
+    left.yaxis.get_major_locator().set_params(integer=True)
     right.legend(fontsize=8, loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

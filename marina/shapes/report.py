@@ -1,4 +1,4 @@
-"""What shapes do to texts: padding waste and time, with the plans that a worker would make."""
+"""The effect of shapes on texts: padding waste and time, with the plans that a worker would make."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from handlers.worker.values import Shape
 
 
 class Effect(NamedTuple):
-    """What computing texts in batches of one size takes.
+    """The cost of computing texts in batches of one size.
 
-    Both kinds of waste are shares of all tokens that are computed: tokens behind a text in its row, and rows
+    Both kinds of padding waste are fractions of all computed tokens: padding after a text in its row, and rows
     without a text.
     """
 
     rows: int  # in a batch
-    milliseconds: float  # a text
+    milliseconds: float  # per text
     length_waste: float
     empty_waste: float
 
@@ -32,10 +32,10 @@ def effect(
     """Plan texts, in the given order, in batches of `rows`.
 
     Args:
-        lengths: tokens of each text, none longer than the longest shape.
-        shapes: that are compiled.
-        milliseconds: of one call of a shape.
-        rows: in a batch.
+        lengths: the number of tokens of each text, none longer than the longest shape.
+        shapes: the compiled shapes.
+        milliseconds: the time of one call of a shape.
+        rows: the number of rows in a batch.
     """
     planner = Planner({shape: milliseconds(shape) for shape in shapes})
     time, computed, in_rows = 0.0, 0, 0

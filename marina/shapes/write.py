@@ -1,4 +1,4 @@
-"""Writes shapes into a spec's file, and leaves the rest of it as it is."""
+"""Writes shapes into a spec's file, and leaves the rest of the file unchanged."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from handlers.worker.values import Shape
 from marina.spec import read_spec
 
-# the key and all lines below it that are indented, comments among them
+# the key and all indented lines below it, including comments
 _BLOCK = re.compile(r"^shapes:.*\n(?:[ \t]+.*\n|[ \t]*\n(?=[ \t]))*", re.MULTILINE)
 
 
 def write_shapes(path: Path, shapes: Sequence[Shape]) -> None:
-    """Replace the shapes in a spec's file, whole or not at all.
+    """Replace the shapes in a spec's file, completely or not at all.
 
     Raises:
-        SpecError: the spec would not be valid.
+        SpecError: the spec would become invalid.
     """
     text = path.read_text(encoding="utf-8")
     text = text if text.endswith("\n") else f"{text}\n"

@@ -20,7 +20,7 @@ import requests
 import yaml
 
 from marina.project import Project
-from marina.server.config import free_ports
+from marina.server.torchserve.config import free_ports
 from tests.conftest import ROOT, make_project
 
 MARINA = (sys.executable, "-m", "marina")

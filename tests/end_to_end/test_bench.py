@@ -145,7 +145,7 @@ def test_a_sweep_serves_each_combination_on_a_server_of_its_own(
     assert all(one["rounds"][0]["requests"] > 0 for one in found)
     # what cannot be served here is said in a line, and the others are measured
     assert len(ran.stderr.strip().splitlines()) == 1
-    assert "a core group of 5000 is asked for" in ran.stderr
+    assert "a core group of 5000 is configured" in ran.stderr
     again = run_marina(project, "bench", "sweep", "bench.yaml", "--json")
     assert [one["rounds"] for one in json.loads(again.stdout)["entries"]] == [one["rounds"] for one in found]
     state = subprocess.run(["pgrep", "-f", str(project.root)], capture_output=True, text=True, check=False)

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from marina.project import Project
-from marina.server.config import free_ports
+from marina.server.torchserve.config import free_ports
 from tests.end_to_end.conftest import MARINA, port_options, run_marina
 
 AddTiny = Callable[..., Path]
@@ -108,6 +108,20 @@ def test_an_empty_store_says_what_to_do(project: Project) -> None:
     result = serve(project)
     assert result.returncode == 1
     assert "model_store holds no archive; make some with marina archive" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "compile", "archive"])
+def test_a_project_without_specs_is_no_success(project: Project, command: str) -> None:
+    result = run_marina(project, command, "--json")
+    assert result.returncode == 1
+    document = json.loads(result.stdout)
+    assert document["cause"].endswith("models holds no spec")
+    assert document["fix"] == "make one with marina new model NAME --from FOLDER"
+
+
+def test_a_port_that_cannot_be_is_a_mistyped_command_line(project: Project) -> None:
+    result = run_marina(project, "serve", "--port", "80000")
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
 
 
 def test_without_java_the_message_says_what_to_install(project: Project, add_tiny: AddTiny, tmp_path: Path) -> None:
@@ -206,10 +220,7 @@ def test_broken_specs_do_not_keep_others_from_being_packed(project: Project, add
     result = run_marina(project, "archive")
     assert result.returncode == 1
     broken, not_yaml = result.stderr.split("error: ")[1:]
-    assert (
-        "broken.yaml: engine: Input should be 'openvino', 'torchscript', 'neuron' or 'neuronx' (given: 'abacus')\n"
-        in broken
-    )
+    assert "broken.yaml: engine: must be 'openvino', 'torchscript', 'neuron' or 'neuronx' (given: 'abacus')\n" in broken
     assert len(broken.splitlines()) == 1
     assert "notyaml.yaml is not YAML" in not_yaml
     assert [path.name for path in project.model_store.iterdir()] == ["fine.mar"]

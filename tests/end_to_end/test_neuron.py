@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import shutil
 import signal
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +44,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Project:
     write_spec(project, "four", **common, **four)
     write_spec(project, "pipe", **common, **pipeline, shapes={"exact": ["1x32"]})
     write_spec(project, "wide", **common, **wide)
+    write_spec(project, "flex", **common, **{**wide, "core_groups": "4"})
+    half = {**pipeline, "core_groups": "4", "neuron": {"pipeline_cores": 2}}
+    write_spec(project, "copies", **common, **half, shapes={"exact": ["1x32"]})
     environment = standin_environment(project.root / "build-host", 0)
     del environment["NEURON_STANDIN"]  # no device where it is compiled
     packed = run_marina(project, "archive", **environment)
@@ -132,8 +138,9 @@ def test_four_workers_have_a_core_each_and_take_it_back_when_killed(
         print(counts)
         check_answers(server, "four", store)
         check_scaling(server, state)
+        check_an_upgrade_without_free_cores(server, store)
     assert holders(state) == []
-    assert [event for event in events(state) if event["event"] == "refused"] == []
+    assert events(state, "refused") == []
     claimed = [event["environment"] for event in events(state)]
     assert {found["NEURON_RT_VISIBLE_CORES"] for found in claimed} == {"0", "1", "2", "3"}
     assert all(found["NEURON_RT_NUM_CORES"] is found["NEURONCORE_GROUP_SIZES"] is None for found in claimed)
@@ -152,6 +159,28 @@ def check_scaling(server: Server, state: Path) -> None:
         wait_until(lambda workers=workers: len(holders(state)) == workers == len(server.worker_pids("four")))
 
 
+def check_an_upgrade_without_free_cores(server: Server, store: Project) -> None:
+    """It is refused with the outage that the other way has, and that way works."""
+    path = server.project.model_store / "four.mar"
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+        version = json.loads(contents["MAR-INF/MANIFEST.json"])["model"]["modelVersion"].encode()
+    contents["MAR-INF/MANIFEST.json"] = contents["MAR-INF/MANIFEST.json"].replace(version, b"new")
+    with zipfile.ZipFile(path.with_name(".new"), "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    path.with_name(".new").replace(path)
+    refused = server.marina("upgrade", "four")
+    assert refused.returncode == 1
+    assert "no group of cores is free for a second version of four; marina upgrade four --replace" in refused.stderr
+    assert re.search(r"four answers 503 for about \d+ s", refused.stderr)
+    check_answers(server, "four", store)
+    assert server.marina("upgrade", "four", "--replace").returncode == 0
+    check_answers(server, "four", store)
+    (model,) = json.loads(server.marina("status", "--json").stdout)["models"]
+    assert (model["version"], model["ready"]) == ("new", 4)
+
+
 def test_servers_of_one_host_share_its_cores(project: Project, store: Project, tmp_path: Path) -> None:
     """With two cores each, as the environment says, whatever the archive has."""
     state = tmp_path / "host"
@@ -163,6 +192,77 @@ def test_servers_of_one_host_share_its_cores(project: Project, store: Project, t
         assert sorted(core for holder in holders(state) for core in holder.cores) == [0, 1, 2, 3]
         check_answers(one, "four", store)
         check_answers(two, "four", store)
+
+
+def test_groups_of_unequal_sizes_are_taken_as_the_environment_lists_them(
+    project: Project, store: Project, tmp_path: Path
+) -> None:
+    """AWS's own example; a model that is alone has a worker for each group."""
+    state = tmp_path / "host"
+    with serving(project, "flex", **standin_environment(state, 8, NEURONCORE_GROUP_SIZES="3,4,1")) as server:
+        check_answers(server, "flex", store)
+        assert sorted(holder.cores for holder in holders(state)) == [(0, 1, 2, 3), (4, 5, 6), (7,)]
+        for _ in range(8):
+            assert server.post("flex", {"inputs": TEXTS * 5}).status_code == 200
+        # the largest group answers alone, too
+        victim = next(holder.pid for holder in holders(state) if len(holder.cores) == 4)
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: len(server.worker_pids("flex")) == 3 and victim not in server.worker_pids("flex"))
+        assert sorted(holder.cores for holder in holders(state)) == [(0, 1, 2, 3), (4, 5, 6), (7,)]
+
+
+def test_models_share_the_groups_of_the_environment(project: Project, store: Project, tmp_path: Path) -> None:
+    """Each has as many workers as its archive, and takes groups of its own size first."""
+    state = tmp_path / "host"
+    environment = standin_environment(state, 8, NEURONCORE_GROUP_SIZES="1,1,4,1,1")
+    with serving(project, "four", "pipe", **environment) as server:
+        check_answers(server, "four", store)
+        check_answers(server, "pipe", store)
+        sizes = [(holder.model, len(holder.cores)) for holder in holders(state)]
+        assert sorted(sizes) == [*[("four", 1)] * 4, ("pipe", 4)]
+        elsewhere = {**environment, "NEURONCORE_GROUP_SIZES": "8"}
+        refused = run_marina(project, "register", "flex", **elsewhere)
+        assert refused.returncode == 1
+        # from a shell that has other variables than the server
+        assert "NEURONCORE_GROUP_SIZES=1,1,4,1,1 leaves 0 core groups, and flex 4 need 1" in refused.stderr
+
+
+def test_more_cores_than_there_are_are_refused_before_anything_starts(project: Project, tmp_path: Path) -> None:
+    refused = run_marina(project, "serve", "four", "pipe", **standin_environment(tmp_path / "host", 4))
+    assert refused.returncode == 1
+    assert "the core groups of four 1,1,1,1 and pipe 4 need 8 NeuronCores, and 4 can be used here" in refused.stderr
+    assert not (project.run / "logs").exists()
+
+
+def test_a_worker_too_many_says_so_once_and_waits(project: Project, store: Project, tmp_path: Path) -> None:
+    """As `torchserve --start` and a registration with too many workers have it."""
+    state = tmp_path / "host"
+    with serving(project, "four", **standin_environment(state, 4)) as server:
+        refused = server.marina("scale", "four", "5")
+        assert "four can have 4 workers at most, with core_groups=1,1,1,1" in refused.stderr
+        url = f"http://127.0.0.1:{server.ports[1]}/models/four"
+        headers = {"Authorization": f"Bearer {server.token('management')}"}
+        requests.put(f"{url}?min_worker=5&max_worker=5", headers=headers, timeout=READY_S)
+        log = project.run / "logs" / "model_log.log"
+        wait_until(lambda: "no core group is left for this worker" in log.read_text())
+        workers = {worker["pid"] for worker in requests.get(url, headers=headers, timeout=10).json()[0]["workers"]}
+        time.sleep(5)
+        again = {worker["pid"] for worker in requests.get(url, headers=headers, timeout=10).json()[0]["workers"]}
+        assert workers == again
+        assert len(workers) == 5
+        assert log.read_text().count("no core group is left for this worker") == 1
+        assert "marina scale four 4" in log.read_text()
+        check_answers(server, "four", store)
+        requests.put(f"{url}?min_worker=4&max_worker=4", headers=headers, timeout=READY_S)
+        wait_until(lambda: len(server.worker_pids("four")) == 4)
+        check_answers(server, "four", store)
+
+
+def test_a_group_holds_as_many_copies_of_a_pipeline_as_fit(project: Project, store: Project, tmp_path: Path) -> None:
+    state = tmp_path / "host"
+    with serving(project, "copies", **standin_environment(state, 4)) as server:
+        check_answers(server, "copies", store)
+        assert {(event["copies"], event["pipeline_cores"]) for event in events(state, "loaded")} == {(2, 2)}
 
 
 def test_a_pipeline_has_the_whole_group(project: Project, store: Project, tmp_path: Path) -> None:

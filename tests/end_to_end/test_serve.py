@@ -60,11 +60,17 @@ def intents(texts: list[str]) -> list[dict[str, float]]:
     return [{model.config.id2label[i]: score for i, score in enumerate(row)} for row in rows]
 
 
+def answers_of(server: Server, model: str, texts: list[str]) -> list[Any]:
+    """The answers to texts in requests of 20, which have less than `max_tokens`."""
+    parts = [texts[start : start + 20] for start in range(0, len(texts), 20)]
+    return [answer for part in parts for answer in server.post(model, {"instances": part}).json()["predictions"]]
+
+
 @pytest.mark.parametrize("suffix", ENGINES)
 def test_embeddings_are_those_of_the_eager_model(
     server: Server, texts: list[str], embeddings: list[Any], suffix: str
 ) -> None:
-    answers = server.post(f"resume-search{suffix}", {"inputs": texts}).json()
+    answers = answers_of(server, f"resume-search{suffix}", texts)
     assert np.abs(np.array(answers) - np.array(embeddings)).max() < 1e-4
     alone = [server.post(f"resume-search{suffix}", text.encode(), "text/plain").json() for text in texts[:20]]
     assert np.abs(np.array(alone) - np.array(embeddings[:20])).max() < 1e-4
@@ -74,7 +80,7 @@ def test_embeddings_are_those_of_the_eager_model(
 def test_intents_are_those_of_the_eager_model(
     server: Server, texts: list[str], intents: list[dict[str, float]], suffix: str
 ) -> None:
-    answers = server.post(f"ava-intent{suffix}", {"instances": texts}).json()["predictions"]
+    answers = answers_of(server, f"ava-intent{suffix}", texts)
     for answer, expected in zip(answers, intents):
         assert scores(answer) == pytest.approx(expected, abs=1e-4)
 
@@ -303,9 +309,17 @@ def test_workers_are_scaled_and_logged(server: Server) -> None:
     assert "Model not found: nothing" in unknown.stderr
     everything = server.marina("logs").stdout
     own = server.marina("logs", "ava-intent").stdout
+    unknown = server.marina("logs", "ava")
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        "error: no model ava has logged anything; marina status lists the models\n",
+    )
     assert own
     assert set(own.splitlines()) < set(everything.splitlines())
-    assert all("-ava-intent_1.0-" in line for line in own.splitlines())
+    (model,) = [
+        one for one in json.loads(server.marina("status", "--json").stdout)["models"] if one["name"] == "ava-intent"
+    ]
+    assert all(f"-ava-intent_{model['version']}-" in line for line in own.splitlines())
 
 
 def test_models_are_unregistered_and_registered_again(server: Server) -> None:
@@ -320,18 +334,27 @@ def test_models_are_unregistered_and_registered_again(server: Server) -> None:
     assert server.marina("serve").returncode == 0
     assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
     assert server.worker_pids("ava-intent") == pids
-    twice = server.marina("register", "ava-intent-torchscript")
-    assert "is registered already; take it off first" in twice.stderr
+    before = server.worker_pids("ava-intent-torchscript")
+    assert server.marina("register", "ava-intent-torchscript").returncode == 0
+    assert server.worker_pids("ava-intent-torchscript") == before
     assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
     spec = server.project.models / "ava-intent-torchscript.yaml"
-    spec.write_text(spec.read_text().replace("version: '1.0'", "") + "version: '1.1'\n")
+    spec.write_text(spec.read_text() + "version: '1.1'\n")
     packed = server.marina("archive", "ava-intent-torchscript")
     # another version is packed, and not compiled
     assert "reused" in packed.stdout
     assert "unchanged" not in packed.stdout
-    changed = server.marina("serve")
+    # and serve upgrades to it
+    assert "1.1" in server.marina("serve").stdout
+    assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 200
+    # the same version with other content cannot stand beside itself
+    spec.write_text(spec.read_text() + "long_text: reject\n")
+    assert server.marina("archive", "ava-intent-torchscript").returncode == 0
+    changed = server.marina("upgrade", "ava-intent-torchscript")
     assert changed.returncode == 1
-    assert "ava-intent-torchscript is served as it was before" in changed.stderr
+    assert "is served as version 1.1, and" in changed.stderr
+    assert "leave version out of the spec, or change it and pack again; marina upgrade" in changed.stderr
+    assert server.marina("upgrade", "ava-intent-torchscript", "--replace").returncode == 0
     missing = server.marina("register", "nothing")
     assert missing.returncode == 1
     assert "nothing.mar does not exist; make it with marina archive nothing" in missing.stderr

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import openai
+import openapi_spec_validator
 import pytest
 import requests
 import tritonclient.http
@@ -22,12 +19,14 @@ from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
+from docs.made.openapi import camel, openapi
 from marina import Client
 from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
-from marina.server.config import free_ports
+from marina.server.torchserve.config import free_ports
 from tests.conftest import ROOT, make_project, write_spec
 from tests.embedders import PROMPTS, save_embedder
 from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving
+from tests.end_to_end.proxies import needs_nginx, nginx
 from tests.handlers.worker.request.test_protocols import bodies
 from tests.handlers.worker.tasks.architectures import NER_LABELS, save_model
 from tests.marina.client.servers import make_certificate
@@ -39,7 +38,6 @@ TASKS = {
     "embed": "sentence-embedding",
 }
 DOCUMENTED = {"resume-search": "embed", "ava-intent": "classify", "resume-ner": "tag", "help-qa": "answer"}
-PATHS = f"{os.environ['PATH']}:/usr/sbin"  # where Debian has nginx
 TEXT = "please send the invoice to our account manager"
 QUESTION = {"question": "who led the team", "context": "senior engineer, led a team of five years, thanks"}
 
@@ -53,7 +51,8 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         else:
             save_model(project.root / "weights" / name, "bert", task)
         source = {"path": f"weights/{name}"}
-        write_spec(project, name, task=task, source=source, shapes={"exact": ["1x16", "4x64"]})
+        fields: dict[str, Any] = {"task": task, "source": source, "shapes": {"exact": ["1x16", "4x64"]}}
+        write_spec(project, name, **fields, serving={"server_timing": name == "embed"})
     packed = run_marina(project, "archive")
     assert packed.returncode == 0, packed.stderr
     with serving(project) as server:
@@ -87,7 +86,7 @@ def python_blocks(page: str) -> list[str]:
 
 
 def test_the_python_of_the_docs_runs(tiny_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "requests.md").read_text()
+    page = (ROOT / "docs" / "guides" / "clients.md").read_text()
     _, asks, connects = python_blocks(page)
     for documented, tiny in DOCUMENTED.items():
         asks = asks.replace(documented, tiny)
@@ -179,46 +178,68 @@ def test_tritons_client(tiny_server: Server, binary: bool) -> None:
         triton.infer("classify", [tensor], outputs=classes, headers=headers)
 
 
-@pytest.mark.skipif(shutil.which("nginx", path=PATHS) is None, reason="nginx is not installed")
+EXCHANGES: list[tuple[str, Any]] = [
+    *((name, {"inputs": TEXT}) for name in ("classify", "tag", "embed")),
+    *((name, {"instances": [TEXT, "ok"]}) for name in ("classify", "tag", "embed")),
+    ("classify", {"inputs": [TEXT, {"text": "a", "text_pair": "b"}], "parameters": {"top_k": 1}}),
+    ("tag", {"inputs": [TEXT], "parameters": {"aggregation_strategy": "simple"}}),
+    ("answer", {"inputs": QUESTION}),
+    ("answer", {"inputs": [QUESTION, QUESTION], "parameters": {"top_k": 2}}),
+    ("embed", {"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}}),
+    ("embed", {"input": ["a", "b"], "model": "any", "encoding_format": "base64"}),
+]
+
+
+@pytest.mark.parametrize(("name", "body"), EXCHANGES)
+def test_requests_and_answers_are_as_openapi_says(tiny_server: Server, name: str, body: Any) -> None:
+    document = openapi()
+
+    def validate(value: Any, schema: str) -> None:
+        whole = {"$ref": f"#/components/schemas/{schema}", "components": document["components"]}
+        jsonschema.Draft202012Validator(whole).validate(value)
+
+    title = camel(TASKS[name])
+    validate(body, f"{title}Request")
+    response = tiny_server.post(name, body)
+    assert response.status_code == 200
+    validate(response.json(), f"{title}Response")
+    wrong = {**body, "parameters": {"nonsense": 1}}
+    with pytest.raises(jsonschema.ValidationError):
+        validate(wrong, f"{title}Request")
+    refused = tiny_server.post(name, wrong)
+    assert refused.status_code == 400
+    validate(refused.json(), "Error")
+
+
+def test_the_openapi_document_is_valid() -> None:
+    openapi_spec_validator.validate(openapi())
+
+
+@needs_nginx
 def test_openais_client_behind_nginx(tiny_server: Server, tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    text = (ROOT / "deploy" / "nginx.conf").read_text()
-    for documented, own in {"resume-search": "embed", "8080": tiny_server.ports[0], "8090": port}.items():
-        assert str(documented) in text
-        text = text.replace(str(documented), str(own))
-    (tmp_path / "nginx.conf").write_text(text)
-    (tmp_path / "build").mkdir()
-    command = ["nginx", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "build/nginx-error.log"]
-    with subprocess.Popen(command, env={"PATH": PATHS}) as proxy:
-        try:
-            wait_for_port(port)
-            address, token = f"http://127.0.0.1:{port}/v1", tiny_server.token()
-            documented, *_ = python_blocks((ROOT / "docs" / "requests.md").read_text())
-            names: dict[str, Any] = {"token": token}
-            exec(documented.replace("8090", str(port)), names)
-            names["client"].close()
-            with openai.OpenAI(base_url=address, api_key=token, max_retries=0) as own:
-                plain = tiny_server.post("embed", {"inputs": [TEXT, "ok"]}).json()
-                for options in ({}, {"encoding_format": "float"}):  # the client asks for base64 by default
-                    answer = own.embeddings.create(model="any", input=[TEXT, "ok"], **options)
-                    assert [one.embedding for one in answer.data] == [pytest.approx(one, abs=1e-6) for one in plain]
-                    assert answer.model == "embed"
-                    assert answer.usage.prompt_tokens == answer.usage.total_tokens > 2
-                with pytest.raises(openai.BadRequestError) as refused:
-                    own.embeddings.create(model="any", input=[[1, 2]])
-                assert "lists of tokens are not taken" in refused.value.response.json()["error"]
-        finally:
-            proxy.terminate()
-
-
-def wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    changes = {"resume-search": "embed", "8080": str(tiny_server.ports[0]), "8090": str(port)}
+    with nginx(tmp_path, (ROOT / "deploy" / "nginx.conf").read_text(), changes, port):
+        address, token = f"http://127.0.0.1:{port}/v1", tiny_server.token()
+        documented, *_ = python_blocks((ROOT / "docs" / "guides" / "clients.md").read_text())
+        names: dict[str, Any] = {"token": token}
+        exec(documented.replace("8090", str(port)), names)
+        names["client"].close()
+        with openai.OpenAI(base_url=address, api_key=token, max_retries=0) as own:
+            plain = tiny_server.post("embed", {"inputs": [TEXT, "ok"]}).json()
+            for options in ({}, {"encoding_format": "float"}):  # the client asks for base64 by default
+                answer = own.embeddings.create(model="any", input=[TEXT, "ok"], **options)
+                assert [one.embedding for one in answer.data] == [pytest.approx(one, abs=1e-6) for one in plain]
+                assert answer.model == "embed"
+                assert answer.usage.prompt_tokens == answer.usage.total_tokens > 2
+            raw = own.embeddings.with_raw_response.create(
+                model="any", input="ok", extra_headers={"X-Request-Id": "abc-123"}
+            )
+            assert raw.headers["x-request-id"] == "abc-123"
+            assert raw.headers["server-timing"].startswith("queue;dur=")
+            with pytest.raises(openai.BadRequestError) as refused:
+                own.embeddings.create(model="any", input=[[1, 2]])
+            assert "lists of tokens are not taken" in refused.value.response.json()["error"]
 
 
 def test_the_hugging_face_hub_client(tiny_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

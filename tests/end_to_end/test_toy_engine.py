@@ -46,7 +46,7 @@ def test_without_its_package_it_is_unknown(project: Project, add_tiny: AddTiny) 
     add_tiny("m", engine="toy")
     refused = run_marina(project, "compile", "m")
     assert refused.returncode == 1
-    assert "engine: Input should be 'openvino', 'torchscript', 'neuron' or 'neuronx' (given: 'toy')" in refused.stderr
+    assert "engine: must be 'openvino', 'torchscript', 'neuron' or 'neuronx' (given: 'toy')" in refused.stderr
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,7 +14,8 @@ import yaml
 from model_archiver.manifest_components.manifest import RuntimeType
 from model_archiver.model_packaging_utils import ModelExportUtils
 
-from marina.archive import Packed, model_config, pack
+from marina.archive.pack import Packed, model_config, pack
+from marina.archive.read import version_of
 from marina.compiler import compile_model
 from marina.project import Project
 from marina.spec import Spec, read_spec
@@ -71,7 +73,7 @@ def test_an_interrupted_pack_leaves_the_old_archive(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("marina.archive.shutil.copyfileobj", interrupt)
+    monkeypatch.setattr("marina.archive.pack.shutil.copyfileobj", interrupt)
     with pytest.raises(KeyboardInterrupt):
         pack(spec.model_copy(update={"long_text": "reject"}), artifact, store)
     assert path.read_bytes() == before
@@ -88,7 +90,7 @@ def test_the_manifest_is_what_torch_model_archiver_writes(tmp_path: Path, spec: 
         handler="text_classification.py",
         extra_files=None,
         runtime=RuntimeType.PYTHON.value,
-        version="1.0",
+        version=manifest["model"]["modelVersion"],
         requirements_file=None,
         config_file="model-config.yaml",
     )
@@ -98,9 +100,9 @@ def test_the_manifest_is_what_torch_model_archiver_writes(tmp_path: Path, spec: 
 
 
 def test_torchserve_is_told_both_timeouts_and_equal_worker_counts(spec: Spec) -> None:
-    config = model_config(spec.model_copy(update={"core_groups": "1,1,1"}))
+    config = model_config(spec.model_copy(update={"core_groups": "1,1,1"}), "7")
     assert config["minWorkers"] == config["maxWorkers"] == 3
-    assert config["responseTimeout"] == 120
+    assert config["responseTimeout"] == 30
     assert config["startupTimeout"] == 120
     assert config["maxBatchDelay"] == 1
 
@@ -134,3 +136,16 @@ def test_torchserves_loader_serves_it_without_this_repository(
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert {entry["label"] for entry in json.loads(result.stdout)} == {"bad", "fair", "good"}
+
+
+def test_versions_come_from_the_content_unless_the_spec_names_one(spec: Spec, artifact: Path, tmp_path: Path) -> None:
+    first, changed, named = (
+        version_of(pack(one, artifact, tmp_path / str(number)).path)
+        for number, one in enumerate(
+            (spec, spec.model_copy(update={"long_text": "reject"}), spec.model_copy(update={"version": "2.0"}))
+        )
+    )
+    assert re.fullmatch("[0-9a-f]{12}", first)
+    assert re.fullmatch("[0-9a-f]{12}", changed)
+    assert first != changed
+    assert named == "2.0"

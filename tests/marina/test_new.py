@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from marina.archive import pack
+from marina.archive.pack import pack
 from marina.compiler import compile_model
 from marina.errors import MarinaError, SourceError
 from marina.new import new_project, new_spec
@@ -23,7 +23,13 @@ def test_a_model_is_compiled_and_packed_in_a_new_project(tmp_path: Path, tiny_mo
 
 def test_a_project_has_the_configuration_of_this_one(tmp_path: Path) -> None:
     new_project(tmp_path)
-    for name in ("config.properties", "deploy/log4j2.xml", "deploy/metrics.yaml"):
+    for name in (
+        "config.properties",
+        "deploy/log4j2.xml",
+        "deploy/metrics.yaml",
+        "deploy/nginx.conf",
+        "deploy/systemd/marina.service",
+    ):
         assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
 
 
@@ -46,6 +52,7 @@ def test_a_folder_in_the_project_is_named_from_there(tmp_path: Path) -> None:
     (folder / "config.json").write_text('{"architectures": ["RobertaForTokenClassification"]}')
     spec = read_spec(new_spec(project, "m", str(folder), None))
     assert (spec.source.path, spec.task) == ("weights/m", "token-classification")
+    (folder / "config.json").write_text('{"architectures": ["RobertaForQuestionAnswering"]}')
     question = read_spec(new_spec(project, "q", str(folder), "question-answering"))
     assert (question.task, question.shapes.sequence_lengths) == ("question-answering", (128, 384))
 
@@ -60,10 +67,21 @@ def test_what_is_wrong_is_said_and_nothing_written(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="names the architectures BertForMaskedLM; give --task: sentence-embedding, "):
         new_spec(project, "m", str(folder), None)
     for name, task in (("token", "sentence-embedding"), ("a b", "sentence-embedding"), ("m", "telepathy")):
-        with pytest.raises(MarinaError, match=f"^{name}: "):
+        with pytest.raises(MarinaError, match=f"^{name}: ") as refused:
             new_spec(project, name, str(folder), task)
+        assert "pydantic" not in str(refused.value)
+    tagger = tmp_path / "tagger"
+    tagger.mkdir()
+    (tagger / "config.json").write_text('{"architectures": ["BertForTokenClassification"]}')
     with pytest.raises(
-        SourceError, match=r"a/b is no folder here, and the Hugging Face hub does not give it: .*; without"
+        SourceError, match=r"is a BertForTokenClassification, which is for the task token-classification"
+    ):
+        new_spec(project, "m", str(tagger), "text-classification")
+    for gone in ("./gone", "../gone", "/gone"):
+        with pytest.raises(SourceError, match=rf"^{gone} is no folder; name one that save_pretrained wrote"):
+            new_spec(project, "m", gone, None)
+    with pytest.raises(
+        SourceError, match=r"a/b is not a folder, and the Hugging Face hub does not return it: .*; without"
     ):
         new_spec(project, "m", "a/b", None)
     assert list(project.models.iterdir()) == []

@@ -1,10 +1,14 @@
 import ast
 import re
+import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.standin import build_wheels
 
 # where a distribution is not called like what is imported from it
 DISTRIBUTIONS = {"hdrh": "hdrhistogram", "model_archiver": "torch-model-archiver", "ts": "torchserve", "yaml": "pyyaml"}
@@ -12,8 +16,6 @@ DISTRIBUTIONS = {"hdrh": "hdrhistogram", "model_archiver": "torch-model-archiver
 EXCEPTED = {
     "openvino": "the engine openvino, on the CPU",
     "nncf": "int8 for the engine openvino",
-    "torch_neuron": "the engine neuron, on Inf1",
-    "torch_neuronx": "the engine neuronx, on Inf2 and Trn1",
     "grpc": "optional, for gRPC",
     "google": "protobuf: optional, for gRPC",
     "huggingface_hub": "comes with transformers",
@@ -67,3 +69,29 @@ def test_what_is_imported_is_installed(file: str) -> None:
 
 def test_the_lists_of_this_test_are_of_use() -> None:
     assert {*DISTRIBUTIONS, *EXCEPTED} <= set(imported())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("stack", "python", "pins"),
+    [
+        ("inf1", "3.10", {"numpy": "1.23.5", "protobuf": "3.19.5", "torch": "1.13.1", "neuron-cc": "1.24.0.0"}),
+        ("inf2", "3.12", {"islpy": "2023.2.5", "torch": "2.9.1", "torch-xla": "2.9.0", "neuronx-cc": "2.26.6360.0"}),
+    ],
+)
+def test_a_neuron_stack_can_be_resolved(tmp_path: Path, stack: str, python: str, pins: dict[str, str]) -> None:
+    """With stand-ins for the packages that only AWS's index has, which ask for what the real ones are known to."""
+    lines = (ROOT / "requirements" / f"{stack}.txt").read_text().splitlines()
+    (tmp_path / "in.txt").write_text("\n".join(line for line in lines if not line.startswith("--")))
+    build_wheels(tmp_path / "wheels")
+    command = [f"{sysconfig.get_path('scripts')}/uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    where = ["--find-links", str(tmp_path / "wheels"), "--python-platform", "x86_64-manylinux_2_28"]
+    done = subprocess.run(
+        [*command, *where, "--python-version", python, str(tmp_path / "in.txt")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    resolved = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)
+    assert {name: resolved.get(name) for name in pins} == pins

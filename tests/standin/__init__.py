@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
 PACKAGES = FOLDER / "packages"
+PROGRAMS = FOLDER / "bin"
 
 
 def standin_environment(state: Path, cores: int, **knobs: str) -> dict[str, str]:
@@ -22,7 +24,7 @@ def standin_environment(state: Path, cores: int, **knobs: str) -> dict[str, str]
     state.mkdir(parents=True, exist_ok=True)
     return {
         "PYTHONPATH": str(PACKAGES),
-        "PATH": f"{FOLDER / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
         "MARINA_LEASES": str(state / "leases"),
         "NEURON_STANDIN": str(state),
         "NEURON_STANDIN_CORES": str(cores),
@@ -30,7 +32,24 @@ def standin_environment(state: Path, cores: int, **knobs: str) -> dict[str, str]
     }
 
 
-def events(state: Path) -> list[dict[str, Any]]:
-    """What processes did with the cores of the pretended instance: claimed them, or were refused."""
+def events(state: Path, *kinds: str) -> list[dict[str, Any]]:
+    """What processes did with the cores of the pretended instance: "claimed" them, were "refused", or "loaded" graphs.
+
+    Args:
+        state: the folder of its state.
+        kinds: those that are wanted; the first two if none is given.
+    """
     path = state / "events.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [line for line in lines if line["event"] in (kinds or ("claimed", "refused"))]
+
+
+def build_wheels(folder: Path) -> None:
+    """Wheels of the stand-in's packages, with what the real ones ask for, for tests of what pip would choose."""
+    folder.mkdir()
+    for info in sorted(PACKAGES.glob("*.dist-info")):
+        name = info.name.removesuffix(".dist-info")
+        with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{info.name}/METADATA", (info / "METADATA").read_text())
+            wheel.writestr(f"{info.name}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info.name}/RECORD", "")

@@ -78,13 +78,12 @@ def refused(kind, work):
     except kind as error:
         return
     raise AssertionError(f"{kind} was not raised")
-refused(TypeError, lambda: torch_neuron.trace(Sum(), inputs, verbose=1))
-refused(TypeError, lambda: torch_neuron.trace(Sum(), inputs, compiler_args="--fast-math none"))
-refused(TypeError, lambda: torch_neuron.trace(Sum(), list(inputs)))
+refused(TypeError, lambda: torch_neuron.trace(Sum(), inputs, cpu_backend=True))
 refused(RuntimeError, lambda: torch_neuron.trace(Sum(), inputs, compiler_args=["-O2"]))
 refused(TypeError, lambda: torch_neuronx.trace(Sum(), inputs, dynamic_batch_size=True))
 refused(RuntimeError, lambda: torch_neuronx.trace(Sum(), inputs, cpu_backend=True))
 refused(RuntimeError, lambda: torch_neuronx.trace(Sum(), inputs, compiler_args="--auto-cast matmul"))
+refused(RuntimeError, lambda: torch_neuronx.trace(Sum(), inputs, compiler_args="--target trn1 --lnc 2"))
 refused(TypeError, lambda: torch_neuron.DataParallel(Sum()))
 refused(TypeError, lambda: torch_neuron.DataParallel(Sum(), set_dynamic_batching=True))
 traced = torch_neuronx.trace(Sum(), inputs, compiler_args=["--target", "inf2"], cpu_backend=True)
@@ -92,7 +91,9 @@ refused(RuntimeError, lambda: traced(inputs[0][:1], inputs[1][:1]))
 refused(RuntimeError, lambda: traced(inputs[0].int(), inputs[1]))
 refused(ValueError, lambda: torch_neuronx.DataParallel(traced, device_ids=[4]))
 parallel = torch_neuronx.DataParallel(traced)
+assert parallel.num_workers == 2 and torch_neuronx.DataParallel(traced, device_ids=[0, 2]).num_workers == 4
 many = torch.arange(32).reshape(8, 4)
+parallel.split_size = 4  # more than what was compiled, and divided again
 assert (parallel(many, many)[0] == 2 * many).all()
 parallel.disable_dynamic_batching()
 refused(RuntimeError, lambda: parallel(many[:4], many[:4]))
@@ -102,6 +103,58 @@ refused(RuntimeError, lambda: pipeline(*inputs))
 torch.jit.save(traced, sys.argv[1])
 print("refused")
 """
+
+
+ACCEPTED = """
+torch_neuron.trace(Sum(), list(inputs), compiler_args="--fast-math=none", verbose=1)
+for arguments in ("--target=inf2 -O1", ["--target", "trn1", "-O", "3"], ["--target", "trn2", "--lnc=2"],
+                  ["--target", "trn2", "-lnc", "2"], "--target inf2 --auto-cast matmult --auto-cast-type=bf16"):
+    torch_neuronx.trace(Sum(), list(inputs), compiler_args=arguments, cpu_backend=True)
+print("accepted")
+"""
+
+
+def test_what_examples_of_aws_have_is_accepted(tmp_path: Path) -> None:
+    result = run(ACCEPTED, tmp_path)
+    assert result.stdout == "accepted\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"NEURON_STANDIN_MEMORY": "100"}, "Could not load the model status=4 message=Allocation Failure"),
+        ({"NEURON_STANDIN_RUNTIME": "old"}, "NEFF version: 2.0, features: 0x100 are not supported"),
+        ({"PATH": "/usr/bin:/bin"}, "No such file or directory: 'libneuronpjrt-path'"),
+    ],
+)
+def test_what_a_host_lacks_is_said_as_the_sdk_says_it(tmp_path: Path, knobs: dict[str, str], message: str) -> None:
+    result = run(RUN, tmp_path, 4, **knobs)
+    assert result.returncode != 0
+    assert message in result.stderr
+
+
+WEIGHTS = """
+class Scale(torch.nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+    def forward(self, a, b):
+        return (a * self.factor,)
+ones = (torch.ones(2, 4, dtype=torch.int64),) * 2
+target = {"compiler_args": ["--target", "inf2"], "cpu_backend": True}
+torch.jit.save(torch_neuronx.trace(Scale(3.0), ones, inline_weights_to_neff=False, **target), sys.argv[1])
+module = torch.jit.load(sys.argv[1])
+assert module(*ones)[0][0, 0] == 3
+torch_neuronx.replace_weights(module, Scale(5.0).state_dict())
+torch_neuronx.move_trace_to_device(module, 0)
+assert module(*ones)[0][0, 0] == 5
+torch_neuronx.replace_weights(torch_neuronx.trace(Scale(3.0), ones, **target), Scale(5.0))
+"""
+
+
+def test_weights_outside_of_a_graph_can_be_replaced(tmp_path: Path) -> None:
+    result = run(WEIGHTS.replace('"ignore"', '"default"'), tmp_path)
+    assert result.returncode == 0, result.stderr
 
 
 def test_what_is_not_documented_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Engines: what runs graphs. One file an engine; each imports its runtime only when it is opened.
+"""Engines run graphs. One file per engine; each imports its runtime only when the engine is opened.
 
-An engine that this folder lacks may come from an installed package, by an entry point of its name in the group
-`marina.runtimes`. Its file then travels in archives, and lies in this folder there.
+An engine that this folder lacks may come from an installed package, through an entry point with the engine's name
+in the group `marina.runtimes`. Its file is then copied into archives, where it is in this folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import Cores
 
-ENGINES = ("openvino", "torchscript", "neuron", "neuronx")  # of this release
+ENGINES = ("openvino", "torchscript", "neuron", "neuronx")  # in this release
 GROUP = "marina.runtimes"
 
 Inputs = Sequence[npt.NDArray[np.int64]]
@@ -29,56 +29,55 @@ class Graph(Protocol):
     """One compiled shape, ready to run.
 
     Attributes:
-        inputs: what the next run reads, in the order of `Signature.inputs`, each of the graph's
-            shape. They are the graph's own and are written in place.
+        inputs: the arrays that the next run reads, in the order of `Signature.inputs`, each of the graph's
+            shape. They belong to the graph and are written in place.
     """
 
     inputs: Inputs
 
     def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
-        """Compute the first rows of the inputs, at least 1.
+        """Compute the first `rows` rows of the inputs, at least 1.
 
         Returns:
-            The outputs in the order of `Signature.outputs`, each with at least so many rows. They
-            are the caller's to keep.
+            The outputs in the order of `Signature.outputs`, each with at least `rows` rows. The caller
+            may keep them.
         """
 
 
 class Runtime(Protocol):
-    """What loads graphs.
+    """Loads graphs.
 
     Attributes:
-        replicas: how many copies of a graph share the rows of one call: the graph's inputs have
-            that many times the rows of the compiled shape.
-        calls_at_once: how many calls can be under way at a time, each on a graph with inputs of
-            its own.
+        replicas: the number of copies of a graph that share the rows of one call. The graph's inputs have
+            `replicas` times the rows of the compiled shape.
+        calls_at_once: the maximum number of concurrent calls, each on a graph with its own inputs.
     """
 
     replicas: int
     calls_at_once: int
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
-        """Load one graph; ArtifactError when its files cannot be used.
+        """Load one graph; ArtifactError if its files cannot be used.
 
         Args:
             graph, weights: its files.
-            inputs: the arrays to read, once for every call that is to be under way at a time.
+            inputs: the input arrays, one set per concurrent call.
 
         Returns:
-            One for each of `inputs`, all on the same loaded graph.
+            One graph per entry of `inputs`, all on the same loaded graph.
         """
 
 
 class Setup(NamedTuple):
-    """What graphs are run on and how.
+    """The cores, precision and mode that graphs run with.
 
     Attributes:
-        cores: in the worker's group.
-        threads: CPU threads to keep busy.
-        precision: "f32", "bf16" or "int8"; on NeuronCores that of products.
-        mode: "core-per-worker", "pipeline" or "data-parallel", as the spec says.
-        compiler: what the artifact says of how its graphs were compiled.
-        versions: of the packages that compiled them.
+        cores: the number of cores in the worker's group.
+        threads: the number of CPU threads to keep busy.
+        precision: "f32", "bf16" or "int8"; on NeuronCores the precision of matrix products.
+        mode: "core-per-worker", "pipeline" or "data-parallel", as in the spec.
+        compiler: the artifact's record of how its graphs were compiled.
+        versions: the versions of the packages that compiled them.
     """
 
     cores: int
@@ -90,10 +89,10 @@ class Setup(NamedTuple):
 
 
 class EngineModule(Protocol):
-    """What the file of an engine offers.
+    """The interface of an engine's file.
 
     Attributes:
-        CORES: the kind of cores that it computes on.
+        CORES: the kind of cores that the engine computes on.
     """
 
     CORES: Cores
@@ -103,12 +102,12 @@ class EngineModule(Protocol):
 
         Raises:
             ImportError: a package is not installed.
-            ArtifactError: packages are of versions that cannot run these graphs, or it has no such mode.
+            ArtifactError: the versions of the packages cannot run these graphs, or the engine lacks this mode.
         """
 
 
 def engine_module(name: str) -> EngineModule:
-    """The file of an engine; ArtifactError where there is none."""
+    """The module of an engine; ArtifactError if there is none."""
     module: Any = None
     if name in ENGINES or (name.isidentifier() and find_spec(f"{__name__}.{name}")):
         module = import_module(f"{__name__}.{name}")
@@ -125,8 +124,8 @@ def open_runtime(name: str, setup: Setup) -> Runtime:
     """Open the runtime of an engine.
 
     Raises:
-        ArtifactError: the engine is unknown, its packages are not installed or are of versions that
-            cannot run these graphs, or it has no such mode.
+        ArtifactError: the engine is unknown, its packages are not installed, their versions cannot
+            run these graphs, or the engine lacks this mode.
     """
     try:
         return engine_module(name).open_runtime(setup)

@@ -1,6 +1,6 @@
-"""What the two Neuron engines share: traced graphs that `torch.jit.load` puts on the NeuronCores in sight.
+"""Code shared by the two Neuron engines: `torch.jit.load` puts traced graphs on the visible NeuronCores.
 
-Which cores are in sight was settled by `handlers.worker.placement` before the runtime was imported.
+`handlers.worker.placement` sets which cores are visible before the runtime is imported.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,25 @@ import numpy.typing as npt
 from handlers.worker.engines import Graph, Inputs, Setup
 from handlers.worker.errors import ArtifactError, PlacementError
 
-WAIT_S = 30.0  # for cores that the runtime does not give yet
+# Calls under way on each core, so that the core computes one while the host prepares the other.
+# Source: "2 * N worker threads for N models" in the FAQ of AWS's NeuronPerf, as the published Inf1 figures had.
+CALLS_PER_CORE = 2
+WAIT_S = 30.0  # for cores that the runtime cannot use yet
 PAUSE_S = 1.0
-# how the runtime words that it cannot have its cores
+_NO_MEMORY = "status=4"  # NRT_RESOURCE, in the runtime's message for a graph that does not fit into device memory
+# the runtime's messages if it cannot get its cores
 _NO_CORES = ("could not be initialized", "cannot be initialized", "NeuronCore(s) not available")
 
 
 class _NeuronGraph:
-    """A graph with inputs of its own. Rows of empty chunks are not sent."""
+    """A graph with its own inputs. Empty chunks of rows are not sent."""
 
     def __init__(self, module: Any, inputs: Inputs, chunk: int) -> None:
         import torch
 
         self.inputs = inputs
         self._module = module
-        self._chunk = chunk  # rows of one replica
+        self._chunk = chunk  # rows per replica
         self._tensors = [torch.from_numpy(array) for array in inputs]
 
     def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
@@ -47,10 +52,13 @@ class NeuronRuntime:
     """Loads graphs onto the worker's core group.
 
     Args:
-        setup: the worker's.
-        package: the runtime's name.
-        data_parallel: its DataParallel.
-        move_weights: moves separate weights to the core; None where graphs carry their own.
+        setup: the worker's setup.
+        package: the name of the runtime's package.
+        data_parallel: the runtime's DataParallel.
+        replicate: the runtime's context in which a loaded graph is copied to all cores of the group, as often as they
+            hold it; None if the runtime has no pipelines.
+        put_weights: gives a loaded graph its weights, from a file or else those that it was saved with, and moves them
+            to the core; None if graphs contain their weights.
 
     Raises:
         ArtifactError: the core group does not fit the mode.
@@ -61,7 +69,8 @@ class NeuronRuntime:
         setup: Setup,
         package: str,
         data_parallel: Callable[[Any], Any],
-        move_weights: Callable[[Any], None] | None = None,
+        replicate: Callable[[], AbstractContextManager[Any]] | None = None,
+        put_weights: Callable[[Any, dict[str, Any] | None], None] | None = None,
     ) -> None:
         import torch
 
@@ -77,24 +86,31 @@ class NeuronRuntime:
                 f"core_groups as {','.join(['1'] * setup.cores)}, or choose mode: data-parallel or pipeline"
             )
         self.replicas = setup.cores if setup.mode == "data-parallel" else 1
-        # a pipeline works on as many calls as it has stages
-        self.calls_at_once = spanned
+        # a pipeline processes as many calls at once as it has stages, and each of its copies does; DataParallel has
+        # threads of its own
+        self.calls_at_once = {"pipeline": setup.cores, "data-parallel": 1}.get(setup.mode, CALLS_PER_CORE)
         self._package = package
         self._data_parallel = data_parallel
-        self._move_weights = move_weights
-        # the host computes what is not compiled
+        self._replicate = replicate if replicate and setup.mode == "pipeline" else nullcontext
+        self._put_weights = put_weights
+        # operators that are not compiled run on the host CPU
         torch.set_num_threads(setup.threads)
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
         deadline = time.monotonic() + WAIT_S
         while True:
             try:
-                return self._load(graph, inputs)
+                return self._load(graph, weights, inputs)
             except (RuntimeError, ValueError) as error:
                 reason = " ".join(str(error).split())[:300]
+                if _NO_MEMORY in reason:
+                    raise ArtifactError(
+                        f"{self._package} cannot load {graph}: {reason}",
+                        "the graphs need more memory than the cores of the group have; compile fewer or smaller shapes",
+                    ) from None
                 if not any(words in reason for words in _NO_CORES):
                     raise ArtifactError(f"{self._package} cannot load {graph}: {reason}") from None
-                # the driver may free cores a moment after their last process dropped its lease
+                # the driver may free cores a moment after the last process that used them released its lease
                 if time.monotonic() > deadline:
                     raise PlacementError(
                         f"{self._package} cannot use its NeuronCores: {reason}; neuron-ls shows the process that holds "
@@ -102,22 +118,30 @@ class NeuronRuntime:
                     ) from None
             time.sleep(PAUSE_S)
 
-    def _load(self, path: Path, inputs: Sequence[Inputs]) -> list[Graph]:
+    def _load(self, path: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
         import torch
 
         chunk = len(inputs[0][0]) // self.replicas
-        with warnings.catch_warnings():
-            # deprecated in PyTorch, and the form in which the Neuron SDK ships graphs
+        with warnings.catch_warnings(), self._replicate():
+            # deprecated in PyTorch, but the Neuron SDK ships graphs in this form
             warnings.simplefilter("ignore", DeprecationWarning)
             module = torch.jit.load(str(path))
-        if self._move_weights:
-            self._move_weights(module)
+        if self._put_weights:
+            self._put_weights(module, _read_weights(weights) if weights else None)
         if self.replicas > 1:
             module = self._data_parallel(module)
             module.split_size = chunk
-            # its own choice is made for one core in some releases
+            # in some releases the SDK's own default is meant for one core
             module.num_workers = 2 * self.replicas
         graphs: list[Graph] = [_NeuronGraph(module, own, chunk) for own in inputs]
-        # what loads at the first call, as on Inf1 and with async_load, fails here and not at a request
+        # a graph that loads at its first call, as on Inf1 and with async_load, fails here and not at a request
         graphs[0].run(len(inputs[0][0]))
         return graphs
+
+
+def _read_weights(path: Path) -> dict[str, Any]:
+    """The tensors of a file of weights, by the names that they have in the traced module."""
+    from safetensors.torch import load_file
+
+    tensors: dict[str, Any] = load_file(str(path))
+    return tensors

@@ -1,7 +1,7 @@
 """The torch-neuronx engine: graphs on the NeuronCores of Inf2 and Trn1.
 
-Source: the AWS Neuron SDK's reference of `torch_neuronx.trace`, `torch_neuronx.DataParallel` and
-`torch_neuronx.move_trace_to_device`.
+Source: the AWS Neuron SDK's reference of `torch_neuronx.trace`, `torch_neuronx.DataParallel`,
+`torch_neuronx.replace_weights` and `torch_neuronx.move_trace_to_device`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from handlers.worker.engines import Runtime, Setup
 from handlers.worker.engines.neuroncores import NeuronRuntime
-from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions
+from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions, import_runtime
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import NEURONCORES
 
@@ -18,8 +18,10 @@ CORES = NEURONCORES
 SDK = NeuronSdk(
     engine="neuronx",
     runtime="torch-neuronx",
+    module="torch_neuronx",
     compiler="neuronx-cc",
-    install=f"pip install {INDEX} 'torch-neuronx==2.9.*' neuronx-cc",
+    programs=("libneuronpjrt-path",),
+    install=f"pip install {INDEX} 'torch-neuronx==2.9.*' 'neuronx-cc==2.26.*'",
 )
 
 
@@ -27,17 +29,19 @@ def open_runtime(setup: Setup) -> Runtime:
     """Open torch-neuronx on the cores that this process may see.
 
     Raises:
-        ArtifactError: the package is missing, is a placeholder or of another version than the
+        ArtifactError: the package is missing, is a placeholder or has a different version from the
             graphs, or the core group does not fit the mode.
     """
     if setup.mode == "pipeline":
         raise ArtifactError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
     check_versions(SDK, setup.versions)
-    import torch_neuronx
+    torch_neuronx = import_runtime(SDK)
 
-    def move_weights(module: Any) -> None:
-        # cores are numbered from 0 within a process; without this the weights travel with every call
+    def put_weights(module: Any, weights: dict[str, Any] | None) -> None:
+        if weights is not None:
+            torch_neuronx.replace_weights(module, weights)
+        # cores are numbered from 0 within a process; without this, every call would transfer the weights again
         torch_neuronx.move_trace_to_device(module, 0)
 
     separate = not setup.compiler.get("inline_weights", True)
-    return NeuronRuntime(setup, SDK.runtime, torch_neuronx.DataParallel, move_weights if separate else None)
+    return NeuronRuntime(setup, SDK.runtime, torch_neuronx.DataParallel, put_weights=put_weights if separate else None)

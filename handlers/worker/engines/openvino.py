@@ -1,4 +1,4 @@
-"""The OpenVINO engine: static-shape graphs on the CPU. Weights are shared by all graphs of a model."""
+"""The OpenVINO engine: static-shape graphs on the CPU. All graphs of a model share their weights."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import CPU_CORES
 
 CORES = CPU_CORES
-# what activations are computed in; int8 graphs say themselves which of their parts are int8.
-# Explicit, since CPUs with bf16 units would round f32 otherwise.
+# The precision of activations; an int8 graph itself marks which of its parts are int8.
+# Set explicitly, since otherwise CPUs with bf16 units would round f32.
 HINTS = {"f32": "f32", "bf16": "bf16", "int8": "f32"}
 
 
 def import_openvino() -> Any:
     """Import OpenVINO without its telemetry.
 
-    Its converter reports usage to its makers, from a forked process, wherever the package
+    Its converter sends usage reports to its vendor, from a forked process, if the package
     `openvino_telemetry` can be imported.
     """
     sys.modules["openvino_telemetry"] = cast(Any, None)
@@ -38,13 +38,13 @@ class _Weights:
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
-            # OpenVINO takes writable memory only, which it does not write to
+            # OpenVINO accepts only writable memory, but does not write to it
             self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         self._array = np.frombuffer(self._mapping, dtype=np.uint8)
         self.tensor = import_openvino().Tensor(self._array, shared_memory=True)
 
     def forget(self) -> None:
-        """Give up the pages that were read; most were repacked for this CPU, and others are read anew."""
+        """Release the pages that were read: most were repacked for this CPU, and the rest can be read again."""
         self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
@@ -53,7 +53,7 @@ class _OpenvinoGraph:
 
     def __init__(self, compiled: Any, weights: _Weights, inputs: Inputs) -> None:
         self.inputs = inputs
-        self._weights = weights  # OpenVINO does not keep the memory alive that it reads
+        self._weights = weights  # OpenVINO does not keep alive the memory that it reads
         self._request = compiled.create_infer_request()
         for index, array in enumerate(inputs):
             self._request.set_input_tensor(index, import_openvino().Tensor(array, shared_memory=True))
@@ -75,7 +75,7 @@ class _OpenvinoRuntime:
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": setup.threads,
             "NUM_STREAMS": 1,
-            # it would pin the threads of every worker to the same first cores
+            # pinning would put the threads of every worker on the same first cores
             "ENABLE_CPU_PINNING": False,
         }
         self._weights: dict[Path, _Weights] = {}
@@ -97,5 +97,5 @@ class _OpenvinoRuntime:
 
 
 def open_runtime(setup: Setup) -> Runtime:
-    """Open OpenVINO's CPU device; ImportError where the package `openvino` is missing."""
+    """Open OpenVINO's CPU device; ImportError if the package `openvino` is missing."""
     return _OpenvinoRuntime(setup)

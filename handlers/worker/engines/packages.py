@@ -1,34 +1,55 @@
-"""The packages of the Neuron SDK: what is installed, and whether it can run what was compiled elsewhere.
+"""The packages of the Neuron SDK: what is installed, and whether it can run graphs compiled elsewhere.
 
-PyPI has packages of these names that are placeholders: importing them raises. The real ones lie in
+PyPI has placeholder packages with these names; importing them raises an error. The real packages are in
 AWS's own package index.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import sysconfig
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
 from handlers.worker.errors import ArtifactError
 
-PLACEHOLDERS = {"torch-neuron": "1.0", "torch-neuronx": "1.0", "libneuronxla": "1.0", "neuron-cc": "1.0.post1"}
+PLACEHOLDERS = {
+    "torch-neuron": "1.0",
+    "torch-neuronx": "1.0",
+    "libneuronxla": "1.0",
+    "neuron-cc": "1.0.post1",
+    "neuronx-cc": "1.0.post1",
+}
 INDEX = "--extra-index-url https://pip.repos.neuron.amazonaws.com"
 
 
 class NeuronSdk(NamedTuple):
-    """The packages of one engine: its runtime and its compiler, and the command that installs them."""
+    """The packages of one engine.
+
+    Attributes:
+        engine: the engine's name.
+        runtime: the package that runs graphs.
+        module: its Python module.
+        compiler: the package of the compiler, and the program that tracing runs.
+        programs: the programs that importing the module runs.
+        install: the command that installs the packages.
+    """
 
     engine: str
     runtime: str
+    module: str
     compiler: str
+    programs: tuple[str, ...]
     install: str
 
 
 def installed(package: str) -> str | None:
-    """The version of an installed package, or None."""
+    """The version of an installed package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -36,15 +57,15 @@ def installed(package: str) -> str | None:
 
 
 def is_placeholder(package: str) -> bool:
-    """Whether what is installed is PyPI's placeholder and not the SDK's package."""
+    """Whether the installed package is PyPI's placeholder rather than the SDK's package."""
     return package in PLACEHOLDERS and installed(package) == PLACEHOLDERS[package]
 
 
 def check_installed(sdk: NeuronSdk) -> None:
-    """See that an engine's runtime package is there.
+    """Check that an engine's runtime package is installed.
 
     Raises:
-        ArtifactError: it is missing or is PyPI's placeholder; says how to install the real one.
+        ArtifactError: it is missing or is PyPI's placeholder; the message explains how to install the real one.
     """
     package = sdk.runtime
     if installed(package) is None:
@@ -56,19 +77,64 @@ def check_installed(sdk: NeuronSdk) -> None:
         )
 
 
-def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
-    """See that what is installed can run graphs that were compiled with certain versions.
+def import_runtime(sdk: NeuronSdk) -> Any:
+    """Import the runtime's module, with the programs of its environment in front of PATH.
 
-    A graph is bound to the SDK that made it: the runtime package must be the same, PyTorch the same
-    but for its patch level, and the compiler that came with the installed SDK, where there is one,
-    not older.
-
-    Args:
-        sdk: that is to run them.
-        compiled: the artifact's versions.
+    The SDK finds its programs by PATH only, which lacks them if Python was started by its absolute path: by systemd,
+    cron, or another program.
 
     Raises:
-        ArtifactError: they do not fit; says what to install.
+        ImportError: the package is not installed.
+        ArtifactError: a program that the import runs is missing.
+    """
+    put_programs_on_path()
+    try:
+        return import_module(sdk.module)
+    except FileNotFoundError as error:
+        raise ArtifactError(missing_program(sdk, str(error.filename))) from None
+
+
+def missing_program(sdk: NeuronSdk, name: str) -> str:
+    """The message for a program of the SDK that is missing."""
+    return (
+        f"the SDK runs the program {name}, which is neither in {programs_folder()} nor on PATH; "
+        f"install its packages once more: {sdk.install}"
+    )
+
+
+def programs_folder() -> str:
+    """The folder of the programs that the packages of this Python bring along."""
+    return sysconfig.get_path("scripts")
+
+
+def programs_path() -> str:
+    """PATH with that folder in front."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([programs_folder(), *(folder for folder in folders if folder != programs_folder())])
+
+
+def put_programs_on_path() -> None:
+    """Put that folder in front of PATH, for this process and those that it starts."""
+    os.environ["PATH"] = programs_path()
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program in this Python's environment or on PATH; None if there is none."""
+    return shutil.which(name, path=programs_path())
+
+
+def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
+    """Check that the installed packages can run graphs compiled with certain versions.
+
+    A graph depends on the SDK that made it. The runtime package must have the same version. PyTorch must match except
+    for its patch level. The compiler of the installed SDK, if there is one, must not be older.
+
+    Args:
+        sdk: the packages that will run the graphs.
+        compiled: the versions recorded in the artifact.
+
+    Raises:
+        ArtifactError: the versions do not match; the message says what to install.
     """
     check_installed(sdk)
     runtime, compiler = sdk.runtime, sdk.compiler
@@ -87,7 +153,7 @@ def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
 
 
 def _release(text: str | None) -> tuple[int, ...]:
-    """The numbers of a version, without what says how it was built; () where it is none."""
+    """The numbers of a version, without its build metadata; () if the text is not a version."""
     try:
         return Version(text or "").release
     except InvalidVersion:

@@ -1,6 +1,6 @@
-"""The TorchScript engine: traced graphs on the CPU, wherever PyTorch 1.13 or newer runs.
+"""The TorchScript engine: traced graphs on the CPU, with PyTorch 1.13 or newer.
 
-A graph's file holds code alone; the weights of all graphs of a model lie in one safetensors file
+A graph's file holds only code. The weights of all graphs of a model are in one safetensors file
 and are bound to each graph when it is loaded, before it is frozen.
 """
 
@@ -20,8 +20,8 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import CPU_CORES
 
 CORES = CPU_CORES
-# In the weights file's metadata: a JSON object from the name of a tensor that is not stored to the
-# name of the stored tensor that it is the same as.
+# In the weights file's metadata: a JSON object that maps the name of each tensor that is not stored to the
+# name of the identical tensor that is stored.
 ALIASES = "aliases"
 
 
@@ -57,7 +57,7 @@ class _TorchscriptRuntime:
 
         try:
             with warnings.catch_warnings():
-                # deprecated in PyTorch, and the form in which the Neuron SDK ships graphs
+                # deprecated in PyTorch, but the Neuron SDK ships graphs in this form
                 warnings.simplefilter("ignore", DeprecationWarning)
                 module = torch.jit.load(str(graph), map_location="cpu").eval()
                 if weights is not None:
@@ -86,10 +86,10 @@ def _read_weights(path: Path) -> dict[str, Any]:
 
 
 def open_runtime(setup: Setup) -> Runtime:
-    """Open TorchScript on the CPU; ImportError where the package `torch` is missing.
+    """Open TorchScript on the CPU; ImportError if the package `torch` is missing.
 
     Raises:
-        ArtifactError: the precision is another than f32.
+        ArtifactError: the precision is not f32.
     """
     if setup.precision != "f32":
         raise ArtifactError(f"the engine torchscript computes in f32, not in {setup.precision}")

@@ -1,1 +1,1 @@
-"""Hosts: what carries workers and calls them. Only these files know how one does; today it is TorchServe."""
+"""Hosts run workers and call them. Only these files contain code for a particular host; today that is TorchServe."""

@@ -1,4 +1,4 @@
-"""The TorchServe host: the only file that knows what its handlers are called with."""
+"""The TorchServe host: the only file that depends on the arguments TorchServe passes to its handlers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import RequestError, WorkerError
 from handlers.worker.hosts.torchserve_metrics import Emitter
 from handlers.worker.model import Model, error_reply
 from handlers.worker.request.protocols import dump
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks.base import Task
+from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_ID, given_id
 
-ARTIFACT_FOLDER = "artifact"
 BODY_NAMES = ("body", "data")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-# of a stream of requests in both directions (StreamPredictions2), and the type of an Open Inference call's body
+# headers of a bidirectional stream (StreamPredictions2), and the content type of an Open Inference call
 GRPC_HEADERS = {"ts_request_sequence_id", "ts_request_sequence_start", "ts_request_sequence_end", "content-type"}
-# `marina serve` looks for this mark in the log to tell why a worker did not start.
+# `marina serve` looks for this marker in the log to report why a worker did not start.
 FAILURE_MARK = "marina: cannot serve:"
 
 
@@ -31,7 +32,7 @@ class TorchServeHandler:
     task: Task
 
     def initialize(self, context: Any) -> None:
-        """Load the artifact and prove it on its golden rows, before TorchServe calls us READY."""
+        """Load the artifact and check it on its golden rows, before TorchServe reports the worker as READY."""
         # TorchServe's worker logs a line for every batch at INFO
         logging.getLogger().setLevel(logging.WARNING)
         folder = Path(context.system_properties["model_dir"]) / ARTIFACT_FOLDER
@@ -47,12 +48,16 @@ class TorchServeHandler:
         self._emitter.start()
 
     def handle(self, data: Sequence[Mapping[str, Any]], context: Any) -> list[bytes]:
-        """Answer a batch: one body a request, its status set in the context."""
+        """Answer a batch: one body per request, with its status set in the context."""
         headers = [_headers(request, context, index) for index, request in enumerate(data)]
-        # TorchServe sends these alone and without a body; a client may send such a header too
+        # TorchServe sends describe requests alone and without a body; clients may send this header too
         if len(data) == 1 and headers[0].get("describe") == "True" and not set(BODY_NAMES) & set(data[0]):
             return [dump(self._model.describe())]
-        bodies = [(_body(request, own), own) for request, own in zip(data, headers)]
+        given = [given_id(own) for own in headers]
+        # TorchServe creates an id for every request, and returns it with the answer
+        made = [context.get_request_id(index) or "" for index in range(len(data))]
+        ids = [f"{own} ({other})" if own else other for own, other in zip(given, made)]
+        bodies = [(_body(request, own), {**own, REQUEST_ID: name}) for request, own, name in zip(data, headers, ids)]
         answers = []
         # the URLs /explanations, :explain and /explain
         explained = [own.get("explain") == "True" for own in headers]
@@ -62,8 +67,10 @@ class TorchServeHandler:
         for index, reply in enumerate(replies):
             context.set_response_content_type(index, "application/json")
             if not _over_http(headers[index]):
-                # the last answer, where the call is a stream; without it the worker's thread in TorchServe fails
+                # marks the last answer if the call is a stream; without it the worker's thread in TorchServe fails
                 context.set_response_header(index, "ts_stream_next", "false")
+            if given[index]:
+                context.set_response_header(index, CORRELATION_ID, given[index])
             for name, value in reply.headers.items():
                 context.set_response_header(index, name, value)
             if reply.status != 200:
@@ -74,15 +81,15 @@ class TorchServeHandler:
 
 
 def _over_http(headers: Mapping[str, str]) -> bool:
-    """Whether a request came over HTTP: TorchServe hands over no headers of gRPC calls but its own."""
+    """Whether a request came over HTTP: for gRPC calls TorchServe passes on no headers but its own."""
     return bool(headers.keys() - GRPC_HEADERS)
 
 
 def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
-    """A request's body; None where there is none that can be read.
+    """A request's body; None if there is none that can be read.
 
-    REST puts a raw body under "body", and form fields and the parameters of the URL under their names;
-    gRPC clients name their inputs themselves, by custom "data" or "body".
+    REST puts a raw body under "body", and form fields and URL parameters under their own names.
+    gRPC clients name their inputs themselves, by convention "data" or "body".
     """
     if not _over_http(headers):
         return next((request[name] for name in BODY_NAMES if name in request), None)
@@ -91,7 +98,7 @@ def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
 
 
 def _headers(request: Mapping[str, Any], context: Any, index: int) -> dict[str, str]:
-    """A request's headers by lower-case names, and the content type of its body."""
+    """A request's headers by lower-case names, including the content type of its body."""
     found = context.get_all_request_header(index)
     headers = {name.lower(): value for name, value in found.items() if isinstance(value, str)}
     # TorchServe's own entry for the body; a client's header of that name replaces it with a str

@@ -1,4 +1,4 @@
-"""Hands what a worker counts to TorchServe, which shows it to Prometheus."""
+"""Passes a worker's counters to TorchServe, which exports them to Prometheus."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import threading
 import time
 from typing import Any
 
-from handlers.worker.telemetry.metrics import COUNTERS, Metrics
+from handlers.worker.telemetry.metrics import COUNTERS, READY_SECONDS, WORKER_STARTS, Metrics
 
 INTERVAL_S = 1.0
+IDLE_S = 4.0  # the longest wait for something to count, so that a worker without requests appears in the metrics too
 
 
 class Emitter(threading.Thread):
-    """Emits counts once a second, and nothing while there are none.
+    """Emits counters once per second under load, and every few seconds when idle.
 
-    TorchServe reads every value from a line of the worker's log, which for every request would cost
-    more than the request. It drops metrics that its `metrics_config` does not name, and so does this.
+    TorchServe reads every value from a line of the worker's log, so emitting on every request would cost
+    more than the request itself. TorchServe drops metrics that its `metrics_config` does not name; so does this class.
 
     Args:
-        metrics: what is counted.
+        metrics: the counters.
         model: the model's name, a label of every metric.
         cache: TorchServe's `context.metrics`, which may be None.
     """
@@ -34,21 +35,26 @@ class Emitter(threading.Thread):
         self._counted = threading.Event()
 
     def counted(self) -> None:
-        """Tell that there is something to emit."""
+        """Signal that there is something to emit."""
         self._counted.set()
 
     def run(self) -> None:
-        # TorchServe emits through its log, at INFO, which the worker has silenced otherwise
+        # TorchServe emits through its log at INFO, which the worker has otherwise silenced
         logging.getLogger("ts.metrics.caching_metric").setLevel(logging.INFO)
+        self._metrics.add(WORKER_STARTS, 1)
+        since = time.monotonic()
         while True:
-            self._counted.wait()
+            self._counted.wait(IDLE_S)
             time.sleep(INTERVAL_S)
             self._counted.clear()
+            now = time.monotonic()
+            self._metrics.add(READY_SECONDS, now - since)
+            since = now
             self.emit()
 
     def emit(self) -> None:
-        """Emit what was counted since the last time."""
+        """Emit everything counted since the last emit."""
         for (name, labels), value in self._metrics.take().items():
             if name in self._targets:
-                # rounded: TorchServe's pattern does not know exponents such as 1e-05
+                # rounded: TorchServe's pattern does not match exponents such as 1e-05
                 self._targets[name].add_or_update(round(value, 6), [*labels, self._model, "Model"])

@@ -1,7 +1,7 @@
 """Places a worker on its core group, before the engine's runtime is loaded.
 
-NeuronCores belong to one process, so there a group is leased for the worker alone; CPU cores may be
-shared by models. Sources for the variables: the Neuron runtime's configuration guide.
+NeuronCores belong to one process, so a group of them is leased to one worker exclusively. CPU cores may be
+shared by several models. Source for the environment variables: the Neuron runtime's configuration guide.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.errors import PlacementError
+from handlers.worker.placement.choice import OwnGroup, SharedGroup, Sizes, worker_of
 from handlers.worker.placement.discovery import VISIBLE_CORES, allowed_cores, cpu_cores, neuron_cores
-from handlers.worker.placement.groups import Group, format_cores, parse_core_groups, possible_groups
-from handlers.worker.placement.leases import Lease, leases_folder, take_lease
+from handlers.worker.placement.groups import Group, format_cores, parse_core_groups
+from handlers.worker.placement.leases import Holder, Lease, leases_folder, take_lease
 
 GROUP_SIZES = "NEURONCORE_GROUP_SIZES"
-# The first loses to VISIBLE_CORES and must not stand beside it; the second is no longer the runtime's.
+PLACEMENT_VARIABLES = (GROUP_SIZES, VISIBLE_CORES)  # that decide which cores a server's workers may take
+# VISIBLE_CORES overrides the first, and both must not be set; the runtime no longer reads the second.
 REMOVED_VARIABLES = ("NEURON_RT_NUM_CORES", GROUP_SIZES)
-TAG_LIMIT = 255  # characters of NEURON_PROCESS_TAG
+TAG_LIMIT = 255  # maximum characters of NEURON_PROCESS_TAG
 WAIT_S = 30.0  # for cores that another worker holds
 
 
 class Placement(NamedTuple):
     """Where a worker computes.
 
-    cores are numbered as the host numbers them; under a quota of CPU time they stand for their number alone.
-    threads is how many CPU threads it may keep busy.
-    lease is None where the worker has every core and no group was asked for.
+    cores use the host's numbering. Under a quota of CPU time only the number of cores matters, not which ones.
+    threads is the number of CPU threads that the worker may keep busy.
+    lease is None if the worker may use every core and no group was requested.
     """
 
     cores: Group
@@ -37,97 +39,109 @@ class Placement(NamedTuple):
     lease: Lease | None
 
 
-def core_groups(asked: str | None) -> tuple[int, ...] | None:
-    """The sizes of a model's core groups: NEURONCORE_GROUP_SIZES in the environment, else the archive's own.
+def core_groups(asked: str | None) -> Sizes:
+    """The core groups of a worker: those of NEURONCORE_GROUP_SIZES in the environment, else its archive's own.
+
+    AWS's variable lists the groups of all models together: the first model that loads takes the first group. So it
+    lists the groups of a server here, from which the workers of all its models take theirs.
 
     Args:
-        asked: as the archive has it; None where it leaves that open.
+        asked: the setting in the archive; None if it has none.
 
     Raises:
-        PlacementError: they cannot be read.
+        PlacementError: the sizes cannot be parsed.
     """
+    given = server_groups()
+    try:
+        wanted = parse_core_groups(asked) if asked else None
+    except ValueError as error:
+        raise PlacementError("core_groups", str(error), ": ") from None
+    return Sizes(given, wanted or (1,), together=True, source=GROUP_SIZES) if given else Sizes(wanted, wanted or (1,))
+
+
+def server_groups() -> tuple[int, ...] | None:
+    """The sizes in NEURONCORE_GROUP_SIZES; None if it is not set. PlacementError if they cannot be parsed."""
     given = os.environ.get(GROUP_SIZES, "").strip()
     try:
-        return parse_core_groups(given or asked) if given or asked else None  # type: ignore[arg-type]
+        return parse_core_groups(given) if given else None
     except ValueError as error:
-        raise PlacementError(GROUP_SIZES if given else "core_groups", str(error), ": ") from None
+        raise PlacementError(GROUP_SIZES, str(error), ": ") from None
 
 
 class Cores(NamedTuple):
     """A kind of cores.
 
     Attributes:
-        name: for people.
+        name: the name shown to people.
         leases: the folder of its leases.
-        exclusive: whether a core belongs to one process, until that ends.
-        usable: those that this process may use; PlacementError where there are none.
-        place: takes a group for a model: of these sizes, or where they are None of the kind's own, waiting so many
-            seconds for cores that others hold.
+        exclusive: whether a core belongs to one process until that process ends.
+        usable: returns the cores that this process may use; raises PlacementError if there are none.
+        place: takes a group for a worker. Its arguments are the sizes of the groups, the worker, and the seconds to
+            wait for cores that others hold.
     """
 
     name: str
     leases: str
     exclusive: bool
     usable: Callable[[], Group]
-    place: Callable[[tuple[int, ...] | None, str, float], Placement]
+    place: Callable[[Sizes, Holder, float], Placement]
 
 
-def place(cores: Cores, asked: str | None, model: str, wait_s: float = WAIT_S) -> Placement:
-    """Take a core group for this process, and make it the one that its runtime will see.
+def place(cores: Cores, asked: str | None, model: str, version: str = "", wait_s: float = WAIT_S) -> Placement:
+    """Take a core group for this process, and make it the only one that the process's runtime sees.
 
     Args:
-        cores: the kind that the engine computes on.
-        asked: core groups as the archive has them.
+        cores: the kind of cores that the engine computes on.
+        asked: the archive's setting for core groups.
         model: the model's name.
+        version: the model's version.
         wait_s: how long to wait for cores that others hold.
 
     Raises:
         PlacementError: there is no such group, or others hold all of them.
     """
-    return cores.place(core_groups(asked), model, wait_s)
+    return cores.place(core_groups(asked), worker_of(model, version), wait_s)
 
 
-def _place_on_neuron(sizes: tuple[int, ...] | None, model: str, wait_s: float) -> Placement:
-    cores, sizes = neuron_cores(), sizes or (1,)
-    lease = take_lease(leases_folder(NEURONCORES.leases), _groups(cores, sizes[0]), model, shared=False, wait_s=wait_s)
+def _place_on_neuron(sizes: Sizes, worker: Holder, wait_s: float) -> Placement:
+    cores = neuron_cores()
+    _check_sizes(cores, sizes.sizes or (1,))
+    lease = take_lease(leases_folder(NEURONCORES.leases), OwnGroup(worker, cores, sizes, wait_s))
     for name in REMOVED_VARIABLES:
         os.environ.pop(name, None)
     os.environ[VISIBLE_CORES] = format_cores(lease.cores)
-    os.environ["NEURON_PROCESS_TAG"] = f"{model}-nc{format_cores(lease.cores)}"[:TAG_LIMIT]
-    # every worker gets its share of the host's CPU
-    threads = max(1, len(cpu_cores()) * sizes[0] // len(cores))
+    os.environ["NEURON_PROCESS_TAG"] = f"{worker.model}-nc{format_cores(lease.cores)}"[:TAG_LIMIT]
+    # every worker gets its share of the host's CPU cores
+    threads = max(1, len(cpu_cores()) * len(lease.cores) // len(cores))
     return Placement(lease.cores, threads, lease)
 
 
-def _place_on_cpu(sizes: tuple[int, ...] | None, model: str, _: float) -> Placement:
+def _place_on_cpu(sizes: Sizes, worker: Holder, _: float) -> Placement:
     cores = cpu_cores()
-    if sizes is None:
+    if sizes.sizes is None:
         return Placement(cores, len(cores), None)
-    # side by side among those allowed, whatever their numbers
-    groups = [tuple(cores[place] for place in group) for group in _groups(tuple(range(len(cores))), sizes[0])]
-    lease = take_lease(leases_folder(CPU_CORES.leases), groups, model, shared=True, wait_s=0)
+    _check_sizes(cores, sizes.sizes)
+    lease = take_lease(leases_folder(CPU_CORES.leases), SharedGroup(worker, cores, sizes.sizes))
     if len(cores) < len(allowed_cores()):
-        # a quota leaves open which cores, and containers that each take the first would crowd there
-        return Placement(lease.cores, sizes[0], lease)
+        # a quota does not fix which cores; if every container took the first ones, they would compete there
+        return Placement(lease.cores, len(lease.cores), lease)
     for task in Path("/proc/self/task").iterdir():
-        with suppress(ProcessLookupError):  # a thread that has just ended
+        with suppress(ProcessLookupError):  # the thread has just ended
             os.sched_setaffinity(int(task.name), lease.cores)
-    return Placement(lease.cores, sizes[0], lease)
+    return Placement(lease.cores, len(lease.cores), lease)
 
 
-def _groups(cores: Group, size: int) -> list[Group]:
-    groups = possible_groups(cores, size)
-    if not groups:
+def _check_sizes(cores: Group, sizes: tuple[int, ...]) -> None:
+    if max(sizes) > len(cores):
         raise PlacementError(
-            f"a core group of {size} is asked for, but only {len(cores)} cores can be used here; "
-            f"ask for smaller core_groups, or set {GROUP_SIZES}"
+            f"a core group of {max(sizes)} is configured, but only {len(cores)} cores can be used here; "
+            f"make core_groups smaller, or set {GROUP_SIZES}"
         )
-    return groups
 
 
 def group_cores(asked: str | None) -> int:
-    """How many CPU cores one worker computes on: its group's size, or all that it may keep busy."""
-    sizes = core_groups(asked)
+    """The number of CPU cores that one worker computes on: its group's size, or all cores that it may keep busy."""
+    sizes = core_groups(asked).sizes
     return sizes[0] if sizes else len(cpu_cores())
 
 

@@ -1,4 +1,4 @@
-"""Which cores there are on this host."""
+"""Discovers the cores of this host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def allowed_cores() -> Group:
 
 
 def cpu_cores() -> Group:
-    """The CPU cores that this process may keep busy: as many of those allowed as its quota is worth, at least 1."""
+    """The CPU cores that this process may keep busy: as many allowed cores as its CPU quota permits, at least 1."""
     allowed, quota = allowed_cores(), cpu_quota()
     return allowed if quota is None else allowed[: max(1, int(quota))]
 
@@ -34,12 +34,12 @@ def cpu_cores() -> Group:
 def neuron_cores() -> Group:
     """The NeuronCores that this process may use, in the numbering of the whole instance.
 
-    A scheduler such as Kubernetes says which they are in NEURON_RT_VISIBLE_CORES; else they are all
-    that `neuron-ls` lists, or, where that is missing or prints no JSON (before Neuron 2.24), all
-    that the driver's sysfs counts.
+    A scheduler such as Kubernetes sets them in NEURON_RT_VISIBLE_CORES. Otherwise they are all cores that `neuron-ls`
+    lists. If `neuron-ls` is missing or prints no JSON (before Neuron 2.24), they are all cores that
+    the driver's sysfs counts.
 
     Raises:
-        PlacementError: there are none, or the variable cannot be read.
+        PlacementError: there are none, or the variable cannot be parsed.
     """
     visible = os.environ.get(VISIBLE_CORES, "").strip()
     if visible:
@@ -59,7 +59,7 @@ def neuron_cores() -> Group:
 
 
 def list_devices() -> Any:
-    """What `neuron-ls --json-output` prints; an empty list where it does not run or prints no JSON."""
+    """The output of `neuron-ls --json-output`; an empty list if it does not run or prints no JSON."""
     program = shutil.which("neuron-ls") or NEURON_LS
     try:
         printed = subprocess.run(
@@ -71,7 +71,7 @@ def list_devices() -> Any:
 
 
 def cores_of_devices(devices: Any) -> Group:
-    """The cores in what `neuron-ls` printed: their numbers, or counted where it gives none (before Neuron 2.25)."""
+    """The cores in the output of `neuron-ls`: by their numbers, or counted if it has none (before Neuron 2.25)."""
     cores: set[int] = set()
     for device in devices if isinstance(devices, list) else []:
         if not isinstance(device, dict):
@@ -85,7 +85,7 @@ def cores_of_devices(devices: Any) -> Group:
 
 
 def cores_of_sysfs(folder: Path, devices: Path) -> Group:
-    """The cores that the Neuron driver counts, `neuron<N>/core_count`, of the devices that are there."""
+    """The cores that the Neuron driver counts in `neuron<N>/core_count`, for the devices that are present."""
     cores: set[int] = set()
     for path in folder.glob("neuron*/core_count"):
         index = path.parent.name.removeprefix("neuron")
@@ -93,7 +93,7 @@ def cores_of_sysfs(folder: Path, devices: Path) -> Group:
             count = int(path.read_text())
         except (OSError, ValueError):
             continue
-        # a container sees the counts of all devices, and only its own devices
+        # a container sees the core counts of all devices, but only its own device files
         if index.isdecimal() and (devices / path.parent.name).exists():
             cores |= set(range(int(index) * count, (int(index) + 1) * count))
     return tuple(sorted(cores))

@@ -2,49 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 Group = tuple[int, ...]
 
 
 def parse_core_groups(text: str) -> tuple[int, ...]:
-    """Read group sizes as NEURONCORE_GROUP_SIZES writes them: "1,1,1,1" is four groups of one core.
+    """Parse group sizes in the format of NEURONCORE_GROUP_SIZES: "1,1,1,1" is four groups of one core.
 
     Raises:
-        ValueError: not a comma-separated list of positive whole numbers, or not all the same: the
-            workers of a model serve the same graphs.
+        ValueError: not a comma-separated list of positive whole numbers.
     """
     sizes = [part.strip() for part in text.split(",")]
     if not all(size.isdecimal() and int(size) for size in sizes):
         raise ValueError(f"{text!r} is not a list of core group sizes; write for example 1,1,1,1 or 4")
-    if len({int(size) for size in sizes}) > 1:
-        raise ValueError(f"core groups must be of one size, for example 2,2 (given: {text!r})")
     return tuple(int(size) for size in sizes)
 
 
 def possible_groups(cores: Sequence[int], size: int) -> list[Group]:
-    """Every run of `size` contiguous cores, first those that divide the cores without overlap.
+    """Every run of `size` contiguous cores; those that divide the cores without overlap come first.
 
     Args:
-        cores: numbers of cores, ascending.
-        size: of a group.
+        cores: core numbers, ascending.
+        size: the size of a group.
     """
+    starts = [(run, start) for run in _runs(cores) for start in range(len(run) - size + 1)]
+    starts.sort(key=lambda place: place[1] % size != 0)
+    return [tuple(run[start : start + size]) for run, start in starts]
+
+
+def lay_out(sizes: Sequence[int], cores: Iterable[int]) -> list[Group | None]:
+    """Contiguous cores for groups of several sizes, without overlap; None for a group that finds no place.
+
+    The largest group is placed first, each on the lowest cores that hold it. If every worker takes its place in this
+    order, the places of the others stay free, whichever worker comes or ends first.
+
+    Args:
+        sizes: the sizes of the groups.
+        cores: the numbers of the free cores.
+    """
+    runs = _runs(sorted(cores))
+    placed: list[Group | None] = [None] * len(sizes)
+    for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
+        run = next((run for run in runs if len(run) >= sizes[index]), None)
+        if run is not None:
+            placed[index] = tuple(run[: sizes[index]])
+            del run[: sizes[index]]
+    return placed
+
+
+def _runs(cores: Iterable[int]) -> list[list[int]]:
+    """Cores in ascending order, divided into runs of contiguous numbers."""
     runs: list[list[int]] = []
     for core in cores:
         if runs and core == runs[-1][-1] + 1:
             runs[-1].append(core)
         else:
             runs.append([core])
-    starts = [(run, start) for run in runs for start in range(len(run) - size + 1)]
-    starts.sort(key=lambda place: place[1] % size != 0)
-    return [tuple(run[start : start + size]) for run, start in starts]
+    return runs
 
 
 def parse_cores(text: str) -> Group:
-    """Read core numbers as NEURON_RT_VISIBLE_CORES writes them: "3", "3-6", "3,4,5" or "3-5,6".
+    """Parse core numbers in the format of NEURON_RT_VISIBLE_CORES: "3", "3-6", "3,4,5" or "3-5,6".
 
     Raises:
-        ValueError: it is written in another way.
+        ValueError: the text has another format.
     """
     cores: list[int] = []
     for part in text.split(","):
@@ -56,5 +78,5 @@ def parse_cores(text: str) -> Group:
 
 
 def format_cores(group: Group) -> str:
-    """Write contiguous cores as NEURON_RT_VISIBLE_CORES takes them: "3" or "3-6"."""
+    """Format contiguous cores for NEURON_RT_VISIBLE_CORES: "3" or "3-6"."""
     return f"{group[0]}-{group[-1]}" if len(group) > 1 else str(group[0])

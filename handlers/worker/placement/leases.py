@@ -1,8 +1,8 @@
-"""Leases: which cores of this host are whose, over all models and servers on it.
+"""Leases record which process holds which cores of this host, across all models and servers on it.
 
-A lease is a file in a folder that the whole host shares. Its holder keeps it locked (flock), so the
-kernel drops the lease when the process ends, however it ends; the file says which cores and who.
-A file that nobody has locked is what a process left behind, and is removed. Leases are given out
+A lease is a file in a folder that the whole host shares. Its holder keeps the file locked (flock), so the
+kernel releases the lease when the process ends, however it ends. The file contains the cores and the holder.
+An unlocked file was left behind by a process that ended, and is removed. Leases are granted
 under one lock, so that no two can be given the same cores.
 """
 
@@ -10,41 +10,51 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import random
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.groups import Group, format_cores
 
-# Shared by all processes of a host or container. Not in /dev/shm, from where systemd-logind removes
-# what belongs to a user who logs out. From here systemd-tmpfiles removes what is old, but not out of a
-# folder that somebody has locked (tmpfiles.d), as every holder has.
+# Shared by all processes of a host or container. Not in /dev/shm, because systemd-logind removes a user's files
+# there at logout. systemd-tmpfiles removes old files from here, but not from a folder that is locked
+# (tmpfiles.d), and every holder locks this one.
 FOLDER = "/var/tmp/marina-leases"
 FOLDER_VARIABLE = "MARINA_LEASES"
 MUTEX = "mutex"
-WAITS_S = (0.05, 1.0)  # between two tries: the first, and the longest
+WAITS_S = (0.05, 1.0)  # seconds between two attempts: the first wait, and the longest
+NO_GROUP_LEFT = "no core group is left for this worker"  # `marina serve` looks for it in the log
+TELL_S = 5.0  # a wait of so many seconds is worth a line in the log
+MUTEX_WAIT_S = 15.0  # it is held for milliseconds
+_log = logging.getLogger(__name__)
 
 
 class Holder(NamedTuple):
-    """Who holds which cores."""
+    """A process and the cores that it holds.
+
+    server identifies its server, see `server_of`, and version is the model's, so that the workers of one model can be
+    counted.
+    """
 
     cores: Group
     model: str
     pid: int
+    version: str = ""
+    server: str = ""
 
     def __str__(self) -> str:
         return f"{format_cores(self.cores)} by {self.model} (pid {self.pid})"
 
 
 class Lease:
-    """A hold on a group of cores. It ends with the process, or when it is released."""
+    """A hold on a group of cores. It ends when the process ends or when it is released."""
 
     def __init__(self, cores: Group, path: Path, descriptors: Sequence[int]) -> None:
         self.cores = cores
@@ -52,64 +62,72 @@ class Lease:
         self._descriptors = descriptors
 
     def release(self) -> None:
-        """Give the cores back."""
+        """Release the cores."""
         self._path.unlink(missing_ok=True)
         for descriptor in self._descriptors:
             os.close(descriptor)
 
 
 def leases_folder(kind: str) -> Path:
-    """The folder of the leases of a kind of cores, "neuron" or "cpu"; MARINA_LEASES moves it."""
+    """The folder of the leases for a kind of cores, "neuron" or "cpu"; MARINA_LEASES overrides its location."""
     return Path(os.environ.get(FOLDER_VARIABLE) or FOLDER) / kind
 
 
-def take_lease(folder: Path, groups: Sequence[Group], model: str, shared: bool, wait_s: float) -> Lease:
-    """Take one of several groups of cores.
+class NoGroup(NamedTuple):
+    """Why there is no group for a worker now, and how many seconds it is worth to wait for one."""
+
+    reason: str
+    wait_s: float
+
+
+class Choice(Protocol):
+    """Chooses cores for a worker."""
+
+    @property
+    def worker(self) -> Holder:
+        """The worker, with no cores."""
+
+    def choose(self, holders: Sequence[Holder]) -> Group | NoGroup:
+        """The cores to take, beside those that others hold."""
+
+
+def take_lease(folder: Path, choice: Choice) -> Lease:
+    """Take a group of cores, as soon as there is one: a worker that was killed takes a moment to end.
 
     Args:
         folder: from `leases_folder`.
-        groups: the best first.
-        model: who asks.
-        shared: whether others may hold the same cores. Then the group is the one that is used
-            least, by the model's own workers in the first place.
-        wait_s: how long to wait for a group to become free: a worker that was killed takes a moment
-            to end.
+        choice: which group. If the wait is long, its reason is logged once.
 
     Raises:
-        PlacementError: none became free; says who holds what.
+        PlacementError: no group became free in the time that the choice allows.
     """
-    deadline = time.monotonic() + wait_s
-    pause = WAITS_S[0]
+    start = time.monotonic()
+    pause, told = WAITS_S[0], False
     while True:
         with _one_at_a_time(folder):
-            holders = _holders(folder)
-            group = _choose(groups, holders, model, shared)
-            if group:
-                return _write(folder, Holder(group, model, os.getpid()))
-        if time.monotonic() > deadline:
-            raise PlacementError(_explain(groups, holders, wait_s))
+            chosen = choice.choose(_holders(folder))
+            if not isinstance(chosen, NoGroup):
+                return _write(folder, choice.worker._replace(cores=chosen))
+        waited = time.monotonic() - start
+        if waited >= chosen.wait_s:
+            raise PlacementError(chosen.reason)
+        if waited >= TELL_S and not told:
+            _log.warning("%s: %s", choice.worker.model, chosen.reason)
+            told = True
         time.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, WAITS_S[1])
 
 
 def read_holders(folder: Path) -> list[Holder]:
-    """Who holds cores now."""
+    """The current holders of cores."""
     if not folder.is_dir():
         return []
     with _one_at_a_time(folder):
         return _holders(folder)
 
 
-def _choose(groups: Sequence[Group], holders: Sequence[Holder], model: str, shared: bool) -> Group | None:
-    used = Counter(core for holder in holders for core in holder.cores)
-    own = Counter(core for holder in holders if holder.model == model for core in holder.cores)
-    if shared:
-        return min(groups, key=lambda group: (sum(own[core] for core in group), sum(used[core] for core in group)))
-    return next((group for group in groups if not any(used[core] for core in group)), None)
-
-
 def _holders(folder: Path) -> list[Holder]:
-    """Who holds a lease; what the dead left is removed."""
+    """The current holders of leases; removes files of processes that have ended."""
     found = []
     for path in sorted(folder.glob("*.lease")):
         try:
@@ -118,25 +136,39 @@ def _holders(folder: Path) -> list[Holder]:
             raise PlacementError(
                 f"{path} cannot be read, so it is not known who holds which cores; chmod a+r it"
             ) from None
-        except OSError:  # a link, or a file that went meanwhile
+        except OSError:  # a link, or a file that was removed in the meantime
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            fields = json.loads(os.read(descriptor, 1 << 16))
-            found.append(Holder(tuple(fields["cores"]), fields["model"], fields["pid"]))
+            holder = _read(descriptor)
+            if holder is None:
+                _log.warning("%s is locked, but is not a lease; remove it", path)
+            else:
+                found.append(holder)
         else:
-            with suppress(PermissionError):  # another user's; it counts for nothing all the same
+            with suppress(PermissionError):  # another user's file; it does not count as held either way
                 path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
     return found
 
 
+def _read(descriptor: int) -> Holder | None:
+    """The holder in a lease file; None if it does not hold one, as it is being written or is another file."""
+    try:
+        fields = json.loads(os.read(descriptor, 1 << 16))
+        cores = tuple(int(core) for core in fields["cores"])
+        version, server = str(fields.get("version", "")), str(fields.get("server", ""))  # unknown to older releases
+        return Holder(cores, str(fields["model"]), int(fields["pid"]), version, server)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def _write(folder: Path, holder: Holder) -> Lease:
     path = folder / f"{uuid.uuid4().hex}.lease"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    os.fchmod(descriptor, 0o644)  # whatever the umask is
+    os.fchmod(descriptor, 0o644)  # regardless of the umask
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, json.dumps(holder._asdict()).encode())
     locked = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -146,7 +178,7 @@ def _write(folder: Path, holder: Holder) -> Lease:
 
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Hold the lock under which leases are given out, for every user of the host."""
+    """Hold the lock under which leases are granted; it works across all users of the host."""
     _make_shared(folder.parent)
     _make_shared(folder)
     path = folder / MUTEX
@@ -156,14 +188,41 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         os.close(made)
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, path)
         yield
     finally:
         os.close(descriptor)
 
 
+def _lock(descriptor: int, path: Path) -> None:
+    """Lock the mutex; PlacementError names the process that holds it for too long, perhaps because it is stopped."""
+    deadline = time.monotonic() + MUTEX_WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise PlacementError(
+                    f"{path} has been locked for {MUTEX_WAIT_S:.0f} s by {_locked_by(descriptor)}; end that process"
+                ) from None
+        time.sleep(WAITS_S[0])
+
+
+def _locked_by(descriptor: int) -> str:
+    """The process that holds a lock on a file, from /proc/locks."""
+    inode = os.fstat(descriptor).st_ino
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            # 1: FLOCK  ADVISORY  WRITE 1234 fe:01:5678 0 EOF
+            fields = line.split()
+            if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+                return f"the process {fields[4]}"
+    return "another process"
+
+
 def _make_shared(folder: Path) -> None:
-    """Make a folder in which every user may write, as in /tmp."""
+    """Create a folder in which every user may write, like /tmp."""
     try:
         folder.mkdir()
         folder.chmod(0o1777)
@@ -175,13 +234,3 @@ def _make_shared(folder: Path) -> None:
             f"{folder} cannot be made ({error.strerror}); name a folder that all servers of this host share in "
             f"{FOLDER_VARIABLE}"
         ) from None
-
-
-def _explain(groups: Sequence[Group], holders: Sequence[Holder], waited_s: float) -> str:
-    wanted = {core for group in groups for core in group}
-    who = ", ".join(str(holder) for holder in holders if wanted & set(holder.cores))
-    size = f"{len(groups[0])} contiguous cores" if len(groups[0]) > 1 else "one core"
-    return (
-        f"no group of {size} became free within {waited_s:.0f} s; held are {who}; unregister one of these models, "
-        "give it fewer workers, or ask for fewer or smaller core_groups"
-    )

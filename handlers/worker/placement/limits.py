@@ -1,4 +1,4 @@
-"""What a container lets this process use of its machine: a quota of CPU time, and memory.
+"""The limits that a container sets for this process: a CPU time quota, and memory.
 
 Sources: the Linux kernel's documentation of control groups, version 1 (cpu.cfs_quota_us, cpu.cfs_period_us,
 memory.limit_in_bytes, memory.usage_in_bytes) and 2 (cpu.max, memory.max, memory.current).
@@ -17,10 +17,10 @@ PROC = Path("/proc")
 class Limit(NamedTuple):
     """The names of a limit's files in one version of control groups."""
 
-    controller: str  # the folder below `CGROUP`; version 2 has none
+    controller: str  # folder below `CGROUP`; version 2 has none
     limit: str
     used: str
-    cache: str  # what of the use can be given up, in memory.stat
+    cache: str  # the part of the usage that can be reclaimed, in memory.stat
 
 
 MEMORY = (
@@ -30,7 +30,7 @@ MEMORY = (
 
 
 def cpu_quota(cgroup: Path = CGROUP, proc: Path = PROC) -> float | None:
-    """The processors' worth of time that this process may take; None where there is no limit."""
+    """The CPU time that this process may use, in processors; None if there is no limit."""
     quotas = []
     for folder in _folders("", cgroup, proc):
         quotas.append(_read(folder / "cpu.max").split())
@@ -41,7 +41,7 @@ def cpu_quota(cgroup: Path = CGROUP, proc: Path = PROC) -> float | None:
 
 
 def free_memory(cgroup: Path = CGROUP, proc: Path = PROC) -> int:
-    """Bytes that this process may still take."""
+    """Bytes of memory that this process can still allocate."""
     fields = dict(line.split(":", 1) for line in _read(proc / "meminfo").splitlines() if ":" in line)
     free = int(fields["MemAvailable"].split()[0]) * 1024
     for kind in MEMORY:
@@ -57,9 +57,9 @@ def free_memory(cgroup: Path = CGROUP, proc: Path = PROC) -> int:
 
 
 def _folders(controller: str, cgroup: Path, proc: Path) -> Iterator[Path]:
-    """The group of this process for a controller, and those above it, as far as they can be seen.
+    """The control group of this process for a controller, and the groups above it, as far as they are visible.
 
-    Inside a container its own group is often where the machine's would be, whatever its name says.
+    Inside a container, the process's own group is often at the place of the machine's root group, whatever its name.
     """
     top = cgroup / controller
     yield top

@@ -1,1 +1,1 @@
-"""Requests: bodies decoded, instances and parameters read and checked; one file a protocol in `protocols/`."""
+"""Requests: decodes bodies, reads and checks instances and parameters; one file per protocol in `protocols/`."""

@@ -1,4 +1,4 @@
-"""Decodes a body into text or JSON, with limits that JSON libraries do not have."""
+"""Decodes a body into text or JSON, within limits that JSON libraries do not enforce."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from handlers.worker.request.compression import decompress
 from handlers.worker.request.instances import Limits
 from handlers.worker.values import Json
 
-DEPTH = 16  # of nesting; the deepest body that a protocol here has needs 5
-# Triton's clients put tensors as bytes behind the JSON, and say here where those begin.
+DEPTH = 16  # maximum nesting; the deepest body that a supported protocol needs has 5 levels
+# Triton's clients append binary tensors to the JSON; this header gives the offset where they begin.
 HEADER_LENGTH = "inference-header-content-length"
 
 
 class Body(NamedTuple):
-    """A body once it is decoded: text or JSON, the bytes that follow the JSON, and the request's headers."""
+    """A decoded body: text or JSON, the bytes that follow the JSON, and the request's headers."""
 
     value: Json
     tail: bytes
@@ -25,13 +25,13 @@ class Body(NamedTuple):
 
 
 def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> Body:
-    """Text or JSON, unpacked, and the bytes that follow the JSON where the headers say so.
+    """Decompress and decode a body into text or JSON, and split off bytes after the JSON if the headers announce them.
 
-    TorchServe hands over decoded JSON and text, or plain bytes (`decode_input_request=false`,
+    TorchServe passes either decoded JSON and text, or plain bytes (`decode_input_request=false`,
     gRPC, unknown content types, and JSON that it could not decode).
 
     Raises:
-        RequestError: nothing at all, too large, not UTF-8, not JSON, or not as its headers say.
+        RequestError: the body is empty, too large, not UTF-8, not JSON, or does not match its headers.
     """
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if body is None or (body in (b"", "") and not media_type):
@@ -52,10 +52,10 @@ def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> Body:
         if is_json or (not media_type.startswith("text/") and text.lstrip()[:1] in ("{", "[")):
             return Body(_decode_json(text), b"", headers)
         return Body(text, b"", headers)
-    # TorchServe could read it as it is, so it is not what the header says
+    # TorchServe has already decoded the body, so it cannot have the encoding that the header names
     decompress(b"", encoding, 0)
     if isinstance(body, str) and is_json:
-        # decoded by TorchServe: a JSON document that is a bare string
+        # TorchServe decoded a JSON document that is a bare string
         return Body(None, b"", headers)
     _check_depth(body)
     return Body(body, b"", headers)
@@ -86,7 +86,7 @@ def _decode_json(text: str) -> Any:
         where = f" at line {error.lineno} column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise RequestError("InvalidJson", f"the body is not valid JSON{where}") from None
     _check_depth(value)
-    # a bare string is no text: text comes as text/plain
+    # a bare JSON string is not accepted as text: clients send text as text/plain
     return None if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""Undoes the Content-Encoding of a body, within bounds: a few bytes can stand for gigabytes."""
+"""Decodes the Content-Encoding of a body, within a size limit: a few bytes can expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import zlib
 
 from handlers.worker.errors import RequestError
 
-MEMBERS = 100  # of a gzip file; each costs a copy of those after it
-# how zlib names the formats; what HTTP calls deflate is zlib's format, and some clients send it bare
+MEMBERS = 100  # maximum members of a gzip file; each one copies the bytes after it
+# zlib's numbers for the formats; HTTP's deflate is zlib's format, and some clients send it without its header
 WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
 
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
-    """The body as it was before it was compressed.
+    """Decompress a body.
 
     Args:
-        body: as it was sent.
+        body: the bytes as sent.
         encoding: the header Content-Encoding.
-        most: bytes that it may have.
+        most: the maximum number of decompressed bytes.
 
     Raises:
-        RequestError: the encoding is not known, the body is not of it, or it has too many bytes.
+        RequestError: the encoding is unknown, the body does not have that encoding, or it has too many bytes.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):
@@ -38,7 +38,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _inflate(body: bytes, bits: int, most: int) -> bytes | None:
-    """At most one byte more than may be; None for another format, an end that is missing, or too many members."""
+    """Decompress at most `most` + 1 bytes; None for another format, a truncated body, or too many members."""
     content = b""
     for _ in range(MEMBERS):
         member = zlib.decompressobj(bits)

@@ -1,4 +1,4 @@
-"""Requests: their instances, what they may ask for, and what was answered."""
+"""Requests: their instances, the limits that they must respect, and the answers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from handlers.worker.values import Instance, Json
 
 
 class Limits(NamedTuple):
-    """How much one request may ask for."""
+    """The limits on one request."""
 
     instances: int
     characters: int  # in each text
-    windows: int  # that each text makes
+    windows: int  # per text
     body_bytes: int
+    tokens: int  # of all rows, without padding
 
 
 class Answered(NamedTuple):
-    """The answer for one instance, whether its text was cut to fit, and how many tokens were computed for it."""
+    """The answer for one instance, whether its text was truncated, and how many tokens were computed for it."""
 
     answer: Json
     cut: bool
@@ -33,7 +34,7 @@ class Answered(NamedTuple):
 class Request:
     """The instances of one request, and how to write its answer.
 
-    protocol is the name of the protocol that it came in; details are that protocol's own.
+    protocol is the name of the protocol of the request; details belong to that protocol.
     """
 
     instances: tuple[Instance, ...]
@@ -42,15 +43,15 @@ class Request:
     details: Mapping[str, Json] = field(default_factory=dict)
 
     def place(self, number: int) -> str:
-        """How a message names the instance of a number; nothing where there is only one."""
+        """How messages name the instance with this number; empty if there is only one."""
         return str(self.details.get("place", "")).format(number)
 
 
 def read_instance(value: Json, where: str, fields: Fields, limits: Limits) -> Instance:
-    """An instance from its JSON: a text, or an object with the task's fields.
+    """Read an instance from its JSON: a text, or an object with the task's fields.
 
     Raises:
-        RequestError: naming the field that is missing, unknown, or no text.
+        RequestError: a field is missing, unknown, or not a text; the message names the field.
     """
     if isinstance(value, str) and not fields.second_required:
         return Instance(check_text(value, where, limits.characters))
@@ -77,14 +78,14 @@ def read_instance(value: Json, where: str, fields: Fields, limits: Limits) -> In
 
 
 def check_not_empty(texts: Mapping[str, str], where: str) -> None:
-    """Refuse an empty question or context, as transformers does."""
+    """Refuse an empty question or context, like transformers."""
     for name, text in texts.items():
         if not text:
             raise RequestError("InvalidInstance", f'{where}: the field "{name}" is empty')
 
 
 def check_count(count: int, name: str, limits: Limits) -> None:
-    """Refuse no instances, and more than the limit."""
+    """Refuse zero instances, and more than the limit."""
     if not count:
         raise RequestError("InvalidBody", f'"{name}" must hold at least one instance')
     if count > limits.instances:

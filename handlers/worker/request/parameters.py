@@ -1,4 +1,4 @@
-"""Parameters of requests: what each may be, and reading them."""
+"""Parameters of requests: their allowed values, and how they are read."""
 
 from __future__ import annotations
 
@@ -11,42 +11,47 @@ from handlers.worker.values import Json
 
 
 class Parameter(NamedTuple):
-    """One parameter: its default, whether a value is allowed, and what is allowed in words."""
+    """One parameter: its default, its check of values, and the allowed values in words and as JSON Schema."""
 
     default: Json
     allows: Callable[[Json], bool]
     expected: str
+    schema: Mapping[str, Json]
 
 
 def choice(default: str | None, *others: str) -> Parameter:
-    """One of a few words; also null where that is the default."""
+    """One of a few words; also null if that is the default."""
     words = (default, *others)
     named = " or ".join("null" if one is None else one for one in words)
-    return Parameter(default, lambda value: isinstance(value, str | None) and value in words, named)
+    schema = {"enum": list(words)}
+    return Parameter(default, lambda value: isinstance(value, str | None) and value in words, named, schema)
 
 
 def word(default: str | None) -> Parameter:
     """Any word, or null."""
-    return Parameter(default, lambda value: isinstance(value, str | None), "a word, or null")
+    schema = {"type": ["string", "null"]}
+    return Parameter(default, lambda value: isinstance(value, str | None), "a word, or null", schema)
 
 
 def whole(default: int | None, least: int, most: int = 1_000_000, null: bool = False) -> Parameter:
-    """A whole number within bounds, or null where that has a meaning."""
+    """A whole number within bounds; also null if `null` is set."""
 
     def allows(value: Json) -> bool:
         if value is None:
             return null
         return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
-    return Parameter(default, allows, f"a whole number from {least} to {most}" + (", or null" if null else ""))
+    schema = {"type": ["integer", "null"] if null else "integer", "minimum": least, "maximum": most}
+    return Parameter(default, allows, f"a whole number from {least} to {most}" + (", or null" if null else ""), schema)
 
 
 def flag(default: bool | None) -> Parameter:
-    """True or false; also null where that is the default."""
+    """True or false; also null if that is the default."""
     return Parameter(
         default,
         lambda value: isinstance(value, bool) or (value is None and default is None),
         "true or false" if default is not None else "true, false or null",
+        {"type": "boolean" if default is not None else ["boolean", "null"]},
     )
 
 
@@ -56,6 +61,7 @@ def words(default: list[str]) -> Parameter:
         default,
         lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
         "a list of words",
+        {"type": "array", "items": {"type": "string"}},
     )
 
 
@@ -63,9 +69,9 @@ def read_parameters(given: Json, known: Mapping[str, Parameter], defaults: Mappi
     """The value of every parameter of a task.
 
     Args:
-        given: what the request says under "parameters"; None if nothing.
+        given: the request's "parameters"; None if it has none.
         known: the task's parameters.
-        defaults: the model's own defaults, where they differ from the task's.
+        defaults: the model's own defaults, if they differ from the task's.
 
     Raises:
         RequestError: a parameter is unknown or its value is not allowed.

@@ -1,4 +1,4 @@
-"""What a request for a task may carry: the fields of an instance, and parameters."""
+"""The schema of a task's requests: the fields of an instance, and parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handlers.worker.request.parameters import Parameter
 class Fields(NamedTuple):
     """The JSON fields of an instance.
 
-    A bare text stands for an instance unless the second field is required. `second` is None where
+    A bare text is accepted as an instance unless the second field is required. `second` is None if
     an instance is one text.
     """
 

@@ -1,4 +1,4 @@
-"""Text from clients: what may be in it, and how to speak of it."""
+"""Text from clients: checks it, and quotes it in messages."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def type_name(value: Any) -> str:
 
 
 def quote(name: object) -> str:
-    """A name from a request, cut and escaped so that it can neither flood nor break a message."""
+    """A name from a request, cut and escaped so that it can neither flood nor corrupt a message."""
     return json.dumps(str(name)[:40])

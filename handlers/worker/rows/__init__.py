@@ -1,1 +1,1 @@
-"""Rows: instances tokenized and cut or windowed, calls planned by time, graphs run and timed."""
+"""Rows: tokenizes instances, truncates or windows them, plans calls by their times, runs and times graphs."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import POOLING_MASK, GraphFile, Signature
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, GraphFile, Signature
 from handlers.worker.engines import Graph, Runtime
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.values import Call, Outputs, Row, Shape
@@ -18,14 +18,14 @@ Graphs = Mapping[Shape, Graph]
 
 
 def load_graphs(runtime: Runtime, folder: Path, files: Sequence[GraphFile], signature: Signature) -> list[Graphs]:
-    """Load graphs that lie in the folder of an artifact.
+    """Load graphs from the folder of an artifact.
 
     Returns:
-        Streams: the graphs once for each call that the runtime can have under way at a time. Their
+        Streams: one set of the graphs for each call that the runtime can run concurrently. Their
         shapes count the rows of all replicas.
 
     Raises:
-        ArtifactError: one cannot be loaded.
+        ArtifactError: a graph cannot be loaded.
     """
     streams: list[dict[Shape, Graph]] = [{} for _ in range(runtime.calls_at_once)]
     for file in files:
@@ -40,7 +40,7 @@ def load_graphs(runtime: Runtime, folder: Path, files: Sequence[GraphFile], sign
 
 
 def new_inputs(shape: Shape, signature: Signature) -> list[npt.NDArray[np.int64]]:
-    """Arrays for a graph to read."""
+    """Input arrays for a graph."""
     return [np.zeros(shape, dtype=np.int64) for _ in signature.inputs]
 
 
@@ -49,7 +49,7 @@ class Runner:
 
     Args:
         streams: from `load_graphs`.
-        signature: their model's.
+        signature: the model's signature.
     """
 
     def __init__(self, streams: Sequence[Graphs], signature: Signature) -> None:
@@ -62,7 +62,7 @@ class Runner:
 
         Returns:
             For each row its outputs in the order of `Signature.outputs`, without the batch dimension, or
-            the failure of the call that it was in.
+            the error of the call that it was in.
         """
         outputs: list[Outputs | RequestError] = [[] for _ in rows]
         waiting = iter(calls)
@@ -71,7 +71,7 @@ class Runner:
             for call in waiting:
                 try:
                     results = run_rows(stream[call.shape], [rows[index] for index in call.rows], self._signature)
-                except Exception as error:  # whatever the runtime raises is of this call alone
+                except Exception as error:  # an error of the runtime affects only this call
                     outputs_of_call: list[Outputs | RequestError] = [request_error(error)] * len(call.rows)
                 else:
                     outputs_of_call = [[result[place] for result in results] for place in range(len(call.rows))]
@@ -82,14 +82,14 @@ class Runner:
             work(self._streams[0])
         else:
             under_way = [self._threads.submit(work, stream) for stream in self._streams]
-            wait(under_way)  # all of them, for the next batch writes into the same inputs
+            wait(under_way)  # wait for all of them, since the next batch writes into the same inputs
             for stream in under_way:
                 stream.result()
         return outputs
 
 
 def run_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> Outputs:
-    """Run one graph on rows that it holds, at least one; its outputs have the rows first."""
+    """Run one graph on at least one row; the first dimension of each output is the rows."""
     write_rows(graph, rows, signature)
     return graph.run(len(rows))
 
@@ -97,10 +97,11 @@ def run_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> Outputs
 def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
     """Write rows into a graph's inputs, padded on the right.
 
-    An empty place attends to its first padding token: attention over nothing is not a number in
-    some kernels.
+    An empty place attends to its first padding token, because some kernels return NaN for attention
+    over no tokens.
     """
-    for name, array in zip(signature.inputs, graph.inputs):
+    inputs = dict(zip(signature.inputs, graph.inputs))
+    for name, array in inputs.items():
         if name == "attention_mask":
             array.fill(0)
             array[len(rows) :, 0] = 1
@@ -115,7 +116,20 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
             array.fill(signature.pad_token_type_id)
             for place, row in enumerate(rows):
                 array[place, : len(row.type_ids)] = row.type_ids
-        else:
+        elif name == "input_ids":
             array.fill(signature.pad_token_id)
             for place, row in enumerate(rows):
                 array[place, : len(row.ids)] = row.ids
+    if signature.padding_position is not None:
+        inputs[POSITION_IDS][:] = number_positions(inputs["input_ids"], signature.padding_position)
+
+
+def number_positions(ids: npt.NDArray[np.int64], padding: int) -> npt.NDArray[np.int64]:
+    """Position ids as RoBERTa and its relatives number tokens, of the same shape (rows, tokens) as `ids`.
+
+    Tokens are numbered from `padding` + 1; a token whose id is `padding` is not counted and keeps `padding`.
+    Computed here and not in graphs, as neuron-cc has no cumsum.
+    Source: `create_position_ids_from_input_ids` of transformers' modeling_roberta.py.
+    """
+    tokens = ids != padding
+    return np.asarray(np.cumsum(tokens, axis=1) * tokens + padding, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The calls chosen for the rows of a batch."""
+"""Chooses the calls for the rows of a batch."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from handlers.worker.values import Call, Shape
 
 
 def longest(shapes: Iterable[Shape]) -> int:
-    """The most tokens that any of the shapes holds."""
+    """The maximum number of tokens that any of the shapes holds."""
     return max(shape.sequence_length for shape in shapes)
 
 
 class Planner:
-    """Chooses the calls for the rows of a batch that take the least time together.
+    """Chooses the calls that compute the rows of a batch in the least total time.
 
-    Some best plan has this form: with the rows in order of length, every call computes rows that
-    stand side by side, and the call of the longest row takes as many as fit, since leaving a row
-    out never makes the others cheaper. So the least time for the i shortest rows is, over the shapes
-    that hold the i-th, the least of the shape's time and that of the i - batch_size shortest: a
+    Some optimal plan has this form: with the rows sorted by length, every call computes adjacent rows,
+    and the call of the longest row takes as many rows as fit, because leaving a row out of it never makes
+    the other calls cheaper. So the least time for the i shortest rows is a minimum over the shapes that hold
+    the i-th row: the shape's time plus the least time for the i - batch_size shortest rows. This is a
     dynamic programme over i.
 
     Args:
-        times: of one call of every compiled shape, in any unit.
+        times: the time of one call of every compiled shape, in any unit.
     """
 
     def __init__(self, times: Mapping[Shape, float]) -> None:
         self._times = dict(times)
-        # for every number of tokens the shapes that are worth a thought: with more places only at
-        # a higher price
+        # for every number of tokens, the shapes worth considering: each has a larger batch size, and takes
+        # longer, than the one before
         self._worthy: list[list[tuple[int, float, Shape]]] = []
         for tokens in range(longest(times) + 1):
             holding = sorted(
@@ -41,10 +41,10 @@ class Planner:
             self._worthy.append(worthy)
 
     def plan(self, lengths: Sequence[int]) -> list[Call]:
-        """The calls, in the order in which rows wait least on average: the least time a row first.
+        """The calls in ascending order of time per row, which minimises the mean waiting time of rows.
 
         Args:
-            lengths: tokens in each row.
+            lengths: the number of tokens in each row.
 
         Raises:
             ValueError: a row is longer than every shape.

@@ -1,4 +1,4 @@
-"""Prompts: texts that a model was trained to see before others, such as "query: "."""
+"""Prompts: texts that a model was trained to see before its inputs, such as "query: "."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from handlers.worker.values import Instance, Row
 
 
 def prompted(instance: Instance, name: str | None, signature: Signature) -> tuple[Instance, int]:
-    """A text with a prompt before it, as the tokenizer reads it, and how many tokens pooling leaves out.
+    """Prepend a prompt to a text; returns the text for the tokenizer and the number of tokens that pooling excludes.
 
     Args:
-        instance: its first text is the one.
-        name: of the prompt; None for none.
-        signature: knows the model's prompts.
+        instance: its first text receives the prompt.
+        name: the name of the prompt; None for no prompt.
+        signature: contains the model's prompts.
 
     Raises:
-        RequestError: it has no such prompt.
+        RequestError: the model has no prompt of this name.
     """
     if name is None:
         return instance, 0
@@ -34,14 +34,14 @@ def prompted(instance: Instance, name: str | None, signature: Signature) -> tupl
 def default_rows(
     instances: Sequence[Instance], signature: Signature, tokenizer: RowTokenizer, max_length: int, rule: str
 ) -> list[Row]:
-    """The rows of texts as the model reads them where a request names no prompt; those without one are left out.
+    """The rows of texts, read as in a request that names no prompt; texts that have no row are left out.
 
     Args:
-        instances: texts.
-        signature: the model's.
-        tokenizer: its.
-        max_length: tokens that a row holds.
-        rule: for longer texts, as `Window` has it: "truncate", or "reject" to leave them out.
+        instances: the texts.
+        signature: the model's signature.
+        tokenizer: the model's tokenizer.
+        max_length: the maximum number of tokens in a row.
+        rule: for longer texts, with the values of `Window`: "truncate", or "reject" to leave them out.
     """
     prepared = [prompted(instance, signature.default_prompt, signature) for instance in instances]
     windows = [Window(max_length, rule, prompt_tokens=tokens) for _, tokens in prepared]

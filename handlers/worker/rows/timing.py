@@ -1,4 +1,4 @@
-"""Times of graphs: what plans are made from. They belong to a machine, and are measured on it."""
+"""Times of graphs, the basis of plans. They depend on the machine, and are measured on it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from handlers.worker.engines import Graph
 from handlers.worker.rows.calls import Graphs, write_rows
 from handlers.worker.values import Row, Shape
 
-ROUNDS = (3, 50)  # at least and at most
+ROUNDS = (3, 50)  # minimum and maximum
 
 
 def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float) -> dict[Shape, float]:
     """Median milliseconds of one call of each graph with every place filled, after a warm-up.
 
-    The graphs run in turn, as they do in plans: each has weights of its own, and one that runs
-    again and again finds them in the processor's cache, which makes small graphs look up to twice
-    as fast as they are. Where several calls can be under way, all streams run at once, and the time
-    is shared among them. Takes the budget, but at least 3 rounds.
+    The graphs run in turn, as they do in plans. Each has its own weights; a graph that runs repeatedly finds them in
+    the processor's cache, which makes small graphs look up to twice as fast as they are. If the runtime supports
+    several concurrent calls, all streams run at once, and the time is divided by their number.
+    Timing stops when the budget is spent, but not before 3 rounds.
 
     Args:
         streams: the graphs, from `load_graphs`.
-        signature: their model's.
-        budget_s: seconds for all of them.
+        signature: the model's signature.
+        budget_s: seconds for all graphs together.
     """
     shapes = list(streams[0])
     for shape in shapes:

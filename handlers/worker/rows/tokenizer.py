@@ -1,4 +1,4 @@
-"""Turns instances into rows of token ids with the artifact's tokenizer."""
+"""Turns instances into rows of token ids, with the artifact's tokenizer."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.rows.truncation import cut
 from handlers.worker.values import Instance, Row
 
-# what ends a process, and is no failure of one request
+# exceptions that end the process and must not become the error of one request
 ENDINGS = (KeyboardInterrupt, SystemExit)
 
 
 class Window(NamedTuple):
-    """How an instance's tokens are laid into rows.
+    """How an instance's tokens are laid out in rows.
 
-    rule is "truncate", "reject" or "window"; stride is how many tokens two windows share, at most
-    if it is not exact; cut is what is shortened: "longest_first" or "only_second", as the
-    `tokenizers` library names it; side is the side that is cut, the tokenizer's own if it is None;
-    most bounds how many windows one instance makes; prompt_tokens is that of its rows.
+    rule is "truncate", "reject" or "window". stride is the number of tokens that two consecutive windows share; it is
+    an upper bound unless exact is true. cut is the text that is truncated: "longest_first" or "only_second", in the
+    terms of the `tokenizers` library. side is the side that is truncated; None means the tokenizer's own side.
+    most is the maximum number of windows of one instance. prompt_tokens is the value for its rows.
     """
 
     max_length: int
@@ -36,7 +36,7 @@ class Window(NamedTuple):
 
 
 class Tokenized(NamedTuple):
-    """An instance as rows, each with the library's encoding, which knows offsets, words and special tokens."""
+    """An instance as rows, each with the library's encoding, which contains offsets, words and special tokens."""
 
     rows: list[Row]
     encodings: list[Any]
@@ -44,15 +44,15 @@ class Tokenized(NamedTuple):
 
 
 class RowTokenizer:
-    """The `tokenizers` library behind the rule for texts that are too long.
+    """A tokenizer of the `tokenizers` library, with the rules for texts that are too long.
 
     Args:
         path: tokenizer.json.
-        truncation_side: the side that is cut, "right" or "left".
-        offsets: whether encodings must know the place of tokens in the text; slower.
+        truncation_side: the side that is truncated, "right" or "left".
+        offsets: whether encodings must contain the offsets of tokens in the text, which is slower.
 
     Attributes:
-        library: the library's own tokenizer, set to neither truncate nor pad.
+        library: the library's own tokenizer, with truncation and padding disabled.
     """
 
     def __init__(self, path: Path, truncation_side: str, offsets: bool = False) -> None:
@@ -68,14 +68,14 @@ class RowTokenizer:
         self._encode_batch = self.library.encode_batch if offsets else self.library.encode_batch_fast
 
     def encode(self, instances: Sequence[Instance], windows: Sequence[Window]) -> list[Tokenized | RequestError]:
-        """The rows of each instance, or the reason why it has none."""
-        # transformers takes an empty second text for none
+        """The rows of each instance, or the error for an instance that has none."""
+        # transformers treats an empty second text as no second text
         inputs = [(text, pair) if pair else text for text, pair in instances]
         try:
             encodings = self._encode_batch(inputs)
         except ENDINGS:
             raise
-        except BaseException:  # bare Exception, or a panic, which is no Exception: find out for which
+        except BaseException:  # bare Exception, or a panic, which is a BaseException: find out which text caused it
             encodings = [self._encode_alone(one) for one in inputs]
         return [
             encoding if isinstance(encoding, RequestError) else self._laid_out(instance, window, encoding)
@@ -114,7 +114,7 @@ class RowTokenizer:
             return error
 
     def _windows(self, instance: Instance, window: Window) -> list[Any]:
-        """The encodings that the library lays an instance into."""
+        """The library's encodings of an instance, one per window."""
         self.library.enable_truncation(
             window.max_length, stride=window.stride, strategy=window.cut, direction=self._truncation_side
         )
@@ -122,7 +122,7 @@ class RowTokenizer:
             first = self.library.encode(instance.text, instance.text_pair or None)
         except ENDINGS:
             raise
-        except BaseException:  # bare Exception, or a panic; its text may hold the client's
+        except BaseException:  # bare Exception, or a panic; its message may contain the client's text
             raise RequestError("TextTooLong", f"the text cannot be cut to {window.max_length} tokens") from None
         finally:
             self.library.no_truncation()
@@ -130,9 +130,9 @@ class RowTokenizer:
 
 
 def _checked(window: Window, encoding: Any) -> Window:
-    """A window that has room for more than its overlap, and does not make too many.
+    """Fit the stride of a window to its room; refuse a window without room for new tokens, and too many windows.
 
-    The library panics over the one, and runs out of memory over the other.
+    The library panics in the first case, and runs out of memory in the second.
     """
     fixed = sum(encoding.special_tokens_mask)
     if window.cut == "only_second":

@@ -1,8 +1,8 @@
-"""Cuts an instance to the tokens that a row holds, as the `tokenizers` library would cut it whole.
+"""Truncates an instance to the tokens that a row holds, with the same result as the `tokenizers` library.
 
-The library lays all that it cuts off into rows of its own, of two texts each with each, which takes
-seconds and gigabytes for long ones. What it keeps follows from the numbers of tokens alone, so it
-is chosen here from the tokens of the whole instance.
+The library also turns everything that it cuts off into rows; for two texts it makes every combination of their
+parts. For long texts that takes seconds and gigabytes. The tokens that it keeps depend only on the numbers of
+tokens, so this module chooses them from the tokens of the whole instance.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from handlers.worker.errors import RequestError
 
 
 class Cut:
-    """What is left of an encoding; it answers as the library's encodings do.
+    """The part of an encoding that is kept; it has the interface of the library's encodings.
 
-    Lists are made once: each look into an encoding of the library makes them anew for the whole text.
+    Lists are built once, because every access to a list of a library encoding rebuilds it for the whole text.
 
     Args:
-        encoding: the library's, of the whole instance.
-        places: of the tokens that are kept.
+        encoding: the library's encoding of the whole instance.
+        places: the positions of the tokens to keep.
     """
 
     def __init__(self, encoding: Any, places: list[int]) -> None:
@@ -46,11 +46,11 @@ class Cut:
         return self._kept(self._encoding.sequence_ids)
 
     def token_to_word(self, place: int) -> int | None:
-        """The word of a token, in its text; None where the tokenizer knows no words."""
+        """The index of a token's word in its text; None if the tokenizer has no words."""
         return self._words[place]
 
     def word_to_chars(self, word: int, sequence: int) -> tuple[int, int] | None:
-        """The characters of a word, as far as its tokens are kept."""
+        """The character range of a word, as far as its tokens are kept."""
         return self._spans.get((word, sequence))
 
     @cached_property
@@ -70,16 +70,16 @@ class Cut:
 
 
 def cut(encoding: Any, max_length: int, strategy: str, side: str) -> Cut:
-    """The tokens that fit.
+    """Keep only the tokens that fit.
 
     Args:
-        encoding: the library's, of the whole instance with its special tokens, which are all kept.
-        max_length: tokens that a row holds.
-        strategy: "longest_first" or "only_second", as the library names it.
-        side: that is cut, "right" or "left".
+        encoding: the library's encoding of the whole instance with its special tokens, which are all kept.
+        max_length: the maximum number of tokens in a row.
+        strategy: "longest_first" or "only_second", in the terms of the library.
+        side: the side that is truncated, "right" or "left".
 
     Raises:
-        RequestError: the strategy leaves nothing of the text that it cuts.
+        RequestError: the strategy leaves nothing of the text that it truncates.
     """
     sequences = encoding.sequence_ids
     counts = [sum(sequence == number for sequence in sequences) for number in (0, 1)]
@@ -103,10 +103,10 @@ def cut(encoding: Any, max_length: int, strategy: str, side: str) -> Cut:
 
 
 def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens of each text are kept: the longer gives way until both are alike.
+    """The number of tokens to keep of each text: the longer text is shortened until both have equal length.
 
-    Source: `truncate_encodings` in the `tokenizers` library (src/utils/truncation.rs). Of an odd room the
-    longer text has the odd token, and of texts that are alike the second.
+    Source: `truncate_encodings` in the `tokenizers` library (src/utils/truncation.rs). If the room is odd, the longer
+    text gets the odd token; if both texts have the same length, the second one gets it.
     """
     short, long = sorted((first, second))
     if short + long <= room:

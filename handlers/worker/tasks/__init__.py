@@ -1,4 +1,4 @@
-"""Tasks: what a model answers. One file a task; each defines its `TASK`."""
+"""Tasks define what a model answers. One file per task; each defines its `TASK`."""
 
 from __future__ import annotations
 

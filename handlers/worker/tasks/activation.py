@@ -1,4 +1,4 @@
-"""From logits to scores."""
+"""Turns logits into scores."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def activate(logits: npt.NDArray[Any], activation: str) -> npt.NDArray[np.float6
         exponentials = np.exp(values - values.max(axis=-1, keepdims=True))
         return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
     if activation == "sigmoid":
-        # the same as 1 / (1 + exp(-values)), and does not overflow
+        # equal to 1 / (1 + exp(-values)), but does not overflow
         return np.asarray(0.5 * (1.0 + np.tanh(0.5 * values)))
     return values

@@ -1,4 +1,4 @@
-"""What a task is: a plain value with the functions that make rows of an instance, and an answer of outputs."""
+"""A task: a plain value with functions that turn an instance into rows, and outputs into an answer."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Parameters = Mapping[str, Json]
 
 
 class Example(NamedTuple):
-    """One instance on its way to its answer."""
+    """One instance with everything needed to answer it."""
 
     instance: Instance
     tokenized: Tokenized
-    outputs: Sequence[Outputs]  # of each row
+    outputs: Sequence[Outputs]  # one entry per row
     parameters: Parameters
 
 
 def one_window(_: Parameters, max_length: int, long_text: str) -> Window:
-    """The rule of the spec for all rows."""
+    """The spec's rule for long texts, applied to every row."""
     return Window(max_length, long_text)
 
 
 def as_it_is(instance: Instance, _: Parameters, __: Signature) -> tuple[Instance, int]:
-    """The instance itself; pooling leaves out none of its tokens."""
+    """The instance unchanged; pooling excludes none of its tokens."""
     return instance, 0
 
 
@@ -40,15 +40,15 @@ class Task(Schema):
     """One task.
 
     Attributes:
-        name: as specs write it.
-        answer: the answer for one instance, as JSON types, from its outputs.
-        window: from a request's parameters, the most tokens of a row and the spec's long_text: how the tokens of an
-            instance are laid into rows. RequestError where the parameters do not go together.
-        prepare: the instance as the tokenizer reads it, and how many of its first tokens pooling leaves out.
-            RequestError where a parameter is not one of this model's.
-        offsets: whether answers need the place of tokens in the text, so that long texts can be read in windows.
-        long_text: the rule for long texts where a spec names none.
-        spec_fields: that specs of this task may name, and others may not.
+        name: the name in specs.
+        answer: computes the answer for one instance, as JSON types, from its outputs.
+        window: chooses how the tokens of an instance are laid out in rows, from a request's parameters, the maximum
+            number of tokens in a row and the spec's long_text. RequestError if the parameters contradict each other.
+        prepare: returns the instance as the tokenizer reads it, and how many of its first tokens pooling excludes.
+            RequestError if this model does not support a parameter's value.
+        offsets: whether answers need the offsets of tokens in the text, so that long texts can be read in windows.
+        long_text: the rule for long texts if a spec names none.
+        spec_fields: the fields that only specs of this task may have.
     """
 
     name: str
@@ -61,20 +61,20 @@ class Task(Schema):
 
     @property
     def entry_file(self) -> str:
-        """The file of `handlers/` that an archive for this task starts with."""
+        """The file of `handlers/` that is the entry point of archives for this task."""
         return f"{self.name.replace('-', '_')}.py"
 
 
 def own_parameters(task: Task, artifact: Artifact, given: Mapping[str, Json]) -> dict[str, Json]:
-    """What a model takes for the parameters that a request leaves out, where it is not the task's default.
+    """The model's defaults for parameters that a request omits, if they differ from the task's defaults.
 
     Args:
-        task: the model's.
-        artifact: the model's, which knows its default prompt.
-        given: what the spec says.
+        task: the model's task.
+        artifact: the model's artifact, which contains its default prompt.
+        given: the parameters in the spec.
 
     Raises:
-        ArtifactError: they do not fit the model, so that every request would be refused.
+        ArtifactError: the parameters do not fit the model, so every request would be refused.
     """
     own = {"prompt_name": artifact.signature.default_prompt} if "prompt_name" in task.parameters else {}
     own |= given

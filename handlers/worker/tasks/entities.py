@@ -1,4 +1,4 @@
-"""From labelled tokens to entities, by the rules of transformers' TokenClassificationPipeline."""
+"""Joins labelled tokens into entities, by the rules of transformers' TokenClassificationPipeline."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Entity = dict[str, Any]
 
 
 class Token(NamedTuple):
-    """One token: its text, the score of each label, its place in the text and in the row.
+    """One token: its text, the score of each label, its character range in the text and its place in the row.
 
-    position is its number in the row; continues says that it goes on with the word of the token before it.
+    position is its index in the row; continues is true if it continues the word of the token before it.
     """
 
     text: str
@@ -41,8 +41,8 @@ def join_tokens(tokens: Sequence[Token], strategy: str, labels: Sequence[str], l
     Args:
         tokens: in order, without special tokens.
         strategy: "none", "simple", "first", "average" or "max".
-        labels: of the model.
-        library: the tokenizer, which joins tokens to text.
+        labels: the model's labels.
+        library: the tokenizer, which joins tokens into text.
     """
     if strategy == "none":
         return [_alone(token, labels) for token in tokens]
@@ -55,7 +55,7 @@ def join_tokens(tokens: Sequence[Token], strategy: str, labels: Sequence[str], l
 
 
 def join_windows(entities: Sequence[Entity]) -> list[Entity]:
-    """The entities of all windows: of two that overlap the longer, or else the likelier, stays."""
+    """The entities of all windows: of two that overlap, the longer one is kept; if equally long, the likelier one."""
     kept: list[Entity] = []
     for entity in sorted(entities, key=lambda entity: int(entity["start"])):
         if not kept or not kept[-1]["start"] <= entity["start"] < kept[-1]["end"]:
@@ -103,7 +103,7 @@ def _labelled(group: Sequence[Token], strategy: str, labels: Sequence[str], text
 
 
 def _runs(labelled: Sequence[_Labelled]) -> list[list[_Labelled]]:
-    """Neighbours of one type; B- starts a new run, and a label without B- or I- goes on."""
+    """Groups of adjacent tokens of one type: B- starts a new group; a label without B- or I- continues one."""
     runs: list[list[_Labelled]] = []
     for item in labelled:
         begins, kind = _split(item.label)

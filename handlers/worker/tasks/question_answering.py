@@ -1,8 +1,8 @@
-"""Extractive question answering: spans of the context, as the pipeline of transformers 4.57 finds them.
+"""Extractive question answering: spans of the context, found as in the pipeline of transformers 4.57.
 
-That is the last release series with this pipeline; transformers 5 has none. A context that is too long makes
-several windows that overlap by doc_stride. The best spans of all windows are ranked together, and the
-scores of equal answers, but for upper case, are added up, so that a score can exceed 1.
+That is the last release series with this pipeline; transformers 5 has none. A context that is too long is split
+into several windows that overlap by doc_stride. The best spans of all windows are ranked together. The
+scores of answers that are equal ignoring case are added up, so a score can exceed 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.spans import Span, best_spans, place_in_text
 from handlers.worker.values import Json
 
-DEFAULT_LENGTH = 384  # tokens in a window, where the shapes allow it
+DEFAULT_LENGTH = 384  # tokens in a window, if the shapes allow it
 DEFAULT_STRIDE = 128
 
 
@@ -27,7 +27,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "doc_stride": whole(None, least=0, null=True),
     "max_seq_len": whole(None, least=1, null=True),
     "max_answer_len": whole(15, least=1),
-    # transformers takes it and, with fast tokenizers, does not use it
+    # transformers accepts it but, with fast tokenizers, does not use it
     "max_question_len": whole(64, least=1),
     "handle_impossible_answer": flag(default=False),
     "align_to_words": flag(default=True),
@@ -56,7 +56,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
             ends,
             encoding,
             cls=signature.special_tokens.get("cls"),
-            # some become equal when they are widened to words
+            # some spans become equal when they are widened to words
             top_k=2 * top_k + 10 if align else top_k,
             longest=parameters["max_answer_len"],
         )

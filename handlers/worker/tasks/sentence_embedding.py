@@ -1,7 +1,7 @@
 """Sentence embeddings: the answer for a text is its embedding, a list of floats.
 
-The parameters are those of Hugging Face's feature-extraction task: prompt_name is a prompt of the model, null
-none at all; normalize scales to unit length; truncate says whether a text that is too long is cut.
+The parameters are those of Hugging Face's feature-extraction task. prompt_name selects a prompt of the model; null
+means no prompt. normalize scales to unit length. truncate controls whether a text that is too long is truncated.
 """
 
 from __future__ import annotations

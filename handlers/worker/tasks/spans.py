@@ -1,4 +1,4 @@
-"""From start and end logits to spans of a context, by the rules of transformers' QuestionAnsweringPipeline (4.57)."""
+"""Turns start and end logits into spans of a context, like transformers' QuestionAnsweringPipeline (4.57)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-CONTEXT = 1  # of the two texts of an instance, the second
+CONTEXT = 1  # the second of the two texts of an instance
 EXCLUDED = -10000.0  # the logit of a token that cannot be part of an answer
 
 
 class Span(NamedTuple):
-    """A span with its score: of tokens, first and last; or, once placed, of characters."""
+    """A span with its score. start and end are its first and last token or, once placed, characters."""
 
     score: float
     start: int
@@ -31,11 +31,11 @@ def best_spans(
     """The likeliest spans of one window, and the score of "no answer".
 
     Args:
-        starts, ends: logits of (sequence_length,), padding included.
-        encoding: of the window.
-        cls: id of the token that stands for "no answer".
-        top_k: how many spans; fewer come where others lie outside the context.
-        longest: most tokens in a span.
+        starts, ends: logits of shape (sequence_length,), including padding.
+        encoding: the window's encoding.
+        cls: the id of the token that stands for "no answer".
+        top_k: the number of spans; fewer are returned if some lie outside the context.
+        longest: the maximum number of tokens in a span.
     """
     tokens = len(encoding.ids)
     allowed = np.array([sequence == CONTEXT for sequence in encoding.sequence_ids])
@@ -46,7 +46,7 @@ def best_spans(
     null_score = float(start[0] * end[0])
     start[0] = end[0] = 0.0
 
-    # a span ends where it starts or after, and has at most `longest` tokens
+    # a span does not end before its start, and has at most `longest` tokens
     scores = np.tril(np.triu(np.outer(start, end)), longest - 1)
     flat = scores.ravel()
     if top_k == 1:
@@ -66,7 +66,7 @@ def best_spans(
 
 
 def place_in_text(span: Span, encoding: Any, align_to_words: bool) -> Span:
-    """A span of tokens as a span of the context's characters, widened to whole words if asked."""
+    """Convert a span of tokens into a span of the context's characters, widened to whole words if requested."""
     if align_to_words:
         words = encoding.token_to_word(span.start), encoding.token_to_word(span.end)
         if None not in words:

@@ -1,7 +1,7 @@
-"""Text classification of one text or a pair: labels with their scores, the best first.
+"""Text classification of one text or a pair: labels with their scores, best first.
 
-Scores are those of transformers' text-classification pipeline. A model with several named heads
-answers with an object that has one entry a head.
+Scores match transformers' text-classification pipeline. For a model with several named heads the
+answer is an object with one entry per head.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.values import Json
 
-ONLY_OUTPUT = ("logits",)  # of a model without named heads
+ONLY_OUTPUT = ("logits",)  # for a model without named heads
 
 
 PARAMETERS: Mapping[str, Parameter] = {

@@ -1,8 +1,8 @@
-"""Token classification: entities with character offsets, as transformers' pipeline gives them.
+"""Token classification: entities with character offsets, like those of transformers' pipeline.
 
-aggregation_strategy "none" answers for every token; the others join tokens to entities: "simple"
-by their labels alone, "first", "average" and "max" after every word has got one label. A text that
-makes several windows is answered window by window, and of entities that overlap the longer stays.
+aggregation_strategy "none" answers for every token. The others join tokens into entities: "simple"
+uses only their labels; "first", "average" and "max" first assign one label to every word. A text that
+is split into several windows is answered window by window; of entities that overlap, the longest is kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARAMETERS: Mapping[str, Parameter] = {
 
 
 def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
-    """A request that names a stride asks for windows; without one they share a quarter."""
+    """A request with a stride gets windows; otherwise the spec decides, and windows overlap by a quarter."""
     stride = parameters["stride"]
     if stride is None and long_text != "window":
         return Window(max_length, long_text)
@@ -56,7 +56,7 @@ def answer(example: Example, signature: Signature, tokenizer: RowTokenizer) -> J
 def _tokens(
     example: Example, encoding: Json, logits: Json, signature: Signature, tokenizer: RowTokenizer
 ) -> list[Token]:
-    """The tokens of one row that are no special tokens, with the scores of every label."""
+    """The tokens of one row except special tokens, with the scores of every label."""
     text = example.instance.text
     word_aware = bool(getattr(tokenizer.library.model, "continuing_subword_prefix", None))
     scores = activate(logits[: len(encoding.ids)], "softmax")

@@ -1,1 +1,1 @@
-"""What a worker counts (metrics.py), and what it tells of the model that it serves (description.py)."""
+"""Telemetry: a worker's metrics (metrics.py), and the description of its model (description.py)."""

@@ -1,7 +1,8 @@
-"""What `GET /models/NAME?customized=true` tells of a served model."""
+"""The response to `GET /models/NAME?customized=true`: a description of the served model."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -21,14 +22,14 @@ def describe(
     parity: float,
     times: Mapping[Shape, float],
 ) -> Json:
-    """What serves: task, labels, engine, precision, shapes, parity, cores, versions, limits.
+    """Describe the served model: task, labels, engine, precision, shapes, parity, cores, versions, limits, process.
 
     Args:
-        artifact: the model's.
+        artifact: the model's artifact.
         settings: how it is served.
         task: its task.
-        defaults: its own defaults for parameters, where they differ from the task's.
-        cores: that this worker computes on, as the host numbers them.
+        defaults: its own defaults for parameters, if they differ from the task's.
+        cores: the cores that this worker computes on, in the host's numbering.
         parity: as this worker measured it.
         times: milliseconds of one call of each graph, as this worker measured them.
     """
@@ -56,11 +57,14 @@ def describe(
         "compiler": dict(artifact.compiler),
         "versions": {"compiled": dict(artifact.versions), "served": _installed(artifact.versions)},
         "limits": settings.limits._asdict(),
+        "deadline_ms": settings.deadline_ms,
+        "max_batch_ms": settings.max_batch_ms,
+        "pid": os.getpid(),
     }
 
 
 def _installed(packages: Mapping[str, str]) -> dict[str, str]:
-    """The versions of packages where it serves; without those that are not installed."""
+    """The installed versions of packages on this host; packages that are not installed are left out."""
     found = {}
     for name in packages:
         try:

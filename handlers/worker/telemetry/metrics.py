@@ -1,63 +1,62 @@
-"""What a worker counts: requests, time by stage, rows, tokens, padding, calls.
+"""The metrics of a worker: requests, time by stage, rows, tokens, padding, calls.
 
-Every metric is a counter. A histogram is a few counters as Prometheus has them: NAME_bucket with the
+Every metric is a counter. A histogram is several counters in Prometheus' format: NAME_bucket with the
 label `le`, NAME_sum and NAME_count, so that histogram_quantile() works on them.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from handlers.worker.values import Call
 
 LATENCY = "marina_request_seconds"
 FILL = "marina_batch_requests"
+READY_SECONDS, WORKER_STARTS = "marina_ready_seconds_total", "marina_worker_starts_total"
 LATENCY_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 FILL_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metric(NamedTuple):
-    """A counter: its labels, beside the model's name, and what it counts."""
+    """A counter: its labels besides the model's name, and what it counts."""
 
     labels: tuple[str, ...]
     meaning: str
 
 
 COUNTERS = {
-    "marina_requests_total": Metric(("status",), "Requests that were answered, by HTTP status."),
-    f"{LATENCY}_bucket": Metric(("le",), "Requests that were answered within `le` seconds of reaching the worker."),
-    f"{LATENCY}_sum": Metric((), "Seconds from reaching the worker to the answer, over all requests."),
-    f"{LATENCY}_count": Metric((), "Requests in that histogram."),
-    f"{FILL}_bucket": Metric(("le",), "Batches of at most `le` requests, as TorchServe made them."),
+    "marina_requests_total": Metric(("status",), "Answered requests, by HTTP status."),
+    f"{LATENCY}_bucket": Metric(("le",), "Requests answered within `le` seconds after they reached the worker."),
+    f"{LATENCY}_sum": Metric((), "Seconds from a request's arrival at the worker to its answer, summed."),
+    f"{LATENCY}_count": Metric((), "Requests in this histogram."),
+    f"{FILL}_bucket": Metric(("le",), "Batches of at most `le` requests."),
     f"{FILL}_sum": Metric((), "Requests in all batches."),
     f"{FILL}_count": Metric((), "Batches."),
     "marina_stage_seconds_total": Metric(
         ("stage",), "Seconds of the worker's time by stage: `read`, `tokenize`, `plan`, `graph`, `answer`."
     ),
-    "marina_rows_total": Metric((), "Rows that were computed, empty ones left out."),
-    "marina_tokens_total": Metric((), "Tokens of texts in them."),
-    "marina_padding_tokens_total": Metric(
-        ("kind",), "Tokens that were computed for nothing: `length` behind a text, `empty` in rows without a text."
-    ),
-    "marina_calls_total": Metric(("shape",), "Calls by the shape of their graph."),
-    "marina_truncated_total": Metric((), "Instances whose text was cut to fit."),
+    "marina_rows_total": Metric((), "Computed rows, without empty ones."),
+    "marina_tokens_total": Metric((), "Tokens of texts in these rows."),
+    "marina_padding_tokens_total": Metric(("kind",), "Padding tokens: `length` after texts, `empty` in empty rows."),
+    "marina_calls_total": Metric(("shape",), "Calls, by the shape of the graph."),
+    "marina_truncated_total": Metric((), "Instances whose text was cut."),
+    READY_SECONDS: Metric((), "Seconds that workers have been READY. Its rate is the number of READY workers."),
+    WORKER_STARTS: Metric((), "Workers that have become READY."),
 }
 
 
 class Metrics:
-    """Counts since they were last taken. Counting and taking may be done by different threads."""
+    """Counts since they were last taken. One thread may count while another takes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, tuple[str, ...]], float] = defaultdict(float)
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        """Count up a metric of `COUNTERS` with the values of its labels."""
+        """Increase a metric of `COUNTERS` with these values of its labels."""
         with self._lock:
             self._counts[name, labels] += value
 
@@ -71,17 +70,13 @@ class Metrics:
             self._counts[f"{name}_sum", ()] += value * times
             self._counts[f"{name}_count", ()] += times
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the time of a block for a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add("marina_stage_seconds_total", time.perf_counter() - start, name)
+    def count_stages(self, seconds: Mapping[str, float]) -> None:
+        """Count the time of a batch's stages."""
+        for name, value in seconds.items():
+            self.add("marina_stage_seconds_total", value, name)
 
     def count_calls(self, calls: Sequence[Call], lengths: Sequence[int]) -> None:
-        """Count what a plan computes, and what of it is padding."""
+        """Count the work in a plan, and how much of it is padding."""
         tokens = in_rows = computed = 0
         for call in calls:
             self.add("marina_calls_total", 1, str(call.shape))
@@ -94,7 +89,7 @@ class Metrics:
         self.add("marina_padding_tokens_total", computed - in_rows, "empty")
 
     def take(self) -> dict[tuple[str, tuple[str, ...]], float]:
-        """What was counted since the last time, by metric and labels."""
+        """The counts since the last call, by metric and labels."""
         with self._lock:
             counts, self._counts = self._counts, defaultdict(float)
         return {key: value for key, value in counts.items() if value}

@@ -1,13 +1,13 @@
-"""Puts a load on a server, and says what it saw. Needs nothing of the other rooms.
+"""Generates a load on a server and measures the answers. Independent of the other subpackages of bench.
 
 profile.py      where requests go, how they are sent, and for how long
-mix.py          texts made up of common words
-payload.py      what is sent: JSON bodies of a file, of a histogram of lengths, or of the built-in mix
-arrivals.py     when requests of an open loop are due
-transport.py    many requests in flight, over HTTP or gRPC
+mix.py          generated texts of common words
+payload.py      JSON bodies with texts from a file, a histogram of lengths, or the built-in mix
+arrivals.py     send times of requests in an open loop
+transport.py    many concurrent requests over HTTP or gRPC
 histogram.py    HDR histograms of latencies
-generator.py    one process that sends and counts, a sample a window
-measurement.py  what was measured
+generator.py    one process that sends requests and reports one sample per window
+measurement.py  the result of a measurement
 summary.py      figures from the samples of all processes
 runner.py       starts the processes, and repeats windows until they agree
 """

@@ -1,4 +1,4 @@
-"""When requests of an open loop are meant to be sent: a schedule that no answer can delay."""
+"""Intended send times of requests in an open loop: a schedule that answers cannot delay."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from marina.bench.load.profile import Arrivals
 
 
 def arrival_times(arrivals: Arrivals, rate: float, process: int, processes: int) -> Iterator[float]:
-    """Seconds from the start at which one process of the generator sends, without end.
+    """Send times of one generator process in seconds from the start, as an endless iterator.
 
-    The schedules of all processes together are one of `rate` a second: Poisson processes add up to
-    one, and constant ones are shifted against each other.
+    The schedules of all processes together have `rate` requests per second: Poisson processes add up
+    to a Poisson process, and constant schedules are shifted against each other.
 
     Args:
         arrivals: "poisson" (independent gaps, exponentially distributed) or "constant".
-        rate: requests a second of all processes together.
-        process: number of this one, from 0.
-        processes: how many there are.
+        rate: requests per second of all processes together.
+        process: number of this process, from 0.
+        processes: number of processes.
     """
     gap = processes / rate
     if arrivals == "constant":

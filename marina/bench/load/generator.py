@@ -1,8 +1,9 @@
-"""One process of the load generator: sends by the schedule, and counts what comes back, window by window.
+"""One process of the load generator: sends requests on schedule, and counts the answers of each window.
 
-An open loop's latency counts from when a request was meant to be sent, so that a server that stalls
-is charged for all who would have come meanwhile. What was sent is never dropped: after the last
-window everything in flight is waited for, and what has no answer then is an error.
+In an open loop, latency is measured from the intended send time. A server that stalls is therefore
+charged for all requests that would have arrived during the stall. Sent requests are never dropped:
+after the last window, the process waits for all requests in flight, and those that get no answer
+count as errors.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from marina.bench.load.histogram import encoded, new_histogram, record
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.transport import OK, Outcome, open_transport
 
-LONGEST_WAIT_S = 0.2  # between looks for a message of the parent
+LONGEST_WAIT_S = 0.2  # between checks for a message from the parent
 NEVER_SENT = "never sent: all connections were taken"
-WARM_UP = -1  # the number of the window that does not count
-RETRY_S = 0.05  # before a connection that failed is tried again
+WARM_UP = -1  # number of the window that is not counted
+RETRY_S = 0.05  # before a failed connection is retried
 SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
 @dataclass
 class Sample:
-    """What one process saw in one window.
+    """What one process measured in one window.
 
     Attributes:
-        number: of the window.
-        begin, seconds: when it began (time.monotonic), and how long it was.
-        answered: requests with a good answer, by the second in which it came.
-        errors: requests by kind of error.
-        latencies: histogram of the good answers.
-        late: histogram of how long after the intended time requests left, where a connection was free.
-        cpu_s, waited_s: seconds that the process computed, and that it waited for a core.
-        last: whether the process is done.
+        number: number of the window.
+        begin, seconds: start (time.monotonic) and length of the window.
+        answered: number of successful requests, by the second in which the answer arrived.
+        errors: number of failed requests, by kind of error.
+        latencies: histogram of the latencies of successful requests.
+        late: histogram of the delays after the intended send time, for requests that had a free connection.
+        cpu_s, waited_s: seconds that the process computed, and seconds that it waited for a core.
+        last: whether this is the last sample of the process.
     """
 
     number: int
@@ -56,9 +57,9 @@ class Sample:
 
 
 def run_generator(pipe: Connection, target: Target, load: Load, requests: list[bytes], process: int) -> None:
-    """The life of one process: says "ready", takes the time to start, sends a `Sample` after every window.
+    """Run one process: send "ready", receive the start time, then send a `Sample` after every window.
 
-    Ends when told "stop", when its parent is gone, or with its part of `load.requests`.
+    Ends on the message "stop", when its parent has exited, or when its share of `load.requests` is done.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe.send("ready")
@@ -79,12 +80,12 @@ class _Generator:
         self._next = process  # processes start at different requests
         self._slots = share(load.connections, process, load.processes)
         self._transport = open_transport(target, self._slots, load.timeout_s, fine=load.rate is not None)
-        # the one that was free last goes first, as in a client's pool: no more connections than are needed
+        # the slot that was freed last is used first, like in a client's pool, to open no more connections than needed
         self._free = list(range(self._slots))[::-1]
-        self._intended: dict[int, float] = {}  # by slot, of the requests in flight
-        self._sent: dict[int, float] = {}  # the same, oldest first
-        self._backlog: deque[float] = deque()  # intended times that wait for a slot
-        self._resting: deque[tuple[float, int]] = deque()  # slots that failed, and when they go on
+        self._intended: dict[int, float] = {}  # intended send times of requests in flight, by slot
+        self._sent: dict[int, float] = {}  # their actual send times by slot, oldest first
+        self._backlog: deque[float] = deque()  # intended send times of requests without a slot
+        self._resting: deque[tuple[float, int]] = deque()  # failed slots, and when they retry
         self._schedule = self._times(start, process) if load.rate else None
         self._due = next(self._schedule) if self._schedule else math.inf
         self._begin = start + load.warm_up_s
@@ -174,7 +175,7 @@ class _Generator:
             self._sample.errors[outcome.error] += 1
 
     def _give_up(self, now: float) -> None:
-        """End requests that have waited too long; slots are in the order in which they sent."""
+        """Time out requests that have waited too long; slots are ordered by send time."""
         while self._sent:
             slot, at = next(iter(self._sent.items()))
             if now - at < self._load.timeout_s:
@@ -193,7 +194,7 @@ class _Generator:
         self._pipe.send(sample)
 
     def _finish(self) -> None:
-        """Send no more, wait for what is in flight, and report it."""
+        """Stop sending, wait for the requests in flight, and report them."""
         ended = time.monotonic()
         in_time = self._sample.answered.copy()
         if self._backlog:
@@ -212,12 +213,12 @@ class _Generator:
 
 
 def share(whole: int, process: int, processes: int) -> int:
-    """The part of a whole that one process takes; parts differ by one at most and add up."""
+    """The share of one process; the shares of all processes add up to `whole` and differ by at most 1."""
     return whole // processes + (process < whole % processes)
 
 
 def _waited_s() -> float:
-    """Seconds that this thread was ready to compute and had no core; 0 where the kernel does not count."""
+    """Seconds that this thread was runnable but had no core; 0 if the kernel does not count them."""
     try:
         return int(SCHEDSTAT.read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):

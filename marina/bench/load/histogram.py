@@ -1,6 +1,6 @@
-"""Latencies in HDR histograms: three significant digits from a microsecond up, whatever their number.
+"""HDR histograms of latencies: three significant digits from one microsecond up, for any number of values.
 
-The library is HdrHistogram's own; what is stored is its compressed V2 format, which its other tools read.
+Uses HdrHistogram's own library. Histograms are stored in its compressed V2 format, which its other tools can read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def record(histogram: HdrHistogram, seconds: float) -> None:
 
 
 def merged(histograms: Iterable[HdrHistogram]) -> HdrHistogram:
-    """All of them in one."""
+    """One histogram with the counts of all."""
     whole = new_histogram()
     for histogram in histograms:
         whole.add(histogram)
@@ -33,18 +33,18 @@ def merged(histograms: Iterable[HdrHistogram]) -> HdrHistogram:
 
 
 def encoded(histogram: HdrHistogram) -> str:
-    """As text, base64."""
+    """Encode a histogram as base64 text."""
     text: bytes = histogram.encode()
     return text.decode()
 
 
 def decoded(text: str) -> HdrHistogram:
-    """From text."""
+    """Decode a histogram from base64 text."""
     return HdrHistogram.decode(text.encode())
 
 
 def milliseconds(histogram: HdrHistogram) -> dict[str, float]:
-    """min, mean, p50, p90, p95, p99, p99.9 and max in milliseconds; nothing if nothing was counted."""
+    """min, mean, p50, p90, p95, p99, p99.9 and max in milliseconds; empty if nothing was counted."""
     if not histogram.total_count:
         return {}
     at = {f"p{percent:g}": histogram.get_value_at_percentile(percent) / 1000 for percent in PERCENTILES}

@@ -1,4 +1,4 @@
-"""What was measured: a plain value that is stored as JSON and that every report is made from."""
+"""The result of a measurement: plain data that is stored as JSON, and from which every report is made."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from marina.bench.load.histogram import encoded, milliseconds
 
 @dataclass(frozen=True)
 class Window:
-    """One window.
+    """The figures of one window.
 
     Attributes:
-        seconds: how long it was.
-        throughput: instances a second that were answered.
+        seconds: length of the window.
+        throughput: answered instances per second.
         p50_ms, p90_ms, p99_ms: latency in milliseconds; None if nothing was answered.
-        errors: requests.
+        errors: number of failed requests.
     """
 
     seconds: float
@@ -32,11 +32,11 @@ class Window:
 
 @dataclass(frozen=True)
 class GeneratorLimit:
-    """Why the generator, and not the server, may be what limits a measurement.
+    """Why the generator, rather than the server, may limit a measurement.
 
     Attributes:
-        kind: "busy" (it had too little of a core), "connections" (all were taken) or "late" (it sent late).
-        text: for people.
+        kind: "busy" (it got too little CPU time), "connections" (all were in use) or "late" (it sent late).
+        text: message for the user.
     """
 
     kind: Literal["busy", "connections", "late"]
@@ -45,13 +45,13 @@ class GeneratorLimit:
 
 @dataclass(frozen=True)
 class GeneratorMetrics:
-    """What the generator says of itself.
+    """Metrics of the load generator itself.
 
     Attributes:
-        processes: how many it had.
-        cpu, waited: share of a core that its busiest process used, and waited for.
-        late_p99_ms: open loop: the 99th percentile of how long after their time requests were sent.
-        limit: None if nothing speaks against it.
+        processes: number of processes.
+        cpu, waited: share of the time in which its busiest process computed, and in which it waited for a core.
+        late_p99_ms: open loop: 99th percentile of the delay between the intended and the actual send time.
+        limit: None if there is no sign that the generator was the limit.
     """
 
     processes: int
@@ -63,16 +63,16 @@ class GeneratorMetrics:
 
 @dataclass(frozen=True)
 class ServerMetrics:
-    """What the server's own metrics say of the time of a load.
+    """The server's own metrics for the duration of a load.
 
     Attributes:
         queue_ms: mean time of a request in TorchServe's queue; None if no request came over HTTP.
         worker_ms: mean time of a request in the worker.
-        stage_share: the part of the worker's time that each stage took; they add up to 1.
-        batch: mean requests in a batch.
-        length_padding, empty_padding: parts of the computed tokens that were for nothing, behind texts and in
-            empty rows.
-        calls: of graphs, by shape.
+        stage_share: share of the worker's time that each stage took; the shares add up to 1.
+        batch: mean number of requests per batch.
+        length_padding, empty_padding: shares of the computed tokens that were padding: after texts, and in empty
+            rows.
+        calls: number of graph calls, by shape.
     """
 
     queue_ms: float | None
@@ -86,21 +86,21 @@ class ServerMetrics:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a load saw.
+    """The figures of one load.
 
     Attributes:
-        seconds: that were measured.
-        requests, instances: that were answered well in that time.
-        throughput: instances a second.
-        latency_ms: of requests: min, mean, p50, p90, p95, p99, p99.9, max; empty if none was answered.
-        histogram: of the latencies in microseconds, HdrHistogram V2 compressed, base64.
-        errors: requests by kind; no error is among the others.
+        seconds: measured time.
+        requests, instances: number of requests and instances that succeeded in that time.
+        throughput: instances per second.
+        latency_ms: latency of requests: min, mean, p50, p90, p95, p99, p99.9, max; empty if none was answered.
+        histogram: latencies in microseconds, as a compressed HdrHistogram V2 in base64.
+        errors: number of failed requests by kind; the other figures do not include them.
         per_second: instances answered in each second from the end of the warm-up.
-        windows: all of them, also those before throughput settled.
-        counted: how many windows, from the last one back, the figures above are of.
+        windows: all windows, including those before throughput settled.
+        counted: number of windows, from the last one back, that the figures above cover.
         stable: whether throughput and p99 of the last three windows agree; None if there were fewer.
         generator: None for calls in a loop, which have no generator.
-        server: None where the server does not say.
+        server: None if the server reports no metrics.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -123,16 +123,16 @@ class Measurement:
     def of_calls(
         cls, seconds: float, requests: int, instances: int, throughput: float, latencies: HdrHistogram
     ) -> Measurement:
-        """Of calls in a loop: there is no generator, and there are no windows and no errors."""
+        """A measurement of calls in a loop, which has no generator, windows or errors."""
         rate = round(throughput, 3)
         return cls(round(seconds, 3), requests, instances, rate, milliseconds(latencies), encoded(latencies))
 
     @property
     def failed(self) -> int:
-        """Requests that were errors."""
+        """The number of failed requests."""
         return sum(self.errors.values())
 
     @property
     def peak(self) -> int:
-        """The most instances that were answered in a second."""
+        """The highest number of instances that were answered in one second."""
         return max(self.per_second, default=0)

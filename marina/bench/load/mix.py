@@ -1,4 +1,4 @@
-"""Texts made up of common words, always the same: the built-in mix of lengths, and texts of any length."""
+"""Generates reproducible texts of common words: the built-in mix of lengths, and texts of any length."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 
 TEXTS = 2048
 MEDIAN = 17
-SPREAD = 0.72  # of the logarithm of the length
+SPREAD = 0.72  # standard deviation of the logarithm of the length
 LENGTHS = (4, 128)
-# each one token for BERT's uncased vocabulary
+# each word is one token in BERT's uncased vocabulary
 WORDS = """the of and to in is you that it he was for on are as with his they at be this have from or one had by
 word but not what all were we when your can said there use an each which she do how their if will up other about out
 many then them these so some her would make like him into time has look two more write go see number no way could
@@ -16,9 +16,9 @@ people my than first water been call who oil its now find long down day did get 
 
 
 def mixed(seed: int = 0) -> list[str]:
-    """Texts with lengths of mean 22, median 17 and 95th percentile 55 tokens, two of which are special ones.
+    """Texts with a mean length of 22 tokens, a median of 17 and a 95th percentile of 55, including 2 special tokens.
 
-    Other texts for another seed.
+    A different seed gives different texts.
     """
     source = random.Random(seed)
     texts = []
@@ -29,5 +29,5 @@ def mixed(seed: int = 0) -> list[str]:
 
 
 def text(tokens: int, source: random.Random) -> str:
-    """A text of a number of tokens, two of which are special ones."""
+    """A text of the given number of tokens, including two special tokens."""
     return " ".join(source.choice(WORDS) for _ in range(tokens - 2))

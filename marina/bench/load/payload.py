@@ -1,4 +1,4 @@
-"""What is sent: JSON bodies with the texts of a file, of a histogram of lengths, or of the built-in mix."""
+"""Request bodies: JSON with texts from a file, from a histogram of lengths, or from the built-in mix."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from marina.spec import Spec
 from marina.texts import read_texts
 
 MIX, MIX_NAME = "mix", "built-in mix"
-# for models that answer questions, where texts are made up
+# for question-answering models, if texts are generated
 QUESTION = "what did they say about the first day"
-BODIES = 4096  # at most; a server that remembered them would still be asked for each
+BODIES = 4096  # maximum; a server that cached answers would still receive every body
 
 
 class Payload(NamedTuple):
-    """JSON bodies, how many instances each carries, and what they were made from."""
+    """JSON bodies, the number of instances in each, and the source of their texts."""
 
     bodies: list[bytes]
     instances: int
@@ -32,24 +32,24 @@ class Payload(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """How requests are sent, and what is in them."""
+    """How requests are sent, and what they contain."""
 
     load: Load
     payload: Payload
 
 
 def texts_of(spec: Spec, project: Project) -> str:
-    """The source of a spec's own texts, or the built-in mix where it names none."""
+    """The source of a spec's own texts, or the built-in mix if it names none."""
     return str(project.root / spec.examples) if spec.examples else MIX
 
 
 def read_payload(source: str, fields: Fields, instances: int) -> Payload:
-    """The bodies for a model.
+    """Make the request bodies for a model.
 
     Args:
-        source: "mix", a .csv or .jsonl of texts with the task's fields, or a .json histogram (tokens to count).
-        fields: of the model's task.
-        instances: in each request.
+        source: "mix", a .csv or .jsonl file with the task's fields, or a .json histogram (number of tokens to count).
+        fields: fields of the model's task.
+        instances: number of instances per request.
 
     Raises:
         SpecError: the file cannot be read.
@@ -59,7 +59,7 @@ def read_payload(source: str, fields: Fields, instances: int) -> Payload:
 
 
 def read_instances(source: str, fields: Fields) -> list[Instance]:
-    """The instances of a source, as `read_payload` takes it."""
+    """The instances of a source, in the format of `read_payload`."""
     path = Path(source)
     if source == MIX:
         return [_made_up(one, fields) for one in mixed()]
@@ -74,7 +74,7 @@ def read_instances(source: str, fields: Fields) -> list[Instance]:
 
 
 def bodies_of(documents: list[Any], instances: int) -> list[bytes]:
-    """Requests of so many instances each, in order; the last ones are filled up from the start."""
+    """Bodies with `instances` documents each, in order; the last body is filled up with the first documents."""
     if instances == 1:
         return [json.dumps({"inputs": document}).encode() for document in documents[:BODIES]]
     whole = documents[: BODIES * instances]
@@ -89,7 +89,7 @@ def _made_up(words: str, fields: Fields) -> Instance:
 
 
 def _document(instance: Instance, fields: Fields) -> Any:
-    """An instance as requests carry it."""
+    """An instance in the format of requests."""
     if instance.text_pair is None:
         return instance.text
     return {fields.first: instance.text, str(fields.second): instance.text_pair}

@@ -1,4 +1,4 @@
-"""Where requests go, how they are sent, and for how long: values that travel to the generator's processes."""
+"""Where requests go, how they are sent, and for how long: values that are passed to the generator's processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Target:
 
     Attributes:
         protocol: "rest" for HTTP/1.1, "grpc" for TorchServe's gRPC inference API.
-        host, port: of the server.
-        path: of the URL, for "rest".
-        model: the name that gRPC requests carry.
+        host, port: address of the server.
+        path: path of the URL, for "rest".
+        model: name of the model in gRPC requests.
         token: TorchServe's inference token, or None.
     """
 
@@ -36,20 +36,21 @@ class Load:
     """How requests are sent.
 
     Attributes:
-        connections: closed loop: requests in flight, one a connection. Open loop: the most that are
-            in flight; what arrives while all are taken waits in the generator, and its wait counts.
-        rate: requests a second (open loop), or None (closed loop: a connection sends when it has its
-            answer).
-        arrivals: open loop: "poisson" as independent users arrive, or "constant".
-        warm_up_s: seconds at the start that do not count.
-        window_s: seconds of a window.
-        within: relative bound: throughput and p99 of three windows in a row agree when their spread
-            is at most this part of their mean.
-        most_windows: after which it ends, stable or not.
-        seconds: measure this long, whether windows agree or not; or None.
+        connections: closed loop: number of requests in flight, one per connection. Open loop: maximum
+            number of requests in flight. While all connections are in use, requests wait in the
+            generator, and their wait is part of their latency.
+        rate: requests per second (open loop), or None (closed loop: a connection sends its next request
+            when it has received an answer).
+        arrivals: open loop: "poisson" (like independent users) or "constant".
+        warm_up_s: seconds at the start that are not counted.
+        window_s: seconds per window.
+        within: relative bound: throughput and p99 of three consecutive windows agree if their spread
+            is at most this fraction of their mean.
+        most_windows: maximum number of windows; the load then ends even if it is not stable.
+        seconds: measure for this long, whether windows agree or not; or None.
         requests: measure this many requests, whether windows agree or not; or None.
-        timeout_s: a request without an answer after so many seconds is an error.
-        processes: of the generator.
+        timeout_s: a request without an answer after this many seconds is an error.
+        processes: number of generator processes.
     """
 
     connections: int = CLOSED_CONNECTIONS
@@ -65,7 +66,7 @@ class Load:
     processes: int = 1
 
     def describe(self) -> str:
-        """In words, for titles."""
+        """A short description, for titles."""
         if self.rate is None:
             return f"{self.connections} connection{'s' if self.connections > 1 else ''}"
         return f"{self.rate:g}/s {'Poisson' if self.arrivals == 'poisson' else 'constant'}"

@@ -18,10 +18,10 @@ from marina.bench.load.summary import STABLE_WINDOWS, agree, join, measurement_o
 from marina.bench.load.transport import encode
 from marina.errors import MarinaError
 
-START_S = 0.1  # from when all processes are ready to the first request
+START_S = 0.1  # from the moment all processes are ready to the first request
 READY_TIMEOUT_S = 60
 
-# called after each window: its figures, and how many there may be
+# called after each window: its figures, the number of windows so far, and the maximum number of windows
 WindowReport = Callable[[Window, int, int], None]
 
 
@@ -31,10 +31,10 @@ def measure(
     """Send requests until throughput and p99 of three windows agree, or for as long as `load` says.
 
     Args:
-        target: where to.
-        bodies: JSON bodies, taken in turn.
-        instances: in a body, on average.
-        load: how.
+        target: where requests go.
+        bodies: JSON bodies, sent in turn.
+        instances: mean number of instances per body.
+        load: how requests are sent.
         report: called after each window.
 
     Raises:
@@ -69,7 +69,7 @@ def measure(
 
 @contextmanager
 def _processes(target: Target, load: Load, requests: list[bytes]) -> Iterator[list[Connection]]:
-    """The generator's processes, started at the same time; they end with this block."""
+    """The generator's processes, which start sending at the same time; they end with this block."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     try:
@@ -98,9 +98,9 @@ def _processes(target: Target, load: Load, requests: list[bytes]) -> Iterator[li
 
 
 def _arriving(pipes: list[Connection]) -> Iterator[Sample]:
-    """Window after window, each once every process that was still at work has sent its sample."""
+    """Yield window after window, each once every process that is still running has sent its sample."""
     arrived: dict[int, list[Sample]] = {}
-    # the last window of each process; all there will be once it is done
+    # the number of the last window received from each process; infinity once the process is done
     reached = dict.fromkeys(pipes, -1.0)
     number = 0
     while True:

@@ -1,4 +1,4 @@
-"""From samples to figures: of windows, of a whole measurement, and of the generator itself."""
+"""Computes figures from samples: of windows, of a whole measurement, and of the generator itself."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from marina.bench.load.histogram import decoded, encoded, merged, milliseconds
 from marina.bench.load.measurement import GeneratorLimit, GeneratorMetrics, Measurement, Window
 from marina.bench.load.profile import Load
 
-# a generator that computes or wants to compute for so much of the time may be what limits
+# a generator that computes or waits for a core for this share of the time may be the bottleneck
 BUSY = 0.85
-# or one that sends so much later than it meant to, against the median latency
+# so may one that sends late: by more than this share of the median latency, and by more than LATE_MS
 LATE, LATE_MS = 0.1, 1.0
 STABLE_WINDOWS = 3
 
 
 def join(samples: list[Sample]) -> Sample:
-    """The samples of all processes in one window, as one; times of the processor are those of the busiest."""
+    """Merge the samples of all processes for one window; CPU times are those of the busiest process."""
     return replace(
         samples[0],
         begin=min(one.begin for one in samples),
@@ -35,7 +35,7 @@ def join(samples: list[Sample]) -> Sample:
 
 
 def window_of(sample: Sample, instances: float) -> Window:
-    """The figures of one window; `instances` a request."""
+    """The figures of one window, with `instances` per request."""
     latency = milliseconds(decoded(sample.latencies))
     return Window(
         round(sample.seconds, 3),
@@ -67,12 +67,12 @@ def measurement_of(
     """The figures of the last `counted` windows.
 
     Args:
-        samples: of all whole windows.
-        tail: what came after them: latencies and errors of requests that were in flight, which belong to the
-            rest, while its few milliseconds of throughput do not.
-        counted: how many windows, from the last one back, to count.
+        samples: samples of all complete windows.
+        tail: sample of the time after them. The latencies and errors of requests that were still in flight are
+            counted; its few milliseconds of throughput are not.
+        counted: number of windows to count, from the last one back.
         load: how requests were sent.
-        instances: in a request, on average.
+        instances: mean number of instances per request.
     """
     chosen = samples[-counted:]
     ended = [*chosen, tail] if tail else chosen

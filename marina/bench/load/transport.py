@@ -1,7 +1,7 @@
-"""Many requests in flight over one protocol, for the generator.
+"""Sends many concurrent requests over one protocol, for the generator.
 
-Plain sockets, and not a client library, because the generator must take far less time than what it
-measures. A slot is one connection with at most one request in flight.
+HTTP uses plain sockets instead of a client library, because the generator must take far less time
+than what it measures. A slot is one connection with at most one request in flight.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, Protocol
 from marina.bench.load.profile import Target
 
 CHUNK = 1 << 18
-# what select can watch; more would need epoll, whose timeouts are whole milliseconds
+# sockets that select can watch; more would need epoll, whose timeouts are whole milliseconds
 MOST_SELECTED = 1000
 CONNECT_TIMEOUT_S = 5.0
 OK = ""
 
 
 class Outcome(NamedTuple):
-    """How one request ended: its slot, the kind of error or "" for none, and when (time.monotonic)."""
+    """How one request ended: its slot, the kind of error or "" for none, and the time (time.monotonic)."""
 
     slot: int
     error: str
@@ -35,27 +35,27 @@ class Transport(Protocol):
     """One protocol."""
 
     def send(self, slot: int, request: bytes) -> None:
-        """Send a request on a slot that has none in flight; errors come out of `poll`."""
+        """Send a request on a slot that has none in flight; `poll` returns errors."""
 
     def poll(self, timeout_s: float) -> list[Outcome]:
-        """The requests that ended; waits for one at most `timeout_s`."""
+        """The requests that have ended; if there are none yet, waits at most `timeout_s` for one."""
 
     def abandon(self, slot: int) -> None:
-        """Give up the request in flight; `poll` leaves its answer out."""
+        """Give up the request in flight; `poll` ignores its answer."""
 
     def close(self) -> None:
         """Close all connections."""
 
 
 def open_transport(target: Target, slots: int, timeout_s: float, fine: bool) -> Transport:
-    """A transport with a number of slots; `fine` for waits shorter than a millisecond."""
+    """A transport with the given number of slots; `fine` allows waits shorter than a millisecond."""
     if target.protocol == "grpc":
         return GrpcSlots(target, slots, timeout_s)
     return HttpSlots(target, slots, fine)
 
 
 def encode(target: Target, bodies: list[bytes]) -> list[bytes]:
-    """Whole requests for JSON bodies, ready to send."""
+    """Complete requests for JSON bodies, ready to send."""
     if target.protocol == "grpc":
         from marina.client.messages import prediction_messages
 
@@ -68,7 +68,7 @@ def encode(target: Target, bodies: list[bytes]) -> list[bytes]:
 
 
 class HttpSlots:
-    """HTTP/1.1 with connections that are kept open; a slot connects when it first sends."""
+    """HTTP/1.1 with keep-alive connections; a slot connects when it first sends."""
 
     def __init__(self, target: Target, slots: int, fine: bool) -> None:
         self._address = (target.host, target.port)
@@ -125,10 +125,10 @@ class _Connection:
         self.socket = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.slot = slot
-        self.in_flight = False  # a server may close a connection that rests
+        self.in_flight = False  # a server may close an idle connection
         self._received = b""
-        self._head = 0  # bytes up to the body, once they are there
-        self._length: int | None = None  # of the body; None when it comes in chunks
+        self._head = 0  # bytes up to the body, once received
+        self._length: int | None = None  # of the body; None if it is chunked
 
     def send(self, request: bytes) -> None:
         self._received, self._head, self._length = b"", 0, None
@@ -136,7 +136,7 @@ class _Connection:
         self.socket.sendall(request)
 
     def receive(self) -> tuple[str, bool] | None:
-        """The kind of error and whether to keep the connection, once the answer is whole."""
+        """The kind of error and whether to keep the connection; None until the answer is complete."""
         data = self.socket.recv(CHUNK)
         if not data:
             return "connection closed", False
@@ -168,7 +168,7 @@ class _Connection:
 
 
 class GrpcSlots:
-    """TorchServe's gRPC inference API; a slot is a channel with a connection of its own."""
+    """TorchServe's gRPC inference API; a slot is a channel with its own connection."""
 
     def __init__(self, target: Target, slots: int, timeout_s: float) -> None:
         import grpc
@@ -221,7 +221,7 @@ class GrpcSlots:
 
 
 def _kind(error: Exception) -> str:
-    """A kind of error to count: few, and without addresses."""
+    """The kind of an error, for counting: there are few kinds, and they contain no addresses."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, ValueError):
@@ -230,7 +230,7 @@ def _kind(error: Exception) -> str:
 
 
 def _grpc_kind(future: Any) -> str:
-    """TorchServe answers with status OK and an error of the handler in the body."""
+    """The kind of an error; if the handler fails, TorchServe returns status OK with the error in the body."""
     code = future.code()
     if code.name != "OK":
         return f"gRPC {code.name}"

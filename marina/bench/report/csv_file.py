@@ -1,7 +1,7 @@
-"""The CSV of a result: a line an entry, with the columns that NeuronPerf writes and those of TorchServe's tool.
+"""The CSV of a result: one line per entry, with the columns of NeuronPerf and of TorchServe's benchmark tool.
 
 NeuronPerf: the columns of its write_csv. TorchServe: those of benchmarks/benchmark-ab.py ("TS ...", "Queue ...").
-Where a column of theirs has no meaning here it is left out, and cells that are not known are empty.
+Columns that have no meaning here are left out, and unknown values are empty cells.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from marina.bench.report.results import Result
 
 
 def csv_of(result: Result) -> str:
-    """The whole file."""
+    """The contents of the CSV file."""
     rows = [_row(one, result) for one in figures_of(result)]
     file = io.StringIO()
     writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

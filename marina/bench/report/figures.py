@@ -13,9 +13,9 @@ from marina.bench.report.pricing import cost_per_1m
 from marina.bench.report.results import Configuration, Entry, Result
 from marina.bench.report.statistics import Interval, bootstrap, places
 
-# the fields of a configuration that say which load it was under
+# the fields of a configuration that describe its load
 LOAD = ("connections", "rate", "arrivals", "instances", "texts", "protocol")
-# those that tell the rows of a table from each other; the rest says what the server's settings do
+# the fields that distinguish the rows of a table; the others describe the settings of the server
 ROWS = ("model", "strategy", "batch", "mode")
 
 
@@ -24,15 +24,15 @@ class Figures:
     """The figures of one entry.
 
     Attributes:
-        throughput: instances a second.
-        latency_ms: by name as in `Measurement`, the median over rounds; empty if nothing was answered.
-        p99_ms: with its interval; None if nothing was answered in some round.
-        errors: requests by kind, in all rounds.
-        requests: answered, in all rounds.
-        stable: whether all rounds settled; None if no round knows.
-        cost: USD for a million inferences, or None without a price.
-        faster: throughput over the baseline's, within rounds; None without a baseline.
-        place: among the entries under the same load; "" where there is one round, or one entry.
+        throughput: instances per second.
+        latency_ms: medians over rounds, by the names in `Measurement`; empty if nothing was answered.
+        p99_ms: p99 with its interval; None if nothing was answered in some round.
+        errors: number of failed requests by kind, over all rounds.
+        requests: number of answered requests, over all rounds.
+        stable: whether all rounds settled; None if this is not known for any round.
+        cost: USD per million inferences, or None without a price.
+        faster: throughput divided by the baseline's, within rounds; None without a baseline.
+        place: place among the entries under the same load; "" if there is only one round or one entry.
     """
 
     entry: Entry
@@ -48,7 +48,7 @@ class Figures:
 
     @property
     def cost_ratio(self) -> float | None:
-        """This one's cost over the baseline's, on the same instance; None without a price or a baseline."""
+        """The cost divided by the baseline's, on the same instance; None without a price or a baseline."""
         return 1 / self.faster.median if self.faster and self.faster.median and self.cost is not None else None
 
 
@@ -59,12 +59,12 @@ def figures_of(result: Result) -> list[Figures]:
 
 
 def under_load(configuration: Configuration) -> tuple[Any, ...]:
-    """The model and the load: what entries must share to be compared."""
+    """The model and the load, which entries must share to be compared."""
     return tuple(getattr(configuration, name) for name in ("model", *LOAD))
 
 
 def varying(entries: Sequence[Entry]) -> list[str]:
-    """The fields that tell entries apart: those that differ, the model where none does."""
+    """The fields that distinguish entries: those that differ, or the model if none does."""
     configurations = [vars(entry.configuration) for entry in entries]
     varied = [name for name in configurations[0] if len({one[name] for one in configurations}) > 1]
     if "strategy" in varied:
@@ -73,13 +73,13 @@ def varying(entries: Sequence[Entry]) -> list[str]:
 
 
 def median(entry: Entry, value: Callable[[Measurement], float | None]) -> float | None:
-    """The median over rounds of something measured; None if no round has it."""
+    """The median of a measured value over rounds; None if no round has it."""
     values = [known for one in entry.rounds if (known := value(one)) is not None]
     return statistics.median(values) if values else None
 
 
 def ratio(rounds: Sequence[Measurement], base: Sequence[Measurement]) -> Interval | None:
-    """Throughput over another's, within rounds, since what else the machine does changes from one to the next."""
+    """Throughput divided by another's, within rounds, because other activity on the machine changes between rounds."""
     ratios = [one.throughput / other.throughput for one, other in zip(rounds, base) if other.throughput]
     return bootstrap(ratios) if ratios else None
 
@@ -108,7 +108,7 @@ def _figures(entry: Entry, result: Result) -> Figures:
 
 
 def _baseline(entry: Entry, result: Result) -> Entry | None:
-    """The entry that this one's ratios are taken against: one of the same load, or else of the same model."""
+    """The baseline for an entry's ratios: one with the same load, or else one with the same model."""
     if result.baseline is None:
         return None
     matching = [one for one in result.entries if one.configuration.matches(result.baseline)]
@@ -118,7 +118,7 @@ def _baseline(entry: Entry, result: Result) -> Entry | None:
 
 
 def _places(figures: list[Figures]) -> list[str]:
-    """By throughput in a closed loop, by p99 in an open one, where the rate is given."""
+    """Places by throughput in a closed loop, and by p99 in an open loop, where the rate is given."""
     ranks = [""] * len(figures)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, one in enumerate(figures):

@@ -1,4 +1,4 @@
-"""What was measured on: figures mean nothing without it."""
+"""A description of the machine that was measured; figures mean nothing without it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = (
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory, versions of the packages that matter, and the revision of the code, as JSON types."""
+    """Processor, cores, memory, versions of the relevant packages, and the revision of the code, as JSON types."""
     return {
         "processor": _processor(),
         "cores": len(cpu_cores()),
@@ -34,7 +34,7 @@ def machine() -> dict[str, Any]:
 
 
 def command() -> str:
-    """The command that is running, as it was typed, but for a token."""
+    """The running command as it was typed, with tokens hidden."""
     words = [Path(sys.argv[0]).name, *sys.argv[1:]]
     hidden = [
         "..." if before == "--token" else "--token=..." if word.startswith("--token=") else word
@@ -65,7 +65,7 @@ def _version(package: str) -> str | None:
 
 
 def _revision() -> str | None:
-    """Of the checkout that this file lies in, with + where it has been changed; None outside of one."""
+    """The revision of the checkout that contains this file, with + if it has changes; None outside a checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""report.html: one file with the table, the pictures, and what it was measured on. Nothing is fetched."""
+"""report.html: one file with conclusion, tables, pictures and the machine. It loads nothing over the network."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ th, td { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid #ddd;
 th { border-bottom: 2px solid #888; }
 .number { text-align: right; }
 .scroll { overflow-x: auto; }
+.conclusion { font-size: 1.15rem; font-weight: 600; }
 img { max-width: 100%; }
 ul { color: #444; } dt { font-weight: 600; } dd { margin: 0 0 .3rem 1rem; }
 """
 
 
 def page_of(result: Result, layout: Layout, pictures: dict[str, bytes]) -> str:
-    """The whole page, from the result's layout and its pictures."""
+    """The HTML of the page, from the result's layout and pictures."""
     images = "".join(
         f'<img alt="{escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">\n'
         for name, picture in pictures.items()
     )
     tables = "".join(map(_table, layout.tables))
+    conclusion = f'<p class="conclusion">{escape(layout.conclusion)}</p>\n' if layout.conclusion else ""
     notes = "".join(f"<li>{escape(note)}</li>\n" for note in layout.notes)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(result.title)}</title>'
-        f"<style>{STYLE}</style></head><body>\n<h1>{escape(result.title)}</h1>\n{tables}<ul>\n{notes}</ul>\n{images}"
+        f"<style>{STYLE}</style></head><body>\n<h1>{escape(result.title)}</h1>\n{conclusion}{tables}<ul>\n{notes}</ul>\n{images}"
         f"<h2>Measured</h2>\n<dl>{_facts(result)}</dl>\n</body></html>\n"
     )
 

@@ -1,26 +1,21 @@
-"""The pictures of a result. Each is drawn where there is something to see, and named for its file."""
+"""The pictures of a result. Each is drawn only if there is something to see; its name is also its file name."""
 
 from __future__ import annotations
 
-import io
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from marina.bench.load.histogram import decoded, merged
+from marina.bench.report.drawing import COLOURS, label_apart, legend, name_bars, new_figure, plain_numbers, png_of
 from marina.bench.report.figures import LOAD, Figures, figures_of, varying
 from marina.bench.report.results import Result
-from marina.bench.report.standard import NAMES
+from marina.bench.report.standard import labelled
 from marina.bench.report.statistics import Interval
-from marina.bench.report.table import cell
+from marina.bench.report.table import cell, number
 
-COLOURS = (
-    *("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8"),
-    *("#1f3f66", "#8a4a1f", "#2c5c39", "#4e3568", "#6e2522", "#444444", "#77601e", "#2c6470"),
-)
 MOST_LINES = len(COLOURS)
-# fields whose values say by themselves what they are
-SPEAKING = ("strategy", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts")
+PERCENTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
+BINS = 60
 
 
 def pictures_of(result: Result) -> dict[str, bytes]:
@@ -29,46 +24,23 @@ def pictures_of(result: Result) -> dict[str, bytes]:
     drawn: dict[str, bytes] = {}
     for name, draw in (
         ("throughput", _throughput),
-        ("latency-throughput", _latency_throughput),
+        ("latency-throughput", latency_throughput),
         ("cost-p99", _cost_p99),
-        ("latency-time", _latency_time),
-        ("throughput-time", _throughput_time),
+        ("latency-histogram", _histogram),
+        ("latency-percentiles", _percentiles),
         ("padding", _padding),
     ):
         with new_figure() as (figure, (axis,)):
             if draw(axis, figures):
                 drawn[name] = png_of(figure)
+    with new_figure(rows=2, size=(8, 6)) as (figure, axes):
+        if over_time(axes, figures):
+            drawn["over-time"] = png_of(figure)
     return drawn
 
 
-@contextmanager
-def new_figure(columns: int = 1, size: tuple[float, float] = (8, 4.8)) -> Iterator[tuple[Any, list[Any]]]:
-    """A figure of so many inches with its axes beside each other, without a screen; closed after the block."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, columns, figsize=size, sharey=True, layout="constrained", squeeze=False)
-    try:
-        yield figure, list(axes[0])
-    finally:
-        pyplot.close(figure)
-
-
-def png_of(figure: Any) -> bytes:
-    """The picture, with a light grid and without a frame."""
-    for axis in figure.axes:
-        axis.grid(visible=True, color="#dddddd", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.spines[["top", "right"]].set_visible(False)
-    file = io.BytesIO()
-    figure.savefig(file, dpi=110)
-    return file.getvalue()
-
-
 def _throughput(axis: Any, figures: list[Figures]) -> bool:
-    """A bar for each strategy under the heaviest load of a closed loop."""
+    """One bar per strategy, for the closed loop with the most connections."""
     closed = [one for one in figures if one.entry.configuration.connections and one.entry.configuration.strategy]
     heaviest = max((one.entry.configuration.connections or 0 for one in closed), default=0)
     shown = [one for one in closed if one.entry.configuration.connections == heaviest]
@@ -77,17 +49,20 @@ def _throughput(axis: Any, figures: list[Figures]) -> bool:
     models = sorted({str(one.entry.configuration.model) for one in shown})
     colours = [COLOURS[models.index(str(one.entry.configuration.model))] for one in shown]
     rates = [one.throughput for one in shown]
-    axis.barh(range(len(shown)), [rate.median for rate in rates], xerr=_errors(rates), color=colours, capsize=2)
-    _name_bars(axis, [_label(one, shown) for one in shown])
-    axis.set(xlabel="instances per second", title=f"throughput at {heaviest} connections")
+    bars = axis.barh(range(len(shown)), [rate.median for rate in rates], xerr=_errors(rates), color=colours, capsize=2)
+    axis.bar_label(bars, [number(rate.median) for rate in rates], fontsize=8, padding=4)
+    axis.margins(x=0.1)
+    name_bars(axis, [_label(one, shown) for one in shown])
+    axis.set(xlabel="instances per second", title=f"Throughput with {heaviest} connections")
     return True
 
 
-def _latency_throughput(axis: Any, figures: list[Figures]) -> bool:
-    """A line a configuration through its loads: the median, and dashed the p99."""
+def latency_throughput(axis: Any, figures: list[Figures]) -> bool:
+    """One line per configuration through its loads: the median solid, the p99 dashed."""
     answered = [one for one in figures if one.p99_ms]
     if len(answered) < 2:
         return False
+    labels = []
     for (label, ones), colour in zip(_by_configuration(answered), COLOURS):
         ones.sort(key=lambda one: one.throughput.median)
         rates = [one.throughput.median for one in ones]
@@ -95,124 +70,141 @@ def _latency_throughput(axis: Any, figures: list[Figures]) -> bool:
         axis.plot(rates, [one.latency_ms["p50"] for one in ones], "o-", color=colour, label=label)
         medians = [tail.median for tail in tails]
         axis.errorbar(rates, medians, _errors(tails), fmt="o--", color=colour, mfc="white", capsize=2)
-        for one, rate in zip(ones, rates):
-            _annotate(axis, _load(one), (rate, one.latency_ms["p50"]), (3, -9))
-    title = "latency against throughput: the median, and hollow p99"
+        labels += [(_load(one), (rate, one.latency_ms["p50"])) for one, rate in zip(ones, rates)]
+    title = "Latency and throughput: median (solid) and p99 (dashed)"
     axis.set(xlabel="instances per second", ylabel="milliseconds", title=title)
     axis.margins(x=0.1)
     _spread_out(axis, [one.latency_ms["p99"] for one in answered])
-    _legend(axis)
+    legend(axis)
+    label_apart(axis, labels)
     return True
 
 
 def _cost_p99(axis: Any, figures: list[Figures]) -> bool:
-    """A point an entry: down and to the left is better."""
+    """One point per entry; lower and further left is better."""
     priced = [one for one in figures if one.cost is not None and one.p99_ms]
     if len(priced) < 2:
         return False
+    labels = []
     for (label, ones), colour in zip(_by_configuration(priced), COLOURS):
         axis.scatter([one.latency_ms["p99"] for one in ones], [one.cost for one in ones], color=colour, label=label)
-        for one in ones:
-            _annotate(axis, _load(one), (one.latency_ms["p99"], one.cost or 0.0), (4, 3))
-    axis.set(xlabel="p99, milliseconds", ylabel="USD for a million inferences", title="cost against p99")
+        labels += [(_load(one), (one.latency_ms["p99"], one.cost or 0.0)) for one in ones]
+    axis.set(xlabel="p99, milliseconds", ylabel="USD per million inferences", title="Cost and p99")
     tails = [one.latency_ms["p99"] for one in priced]
     if max(tails) > 10 * min(tails):
         axis.set_xscale("log")
-        _plain(axis.xaxis)
-    axis.margins(x=0.12)
-    _legend(axis)
+        plain_numbers(axis.xaxis)
+    axis.margins(x=0.12, y=0.12)
+    legend(axis)
+    label_apart(axis, labels)
     return True
 
 
-def _latency_time(axis: Any, figures: list[Figures]) -> bool:
-    """Window by window, the rounds one after the other: the median, and dashed the p99."""
-    longest = 0.0
-    tails: list[float] = []
+def _histogram(axis: Any, figures: list[Figures]) -> bool:
+    """The distribution of request latencies, for a result with one entry."""
+    if len(figures) != 1 or not figures[0].p99_ms:
+        return False
+    whole = merged(decoded(one.histogram) for one in figures[0].entry.rounds)
+    values = [
+        (item.value_iterated_to / 1000, item.count_added_in_this_iter_step) for item in whole.get_recorded_iterator()
+    ]
+    ends = sorted(value for value, _ in values)
+    low, high = max(ends[0], 0.001), ends[-1] * 1.001
+    edges = [low * (high / low) ** (step / BINS) for step in range(BINS + 1)]
+    axis.hist([value for value, _ in values], bins=edges, weights=[count for _, count in values], color=COLOURS[0])
+    for name, side in (("p50", "right"), ("p99", "left")):
+        at = figures[0].latency_ms[name]
+        axis.axvline(at, color="#444444", linestyle="--", linewidth=1)
+        axis.annotate(
+            f"{name} {number(at)} ms",
+            (at, 0.99),
+            xycoords=("data", "axes fraction"),
+            xytext=(-4 if side == "right" else 4, 0),
+            textcoords="offset points",
+            fontsize=9,
+            va="top",
+            ha=side,
+        )
+    axis.margins(x=0.15)
+    axis.set_ylim(top=axis.get_ylim()[1] * 1.15)
+    axis.set_xscale("log")
+    plain_numbers(axis.xaxis)
+    axis.set(xlabel="milliseconds (log scale)", ylabel="requests", title="Latency of requests")
+    return True
+
+
+def _percentiles(axis: Any, figures: list[Figures]) -> bool:
+    """The latency percentiles of several entries."""
+    shown = [one for one in figures if one.p99_ms][:MOST_LINES]
+    if len(shown) < 2:
+        return False
+    for one, colour in zip(shown, COLOURS):
+        whole = merged(decoded(each.histogram) for each in one.entry.rounds)
+        values = [whole.get_value_at_percentile(percent) / 1000 for percent in PERCENTS]
+        axis.plot(range(len(PERCENTS)), values, ".-", color=colour, label=_label(one, figures))
+    axis.set_xticks(range(len(PERCENTS)), [f"{percent:g} %" for percent in PERCENTS])
+    axis.set(xlabel="share of requests", ylabel="milliseconds, at most", title="Latency percentiles")
+    _spread_out(axis, [one.latency_ms["p99.9"] for one in shown] + [one.latency_ms["p50"] for one in shown])
+    legend(axis)
+    return True
+
+
+def over_time(axes: list[Any], figures: list[Figures]) -> bool:
+    """Figures of each window, the rounds one after the other: throughput above, median and p99 (dashed) below."""
+    above, below = axes
+    longest, tails = 0.0, [0.0]
     for one, colour in zip(figures, COLOURS):
         windows = [window for each in one.entry.rounds for window in each.windows if window.p99_ms is not None]
         if len(windows) < 2:
             continue
         ends = list(itertools.accumulate(window.seconds for window in windows))
-        axis.plot(ends, [window.p50_ms for window in windows], ".-", color=colour, label=_label(one, figures))
-        axis.plot(ends, [window.p99_ms for window in windows], ".--", color=colour)
+        above.plot(ends, [window.throughput for window in windows], ".-", color=colour, label=_label(one, figures))
+        below.plot(ends, [window.p50_ms for window in windows], ".-", color=colour)
+        below.plot(ends, [window.p99_ms for window in windows], ".--", color=colour)
         longest = max(longest, ends[-1])
         tails += [window.p99_ms for window in windows if window.p99_ms]
     if not longest:
         return False
-    title = "latency over time: the median, and dashed p99"
-    axis.set(xlabel="seconds", ylabel="milliseconds", title=title, xlim=(0, longest * 1.02))
-    _spread_out(axis, tails)
-    _legend(axis)
-    return True
-
-
-def _throughput_time(axis: Any, figures: list[Figures]) -> bool:
-    """Second by second, of the last round."""
-    shown = [one for one in figures[:MOST_LINES] if len(one.entry.rounds[-1].per_second) > 1]
-    if not shown:
-        return False
-    for one, colour in zip(shown, COLOURS):
-        seconds = one.entry.rounds[-1].per_second
-        axis.step(range(1, len(seconds) + 1), seconds, where="mid", color=colour, label=_label(one, figures))
-    axis.set(xlabel="second", ylabel="instances", title="throughput over time")
-    axis.set_ylim(bottom=0)
-    _legend(axis)
+    above.set(ylabel="instances per second", title="Throughput over time", xlim=(0, longest * 1.02))
+    above.set_ylim(bottom=0)
+    below.set(xlabel="seconds", ylabel="milliseconds", title="Latency over time: median (solid) and p99 (dashed)")
+    below.set_xlim(0, longest * 1.02)
+    _spread_out(below, tails[1:])
+    legend(above)
     return True
 
 
 def _padding(axis: Any, figures: list[Figures]) -> bool:
-    """Of what was computed, what was for nothing."""
+    """The share of computed tokens that is padding, if there are entries to compare."""
     known = [(_label(one, figures), server) for one in figures if (server := one.entry.rounds[-1].server)]
-    if not known:
+    if len(known) < 2:
         return False
     length = [server.length_padding * 100 for _, server in known]
     empty = [server.empty_padding * 100 for _, server in known]
-    axis.barh(range(len(known)), length, color=COLOURS[1], label="behind texts")
-    axis.barh(range(len(known)), empty, left=length, color="#e8c9a0", label="in empty rows")
-    _name_bars(axis, [label for label, _ in known])
-    axis.set(xlabel="percent of the computed tokens", title="padding waste", xlim=(0, max(30, *length, *empty) * 1.4))
-    _legend(axis)
+    axis.barh(range(len(known)), length, color=COLOURS[1], label="after texts")
+    axis.barh(range(len(known)), empty, left=length, color="#e8c9a0", label="empty rows")
+    name_bars(axis, [label for label, _ in known])
+    axis.set(xlabel="percent of the computed tokens", title="Padding", xlim=(0, max(30, *length, *empty) * 1.4))
+    legend(axis)
     return True
 
 
 def _errors(intervals: list[Interval]) -> list[list[float]]:
-    """How far intervals reach below and above their medians."""
+    """The distances from the medians to the lower and upper bounds of their intervals."""
     return [[one.median - one.low for one in intervals], [one.high - one.median for one in intervals]]
 
 
-def _name_bars(axis: Any, labels: list[str]) -> None:
-    axis.set_yticks(range(len(labels)), labels, fontsize=8)
-    axis.invert_yaxis()
-
-
-def _annotate(axis: Any, text: str, place: tuple[float, float], offset: tuple[int, int]) -> None:
-    axis.annotate(text, place, fontsize=7, xytext=offset, textcoords="offset points")
-
-
 def _spread_out(axis: Any, values: list[float]) -> None:
-    """Latencies from nothing up, or on a logarithmic scale where they differ too much to be seen together."""
+    """Scale latencies from zero up, or logarithmically if they differ too much to be seen together."""
     if max(values) > 20 * min(values):
         axis.set_yscale("log")
-        _plain(axis.yaxis)
+        plain_numbers(axis.yaxis)
     else:
         axis.set_ylim(bottom=0)
 
 
-def _legend(axis: Any) -> None:
-    """Below the picture, where it hides nothing."""
-    axis.figure.legend(fontsize=8, loc="outside lower center", ncols=2)
-
-
-def _plain(axis: Any) -> None:
-    """Numbers as they are on a logarithmic scale, and not powers of ten."""
-    from matplotlib.ticker import LogFormatter
-
-    axis.set_major_formatter(LogFormatter(labelOnlyBase=False))
-    axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
-
-
 def _by_configuration(figures: list[Figures]) -> list[tuple[str, list[Figures]]]:
-    """What differs in how the server was set up, and the entries of each."""
+    """The entries of each server configuration, with a label of the fields that differ."""
     fields = [name for name in varying([one.entry for one in figures]) if name not in LOAD]
     groups: dict[str, list[Figures]] = {}
     for one in figures:
@@ -225,12 +217,11 @@ def _label(one: Figures, figures: list[Figures]) -> str:
 
 
 def _described(one: Figures, fields: list[str]) -> str:
+    """The fields that distinguish an entry; shapes are long, so they are used only if no other field does."""
     known = one.entry.configuration.known()
-    return ", ".join(
-        cell(known[name]) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(known[name])}"
-        for name in fields
-        if name in known and (name != "workers" or "core_groups" not in fields)
-    )
+    shown = [name for name in fields if name in known and (name != "workers" or "core_groups" not in fields)]
+    short = [name for name in shown if name != "shapes"] or shown
+    return ", ".join(labelled(name, known[name]) for name in short)
 
 
 def _load(one: Figures) -> str:

@@ -1,4 +1,4 @@
-"""What inferences cost, from the price of an instance for an hour."""
+"""The cost of inferences, from the hourly price of an instance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ OWN = Path(__file__).parent / "instances.yaml"
 
 
 class Instance(BaseModel):
-    """One type of instance.
+    """One instance type.
 
     Attributes:
-        chips, cores: accelerators and their NeuronCores; 0 where there are none.
-        vcpu, memory_gib: of the host.
-        on_demand, reserved: USD for an hour; None where it is not known.
+        chips, cores: number of accelerators and of their NeuronCores; 0 if there are none.
+        vcpu, memory_gib: virtual CPUs and memory of the host.
+        on_demand, reserved: USD per hour; None if unknown.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +41,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Price:
-    """USD for an hour of an instance, and where the figure comes from."""
+    """USD per hour of an instance, and the source of the figure."""
 
     instance: str
     per_hour: float
@@ -49,28 +49,28 @@ class Price:
 
 
 def cost_per_1m(per_hour: float, throughput: float) -> float | None:
-    """USD for a million inferences: per_hour * 1e6 / (3600 * throughput), as NeuronPerf and AWS's tables have it.
+    """USD per million inferences: per_hour * 1e6 / (3600 * throughput), as in NeuronPerf and AWS's tables.
 
     Args:
-        per_hour: USD for an hour of the instance.
-        throughput: inferences a second of the whole instance.
+        per_hour: USD per hour of the instance.
+        throughput: inferences per second of the whole instance.
 
     Returns:
-        None where nothing was answered.
+        The cost, or None if nothing was answered.
     """
     return per_hour * 1e6 / (3600 * throughput) if throughput > 0 else None
 
 
 def price_of(instance: str | None, per_hour: float | None, project: Path) -> Price | None:
-    """The price to reckon with; None if neither an instance nor a price is given.
+    """The price for calculating costs; None if neither an instance nor a price is given.
 
     Args:
-        instance: a type, as inf2.xlarge.
-        per_hour: USD, instead of the on-demand price that is written down.
-        project: whose instances.yaml, if it has one, comes before Marina's own.
+        instance: an instance type, for example inf2.xlarge.
+        per_hour: USD per hour, instead of the listed on-demand price.
+        project: folder of the project; its instances.yaml, if it has one, takes precedence over Marina's own.
 
     Raises:
-        SpecError: the type is not known and no price is given, or the file cannot be read.
+        SpecError: the type is unknown and no price is given, or the file cannot be read.
     """
     if per_hour is not None:
         return Price(instance or "this machine", per_hour, "as given")

@@ -1,4 +1,4 @@
-"""A result as it is stored: everything that reports are made from, and what it was measured on."""
+"""Stored results: everything that reports are made from, including the machine that was measured."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ RESULT_FILE = "result.json"
 
 @dataclass(frozen=True)
 class Configuration:
-    """What was measured, and under which load; None where a field is not known or has no meaning.
+    """What was measured, and under which load; a field is None if it is unknown or has no meaning.
 
     Attributes:
-        model: its name.
-        strategy: how it was served, where a table compares several ways.
-        batch, mode, cores_per_model: of a table's row: texts in a call, how cores are used, and how many.
-        engine, precision: of the graphs.
-        shapes: of the graphs, each as "8x128".
-        core_groups: as "1,1".
-        workers: processes that have the model.
-        batch_size: the most requests that TorchServe hands over at once.
-        batch_delay_ms: milliseconds that it waits for a fuller batch.
-        connections: of a closed loop; None for an open one.
-        rate: of an open loop, requests a second; None for a closed one.
-        arrivals: of an open loop, "poisson" or "constant".
-        instances: in a request.
-        texts: where they are from.
+        model: name of the model.
+        strategy: how the model was served, if a table compares several ways.
+        batch, mode, cores_per_model: of a table row: texts per call, how cores are used, and cores per model.
+        engine, precision: engine and precision of the graphs.
+        shapes: shapes of the graphs, each like "8x128".
+        core_groups: core groups, like "1,1".
+        workers: number of processes that have loaded the model.
+        batch_size: maximum number of requests that TorchServe passes to a worker at once.
+        batch_delay_ms: milliseconds that TorchServe waits for a fuller batch.
+        connections: connections of a closed loop; None for an open loop.
+        rate: requests per second of an open loop; None for a closed loop.
+        arrivals: "poisson" or "constant", for an open loop.
+        instances: instances per request.
+        texts: source of the texts.
         protocol: "rest" or "grpc".
-        part: of a table.
+        part: part of a table.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -71,11 +71,11 @@ class Configuration:
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def with_fields_of(self, *others: Configuration) -> Configuration:
-        """With what the others know in place of its own; the last one counts."""
+        """A copy with the fields that others have set; the last one takes precedence."""
         return replace(self, **{name: value for other in others for name, value in other.known().items()})
 
     def under(self, workload: Workload) -> Configuration:
-        """With what a workload says of the load."""
+        """A copy with the load of a workload."""
         load, payload = workload
         return replace(
             self,
@@ -87,13 +87,13 @@ class Configuration:
         )
 
     def matches(self, wanted: Configuration) -> bool:
-        """Whether it has the fields that are set in another."""
+        """Whether it agrees with another configuration in all fields that the other one has set."""
         return wanted.known().items() <= self.known().items()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One configuration under one load, and what each round measured."""
+    """One configuration under one load, and the measurement of each round."""
 
     configuration: Configuration
     rounds: list[Measurement]
@@ -101,16 +101,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Result:
-    """Some entries that were measured in one run.
+    """The entries that were measured in one run.
 
     Attributes:
         kind: "bench", "sweep", "peers", or the name of a table.
-        title: for people.
-        entries: in the order in which they are shown.
-        price: of an hour of the instance, or None.
-        baseline: fields of the configuration that ratios are taken against, or None.
-        more: what a table adds of its own, as JSON types.
-        machine, command, made: on what, how and when (UTC) it was measured.
+        title: title to display.
+        entries: entries in the order of display.
+        price: hourly price of the instance, or None.
+        baseline: fields of the configuration that is the baseline of ratios, or None.
+        more: additional data of a table, as JSON types.
+        machine, command, made: machine, command and time (UTC) of the measurement.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -126,7 +126,7 @@ class Result:
     made: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON types; `read_result` gives an equal result."""
+        """The result as JSON types; `read_result` restores an equal result."""
         return {"format": FORMAT, **_RESULT.dump_python(self, mode="json")}
 
 
@@ -134,14 +134,14 @@ _RESULT = TypeAdapter(Result)
 
 
 def write_result(result: Result, folder: Path) -> Path:
-    """Write result.json, whole or not at all."""
+    """Write result.json atomically; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / RESULT_FILE, result.as_json())
     return folder / RESULT_FILE
 
 
 def read_result(path: Path) -> Result:
-    """A stored result; SpecError if the file is none of this format."""
+    """Read a stored result; SpecError if the file does not have this format."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document.pop("format") != FORMAT:

@@ -1,6 +1,8 @@
-"""The standard tables of a result: what varies, the figures, and what a reader must know beside them."""
+"""The standard tables of a result: the fields that differ, the figures, and the notes on them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from marina.bench.load.measurement import GeneratorMetrics, Measurement
 from marina.bench.report.figures import Figures, figures_of, varying
@@ -14,17 +16,24 @@ NAMES = {
     "connections": "conn.",
     "rate": "rate/s",
 }
-IN_SERVER = "In the server: mean time of a request, shares of the worker's time, what was computed"
+# fields whose values are clear without their names
+SPEAKING = ("strategy", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts", "part")
+IN_SERVER = "In the server: mean time of a request, shares of the worker's time, padding"
+
+
+def labelled(name: str, value: Any) -> str:
+    """The value of a configuration's field, with the name of the field unless the value is clear without it."""
+    return cell(value) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(value)}"
 
 
 def standard_layout(result: Result) -> Layout:
-    """The figures of every entry, and the server's metrics where it has them."""
+    """The figures of every entry, and the server's metrics if it reports them."""
     in_server = server_table(result)
-    return Layout([table_of(result), *([in_server] if in_server else [])], notes_of(result) + failures_of(result))
+    return Layout([table_of(result), *([in_server] if in_server else [])], notes_of(result))
 
 
 def table_of(result: Result) -> Table:
-    """One row an entry: the fields that are not the same in all, then the figures."""
+    """One row per entry: the fields that differ between entries, then the figures."""
     figures = figures_of(result)
     fields = varying(result.entries)
     many = any(len(one.entry.rounds) > 1 for one in figures)
@@ -36,8 +45,8 @@ def table_of(result: Result) -> Table:
         "errors": [str(sum(one.errors.values()) or "") for one in figures],
         "settled": ["no" if one.stable is False else "" for one in figures],
         "$/1M": [number(one.cost, 3) for one in figures],
-        "x base": [number(one.faster.median) if one.faster else "" for one in figures],
-        "x base $": [number(one.cost_ratio) for one in figures],
+        "x baseline": [number(one.faster.median) if one.faster else "" for one in figures],
+        "x baseline $": [number(one.cost_ratio) for one in figures],
         "place": [one.place for one in figures],
     }
     shown = {column: cells for column, cells in columns.items() if any(cells)}
@@ -48,7 +57,7 @@ def table_of(result: Result) -> Table:
 
 
 def server_table(result: Result) -> Table | None:
-    """The server's metrics of the last round: one row an entry; None where there are none."""
+    """The server's metrics of the last round, one row per entry; None if there are none."""
     known = [(entry.configuration, server) for entry in result.entries if (server := entry.rounds[-1].server)]
     if not known:
         return None
@@ -65,7 +74,7 @@ def server_table(result: Result) -> Table | None:
 
 
 def server_lines(result: Result) -> list[str]:
-    """The same in words, for each entry that has it."""
+    """The server's metrics in words, for each entry that has them."""
     lines = []
     for entry in result.entries:
         server = entry.rounds[-1].server
@@ -74,14 +83,14 @@ def server_lines(result: Result) -> list[str]:
             queue = "" if server.queue_ms is None else f"{number(server.queue_ms)} ms in the queue, "
             lines += [
                 f"a request spent {queue}{number(server.worker_ms)} ms in the worker ({stages})",
-                f"batches of {number(server.batch)} requests; of the computed tokens {server.length_padding:.0%} "
-                f"padded texts and {server.empty_padding:.0%} were in empty rows",
+                f"batches of {number(server.batch)} requests; {server.length_padding:.0%} of the computed tokens "
+                f"were padding after texts, {server.empty_padding:.0%} were in empty rows",
             ]
     return lines
 
 
 def notes_of(result: Result) -> list[str]:
-    """What a reader must know beside the standard table, a line each."""
+    """The notes on the standard table, one line each."""
     first, *others = [entry.configuration for entry in result.entries]
     fixed = ", ".join(
         f"{NAMES.get(name, name)} {cell(value)}"
@@ -91,12 +100,12 @@ def notes_of(result: Result) -> list[str]:
     notes = [f"same in all: {fixed}"] if fixed else []
     notes += warnings_of(result)
     if any(one.place.endswith("=") for one in figures_of(result)):
-        notes.append("places that are shared (=): the intervals overlap, so the rounds cannot tell them apart")
+        notes.append("a shared place (=) means that the intervals overlap: the difference is not significant")
     return notes + price_notes(result)
 
 
 def warnings_of(result: Result) -> list[str]:
-    """What speaks against the figures: errors, a generator at its limit, windows that do not agree, stalls."""
+    """Reasons to doubt the figures: errors, a generator at its limit, windows that do not agree, stalls."""
     figures = figures_of(result)
     notes = _limits([one for entry in result.entries for one in entry.rounds])
     notes += [f"error: {count} x {kind}" for one in figures for kind, count in sorted(one.errors.items())]
@@ -111,7 +120,7 @@ def warnings_of(result: Result) -> list[str]:
 
 
 def price_notes(result: Result) -> list[str]:
-    """How costs are reckoned, where a price is known."""
+    """How costs are calculated, if a price is known."""
     if result.price is None:
         return []
     return [
@@ -126,7 +135,7 @@ def failures_of(result: Result) -> list[str]:
 
 
 def _limits(rounds: list[Measurement]) -> list[str]:
-    """What limited the generator, the worst round of each kind."""
+    """What limited the generator; for each kind of limit, the worst round."""
 
     def badness(one: GeneratorMetrics) -> tuple[float, float]:
         return one.late_p99_ms or 0, one.cpu

@@ -1,4 +1,4 @@
-"""How sure a figure is: bootstrap intervals over rounds, and which configurations cannot be told apart."""
+"""The uncertainty of figures: bootstrap intervals over rounds, and which configurations cannot be told apart."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ CONFIDENCE = 0.95
 
 
 class Interval(NamedTuple):
-    """The median of some rounds, and where it lies with a confidence of 95 %."""
+    """The median over rounds, with its 95 % confidence interval."""
 
     median: float
     low: float
     high: float
 
     def overlaps(self, other: Interval) -> bool:
-        """Whether a value could be both."""
+        """Whether two intervals have a value in common."""
         return self.low <= other.high and other.low <= self.high
 
 
 def bootstrap(values: Sequence[float]) -> Interval:
-    """The percentile bootstrap of the median (Efron 1979): rounds drawn again with replacement, always the same draws.
+    """The percentile bootstrap of the median (Efron 1979).
 
-    With one round there is nothing to draw from, and the interval is that value.
+    Rounds are resampled with replacement, with a fixed seed. With one round, the interval is that single value.
     """
     rounds = np.asarray(values, dtype=np.float64)
     drawn = np.random.default_rng(0).integers(0, len(rounds), (RESAMPLES, len(rounds)))
@@ -37,15 +37,15 @@ def bootstrap(values: Sequence[float]) -> Interval:
 
 
 def places(intervals: Sequence[Interval], best: str) -> list[str]:
-    """The place of each, from the best on: those whose intervals overlap that of a group's best share a place.
+    """Rank configurations from the best; those whose intervals overlap that of the best in a group share a place.
 
     Args:
-        intervals: one a configuration.
+        intervals: one interval per configuration.
         best: "high" or "low".
 
     Returns:
-        In the order of the intervals, "1", or "1=" where a place is shared. With a single round in each,
-        nothing is known of the spread, so callers give no places then.
+        The places in the order of the intervals: "1", or "1=" if a place is shared. With a single round each,
+        the spread is unknown, so callers assign no places then.
     """
     order = sorted(range(len(intervals)), key=lambda number: intervals[number].median, reverse=best == "high")
     groups: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""A table of texts: how its cells are written, and the whole as Markdown and CSV."""
+"""Tables of text cells: the format of cells, and whole tables as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from marina.bench.report.statistics import Interval
 
-LONGEST = 40  # characters of a cell that tells a configuration
+LONGEST = 40  # characters in a cell that describes a configuration
 
 
 class Table(NamedTuple):
-    """Column names, rows of cells, how many of the last columns are numbers, and a heading or ""."""
+    """Column names, rows of cells, the number of trailing columns that are numeric, and a heading or ""."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -21,15 +21,16 @@ class Table(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The tables of a result, and what a reader must know beside them, a line each."""
+    """A result for display: its tables, notes on them (one line each), and its conclusion in a few sentences."""
 
     tables: list[Table]
     notes: list[str]
+    conclusion: str = ""
 
 
 def markdown_of(layout: Layout) -> str:
-    """Tables and notes as Markdown."""
-    parts = []
+    """Conclusion, tables and notes as Markdown."""
+    parts = [f"**{layout.conclusion}**"] if layout.conclusion else []
     for table in layout.tables:
         marks = ["---"] * (len(table.columns) - table.numbers) + ["---:"] * table.numbers
         lines = [f"| {' | '.join(row)} |" for row in (table.columns, marks, *table.rows)]
@@ -38,14 +39,14 @@ def markdown_of(layout: Layout) -> str:
 
 
 def csv_of_table(table: Table) -> str:
-    """One table as it is shown."""
+    """One table as CSV, with the cells as displayed."""
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])
     return file.getvalue()
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """A number with about three significant digits, or as many places as are asked for; "" for None."""
+    """A number with about three significant digits, or with `digits` decimal places; "" for None."""
     if value is None:
         return ""
     if digits is None:
@@ -61,7 +62,7 @@ def spread(interval: Interval | None) -> str:
 
 
 def cell(value: Any) -> str:
-    """A field of a configuration."""
+    """The cell for a field of a configuration."""
     if isinstance(value, float):
         return f"{value:g}"
     text = "" if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)

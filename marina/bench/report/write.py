@@ -1,4 +1,4 @@
-"""Writes all reports of a result into its folder, and shows the tables."""
+"""Writes all reports of a result into its folder, and prints the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marina.console import print_table, relative, say
 
 
 def write_reports(result: Result, layout: Layout, pictures: dict[str, bytes], folder: Path) -> None:
-    """result.json first, then report.html, report.md, result.csv, each table as CSV, and the pictures as PNG."""
+    """Write result.json, then report.html, report.md, result.csv, each table as CSV, and the pictures as PNG."""
     write_result(result, folder)
     (folder / "report.html").write_text(page_of(result, layout, pictures), encoding="utf-8")
     (folder / "report.md").write_text(markdown_of(layout), encoding="utf-8")
@@ -25,8 +25,10 @@ def write_reports(result: Result, layout: Layout, pictures: dict[str, bytes], fo
 
 
 def show(result: Result, layout: Layout, folder: Path) -> None:
-    """Print the tables, what must be known beside them, and where the rest is."""
-    # the windows and the server's metrics of many entries are for the page
+    """Print the conclusion, the tables, their notes, and where to find the rest."""
+    if layout.conclusion:
+        say(layout.conclusion)
+    # the tables of windows and of the server's metrics are shown only on the page
     for table in layout.tables if result.kind == "table-search" else layout.tables[:1]:
         if table.heading:
             say(table.heading)

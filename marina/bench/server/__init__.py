@@ -1,9 +1,9 @@
-"""What is measured. Needs the load and the values of results.
+"""What is measured. Depends on bench/load and on the values of results.
 
-endpoint.py          a served model: where it is, what is known of it, and how it is measured
-server_metrics.py    what the server's own metrics say of the time of a load
-benchmark_server.py  a TorchServe of the benchmark's own, which serves one model at a time
-bare_graphs.py       the graphs of a model without a server: the most that serving could reach
+endpoint.py          a served model: its address, its known configuration, and how it is measured
+server_metrics.py    the server's own metrics for the duration of a load
+benchmark_server.py  a separate TorchServe for benchmarks, which serves one model at a time
+bare_graphs.py       the graphs of a model without a server: the upper limit of serving
 bert_base.py         a model of BERT-base's size
-usual/               the usual TorchServe handler, to compare with, and one that does nothing
+usual/               the usual TorchServe handler, for comparison, and one that does nothing
 """

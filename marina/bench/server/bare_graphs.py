@@ -1,4 +1,4 @@
-"""Runs the graphs of an artifact in a loop, without a server: the most that serving could reach."""
+"""Runs the graphs of an artifact in a loop, without a server: the upper limit of serving."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from marina.bench.load.measurement import Measurement
 from marina.spec import Spec
 
 PAUSE_S = 0.0015
-TIMING_S = 1.5  # to measure every graph, as a worker does at its start
+TIMING_S = 1.5  # for timing every graph, as a worker does when it starts
 
 
 class Bare(NamedTuple):
-    """What the graphs alone do with the rows of some texts.
+    """The performance of the graphs alone on the rows of some texts.
 
     Attributes:
-        rows_per_s: with all rows at hand, sorted by length and laid into calls by the plan of least time,
-            one graph after the other, with inputs that are in place already.
-        alone: histogram of the time of one text in the graph that is fastest for it, text after text.
-        paced_ms: the median of the same with pauses, in which caches cool and cores fall asleep, as
-            between requests.
-        megabytes: by how much the process grew when it loaded the graphs.
+        rows_per_s: rows per second if all rows are available at once: sorted by length, assigned to calls by
+            the fastest plan, one graph after the other, with inputs that are in place already.
+        alone: histogram of latencies of single texts, each in the graph that is fastest for it, without pauses.
+        paced_ms: median of the same with pauses in between. As between requests, caches become cold and
+            cores go to sleep during a pause.
+        megabytes: growth of the process's memory when it loaded the graphs.
     """
 
     rows_per_s: float
@@ -37,18 +37,21 @@ class Bare(NamedTuple):
     megabytes: float
 
     def measurement(self, seconds: float) -> Measurement:
-        """As of other loads: throughput with all texts at hand, latency of one text alone."""
+        """The result in the format of other loads: throughput with all texts at once, latency of single texts."""
         return Measurement.of_calls(seconds, 0, 0, self.rows_per_s, decoded(self.alone))
 
 
 class BareGraphs:
-    """The graphs of one artifact, in a process for each core group."""
+    """The graphs of one artifact, in one process per core group."""
 
     def __init__(self, processes: list[ProcessPoolExecutor]) -> None:
         self._processes = processes
 
     def run(self, seconds: float) -> Bare:
-        """Run in all processes at the same time; rates add up, and the rest is of all or of the first."""
+        """Run in all processes at the same time.
+
+        The rates are summed and the latencies merged; the other figures are those of the first process.
+        """
         runs = [future.result() for future in [process.submit(_run, seconds) for process in self._processes]]
         alone = merged(decoded(one.alone) for one in runs)
         return runs[0]._replace(rows_per_s=sum(one.rows_per_s for one in runs), alone=encoded(alone))
@@ -56,12 +59,12 @@ class BareGraphs:
 
 @contextmanager
 def bare_graphs(spec: Spec, artifact: Path, texts: list[Instance]) -> Iterator[BareGraphs]:
-    """Load the graphs, in as many processes as there would be workers, placed as those would be.
+    """Load the graphs in as many processes as there would be workers, placed on the same cores.
 
     Args:
         spec: how the model would be served.
-        artifact: its folder.
-        texts: what the graphs run on; those that make several rows are read up to the longest shape.
+        artifact: folder of the artifact.
+        texts: texts for the graphs; texts that need several rows are truncated to the longest shape.
     """
     with ExitStack() as stack:
         context = multiprocessing.get_context("spawn")
@@ -79,7 +82,7 @@ class _Loaded(NamedTuple):
     megabytes: float
 
 
-_loaded: list[_Loaded] = []  # of this process: one
+_loaded: list[_Loaded] = []  # of this process: one entry
 
 
 def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instance]) -> None:
@@ -115,7 +118,7 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
 
 
 def _run(seconds: float) -> Bare:
-    """Half of the time with all rows at hand, a quarter each alone and paced."""
+    """Run half of the time with all rows at once, a quarter with single texts, and a quarter with pauses."""
     from handlers.worker.rows.calls import write_rows
 
     (loaded,) = _loaded
@@ -138,7 +141,7 @@ def _run(seconds: float) -> Bare:
 
 
 def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
-    """A histogram of one text after the other."""
+    """A histogram of the latencies of single texts, one after the other."""
     from handlers.worker.rows.calls import write_rows
 
     times = new_histogram()

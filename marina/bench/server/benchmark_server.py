@@ -1,6 +1,6 @@
-"""A TorchServe of the benchmark's own, which serves one model at a time, so that nothing else runs beside it.
+"""A separate TorchServe for benchmarks, which serves one model at a time, so that nothing else runs beside it.
 
-It lies in a folder under build/bench with ports of its own; artifacts are shared with the project.
+It has its own folder under build/bench and its own ports; artifacts are shared with the project.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ from pathlib import Path
 
 import psutil
 
-from marina.archive import pack
+from marina.archive.pack import pack
 from marina.bench.server.endpoint import Endpoint, Protocol, local_endpoint
 from marina.compiler import compile_model
 from marina.console import Progress
 from marina.files import exclusive
 from marina.project import Project, project_beside
 from marina.server import register, serve, status, stop, unregister
-from marina.server.config import free_ports
 from marina.server.state import Ports
+from marina.server.torchserve.config import free_ports
 from marina.spec import Spec
 
 FOLDER = "server"
 READY_TIMEOUT_S = 300
+# a benchmark asks how long work takes, and not what a server in production would refuse
+UNLIMITED = {"deadline_ms": 600_000, "max_batch_ms": 600_000, "max_tokens": 10_000_000, "max_body_bytes": 6_000_000}
 
 
 class BenchmarkServer:
-    """The server, what it serves now, and how to change it.
+    """The server, with methods to change the model that it serves.
 
     Attributes:
-        project: where its archives, state and logs lie.
+        project: project of its archives, state and logs.
     """
 
     def __init__(self, own: Project, project: Project, progress: Progress) -> None:
@@ -41,17 +43,18 @@ class BenchmarkServer:
         self._name: str | None = None
 
     def archive(self, spec: Spec) -> Path:
-        """Compile a model in the user's own project, or find it there; pack it here. Gives the artifact's folder.
+        """Compile a model in the user's project, or reuse it from there, and pack it here. Returns its artifact folder.
 
         Raises:
-            SourceError, CompileError, SpecError: it cannot be compiled.
+            SourceError, CompileError, SpecError: the model cannot be compiled.
         """
         artifact = compile_model(spec, self._own, self._progress).folder
-        pack(spec, artifact, self.project.model_store)
+        serving = spec.serving.model_copy(update={**UNLIMITED, "queue_size": spec.serving.queue})
+        pack(spec.model_copy(update={"serving": serving}), artifact, self.project.model_store)
         return artifact
 
     def serve(self, name: str, protocol: Protocol = "rest") -> Endpoint:
-        """Serve this archive of the model store and nothing else; ServerError if it does not start."""
+        """Serve only this archive of the model store; ServerError if it does not start."""
         if not self._running:
             serve(self.project, [name], Ports(*free_ports(5)), READY_TIMEOUT_S, lambda _: None)
             self._running = True
@@ -64,7 +67,7 @@ class BenchmarkServer:
         return local_endpoint(self.project, name, protocol)
 
     def resident_megabytes(self) -> float:
-        """Resident memory of one worker of the model that is served."""
+        """The resident memory of one worker of the served model."""
         running = status(self.project)
         (pid, *_) = [pid for model in (running[1] if running else ()) if model.name == self._name for pid in model.pids]
         return float(psutil.Process(pid).memory_info().rss / 1e6)
@@ -72,16 +75,16 @@ class BenchmarkServer:
 
 @contextmanager
 def benchmark_server(own: Project, progress: Progress) -> Iterator[BenchmarkServer]:
-    """A server in build/bench/server; it is stopped at the end, however that comes. One at a time.
+    """A server in build/bench/server, which is stopped at the end in any case. Only one can run at a time.
 
     Args:
         own: the user's project.
-        progress: is given what takes long.
+        progress: called for steps that take long.
     """
     project = project_beside(own, own.root / "build" / "bench" / FOLDER)
-    # two that measure at the same time would measure each other
+    # two benchmarks at the same time would influence each other
     with exclusive(project.root, lambda: progress("waiting for another benchmark to end", 0, 1)):
-        stop(project)  # of a run that was killed
+        stop(project)  # left over from a run that was killed
         try:
             yield BenchmarkServer(own, project, progress)
         finally:

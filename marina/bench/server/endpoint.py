@@ -1,4 +1,4 @@
-"""A served model as something to measure: where it is, what is known of it, and how it is measured."""
+"""A served model to be measured: its address, its known configuration, and how it is measured."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from marina.client import Client
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.server import require_running
-from marina.server.management import Management
-from marina.server.tokens import token
+from marina.server.torchserve.management import Management
+from marina.server.torchserve.tokens import token
 
 Protocol = Literal["rest", "grpc"]
 DEFAULT_PORTS: dict[Protocol, int] = {"rest": 8080, "grpc": 7070}
@@ -32,9 +32,9 @@ class Endpoint(NamedTuple):
 
     Attributes:
         target: where requests go.
-        configuration: of what serves it, as far as the server says.
-        fields: of its task's instances.
-        metrics_port: of TorchServe on this machine, or None where its metrics cannot be read.
+        configuration: configuration of the model and its server, as far as the server reports it.
+        fields: fields of its task's instances.
+        metrics_port: metrics port of TorchServe on this machine, or None if its metrics cannot be read.
     """
 
     target: Target
@@ -44,7 +44,7 @@ class Endpoint(NamedTuple):
 
 
 def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
-    """A model of the project's running server; ServerError if none runs or it is not registered."""
+    """A model of the project's running server; ServerError if none is running or the model is not registered."""
     ports = require_running(project).ports
     settings = Management(project.run, ports.management).describe(name)
     own = settings.get("customizedMetadata")
@@ -67,17 +67,17 @@ def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
 
 
 def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, task: str | None) -> Endpoint:
-    """A model of any server, of which nothing is known but where it is.
+    """A model of any server, of which only the address is known.
 
     Args:
         url: http://HOST:PORT, or HOST:PORT.
-        name: the model.
+        name: name of the model.
         protocol: "rest" or "grpc".
         key: an inference token, or None.
-        task: the model's, where it is known.
+        task: task of the model, if known.
 
     Raises:
-        MarinaError: the URL is none, or asks for TLS.
+        MarinaError: the URL is invalid, or uses TLS.
     """
     parts = urlsplit(url if "//" in url else f"//{url}")
     if parts.scheme == "https":
@@ -89,12 +89,12 @@ def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, ta
 
 
 def target_of(name: str, protocol: Protocol, host: str, port: int, key: str | None) -> Target:
-    """Where TorchServe answers for a model."""
+    """The target for a model that TorchServe serves."""
     return Target(protocol, host, port, f"/predictions/{name}", name, key)
 
 
 def check(endpoint: Endpoint, payload: Payload) -> None:
-    """Send one request; MarinaError, with the server's reason, if there is no good answer."""
+    """Send one request; MarinaError with the server's reason if it fails."""
     target = endpoint.target
     if target.protocol == "grpc":
         if find_spec("grpc") is None or find_spec("google.protobuf") is None:
@@ -107,7 +107,7 @@ def check(endpoint: Endpoint, payload: Payload) -> None:
 
 
 def measure_endpoint(endpoint: Endpoint, workload: Workload, report: WindowReport = lambda *_: None) -> Measurement:
-    """Measure a workload, with what the server's metrics say of it where they can be read."""
+    """Measure a workload, including the server's metrics if they can be read."""
     load, payload = workload
     metrics = MetricsReader(endpoint.metrics_port, endpoint.target.model) if endpoint.metrics_port else None
     measurement = measure(endpoint.target, payload.bodies, payload.instances, load, report)

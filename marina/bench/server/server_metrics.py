@@ -1,7 +1,7 @@
-"""Server metrics of the time of a load: where requests spent it, from TorchServe's metrics page.
+"""Server metrics for the duration of a load: where requests spent their time, from TorchServe's metrics page.
 
-The queue is TorchServe's and counts requests over HTTP only; the rest are the workers' own metrics
-(docs/metrics.md), which they hand over once a second.
+The queue time comes from TorchServe, which counts only requests over HTTP. The rest are the workers'
+own metrics (docs/reference/metrics.md), which they publish once per second.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from marina.bench.load.measurement import ServerMetrics
 from marina.errors import ServerError
-from marina.server.tokens import loopback_session
+from marina.server.torchserve.tokens import loopback_session
 
-FLUSH_S = 1.3  # until workers have handed over what they counted
+FLUSH_S = 1.3  # until workers have published their counters
 TIMEOUT_S = 10
 
-# of each metric, the label that divides it; the other labels are added up
+# the label by which each metric is split; its values are summed over the other labels
 DIVIDED = {"marina_stage_seconds": "stage", "marina_padding_tokens": "kind", "marina_calls": "shape"}
 
 Counters = Mapping[str, Mapping[str, float]]
 
 
 class MetricsReader:
-    """The counters of one model, from when this was made."""
+    """The counters of one model since this object was created."""
 
     def __init__(self, metrics_port: int, model: str) -> None:
-        """Remember where counters stand; ServerError if the page cannot be read."""
+        """Read the initial values of the counters; ServerError if the page cannot be read."""
         self._url = f"http://127.0.0.1:{metrics_port}/metrics"
         self._model = model
         self._session = loopback_session()
         self._before = self._read()
 
     def since(self) -> ServerMetrics | None:
-        """What was counted since then; None if the model's worker is not Marina's."""
+        """The metrics since then; None if the model's worker is not Marina's."""
         time.sleep(FLUSH_S)
         return summary(
             {
@@ -56,19 +56,19 @@ class MetricsReader:
 
 
 def counters(page: str, model: str) -> defaultdict[str, defaultdict[str, float]]:
-    """The counters of a model on a metrics page, by name and by the label that divides them."""
+    """The counters of a model on a metrics page, by name and by the label that splits them."""
     counts: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
             if model in (sample.labels.get("ModelName"), sample.labels.get("model_name")):
-                # the parser gives every counter the ending that not all of them have
+                # the parser appends _total to every counter, but not all of them have it
                 name = sample.name.removesuffix("_total")
                 counts[name][sample.labels.get(DIVIDED.get(name, ""), "")] += sample.value
     return counts
 
 
 def summary(counted: Counters) -> ServerMetrics | None:
-    """The figures that people ask for, from what was counted; None if a worker of Marina's counted nothing."""
+    """The figures to report, from the counters; None if no worker of Marina counted anything."""
 
     def of(name: str) -> float:
         return sum(counted.get(name, {}).values())

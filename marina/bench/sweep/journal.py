@@ -1,4 +1,4 @@
-"""Rounds on file as they are measured, so that a sweep that was cut off goes on where it stopped."""
+"""Stores rounds as they are measured, so that an interrupted sweep continues where it stopped."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ _LINE = TypeAdapter(_Line)
 
 
 class Journal:
-    """Rounds on file, one a line, found again by what was measured and on what.
+    """A file of rounds, one per line. The key of a round describes what was measured, and on what.
 
-    That is the machine, the code of Marina, the weights, the spec with its texts, and the load.
+    The key covers the machine, the code of Marina, the weights, the spec with its texts, and the load.
 
     Args:
-        path: the file.
-        root: the project's folder, to which the paths in specs are relative.
-        protocol: of requests.
+        path: path of the file.
+        root: folder of the project; paths in specs are relative to it.
+        protocol: protocol of requests.
     """
 
     def __init__(self, path: Path, root: Path, protocol: Protocol = "rest") -> None:
         self._path = path
         self._protocol = protocol
         self._root = root
-        # the files say more than the revision: they also tell changes apart that are not committed
+        # a hash of the code instead of the revision, because it also covers changes that are not committed
         self._machine = {**machine(), "revision": _code()}
         self._contents: dict[tuple[str, str, str | None], str] = {}
         self._kept: dict[str, tuple[Configuration, Measurement]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text() if path.exists() else ""
         if text and not text.endswith("\n"):
-            # cut off while it was written; what comes next must not be on the same line
+            # the last line was cut off while being written; the next one must not continue it
             text += "\n"
             path.write_text(text)
         for line in text.splitlines():
@@ -62,17 +62,17 @@ class Journal:
                 self._remember(_LINE.validate_json(line))
 
     def find(self, spec: Spec, workload: Workload, number: int) -> tuple[Configuration, Measurement] | None:
-        """What was measured of a spec under a workload in a round, or None.
+        """The stored round of a spec under a workload, or None.
 
         Raises:
-            SourceError, SpecError: what the spec refers to is missing.
+            SourceError, SpecError: a file that the spec refers to is missing.
         """
         return self._kept.get(self._key(spec, workload, number))
 
     def keep(
         self, spec: Spec, workload: Workload, number: int, configuration: Configuration, measurement: Measurement
     ) -> None:
-        """Write a round down."""
+        """Store a round."""
         line = _Line(self._key(spec, workload, number), configuration, measurement)
         self._remember(line)
         with self._path.open("ab") as file:
@@ -89,7 +89,7 @@ class Journal:
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:24]
 
     def _content(self, spec: Spec) -> str:
-        """Hash of the weights and the texts that a spec refers to, read once: weights are large."""
+        """Hash of the weights and the texts that a spec refers to; they are read only once, since weights are large."""
         named = (spec.source.model_dump_json(), spec.task, spec.examples)
         if named not in self._contents:
             contents = [fingerprint(find_source(spec.source, self._root)), read_examples(spec, self._root)]

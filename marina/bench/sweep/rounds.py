@@ -1,7 +1,7 @@
-"""The harness: measures strategies round after round, each round in an order of its own, one strategy at a time.
+"""The harness: measures strategies in rounds, one strategy at a time, in a different order in each round.
 
-What else the machine does changes with time, so every strategy meets it in every round, and figures are compared
-within rounds.
+Other activity on the machine changes over time. Every strategy is therefore measured in every round, and
+figures are compared within rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from marina.console import Progress
 from marina.errors import MarinaError
 from marina.spec import Spec
 
-# measures one workload; gives what was measured, as far as that is known only then, and the figures
+# measures one workload; returns the fields of the configuration that are known only then, and the figures
 Measure = Callable[[Workload], tuple[Configuration, Measurement]]
 
 
@@ -31,11 +31,11 @@ class Strategy:
     """One way to answer requests, and the workloads to put on it.
 
     Attributes:
-        name: for progress and failures.
-        configuration: what tells it from the others; goes before what `start` finds out.
-        workloads: all of them are measured after one start, in an order that differs from round to round.
-        start: makes it ready, and cleans up at the end of the block. MarinaError or WorkerError if it cannot.
-        spec: what is served, for a journal; rounds of a strategy without one are never kept.
+        name: name for progress and error messages.
+        configuration: fields that distinguish it from the others; they override what `start` reports.
+        workloads: workloads to measure; all are measured after one start, in an order that differs between rounds.
+        start: prepares the strategy, and cleans up at the end of the block. MarinaError or WorkerError if it cannot.
+        spec: spec that is served, for the journal; rounds of a strategy without a spec are not stored.
     """
 
     name: str
@@ -55,17 +55,17 @@ def measure_rounds(
     """Measure every workload of every strategy in every round.
 
     Args:
-        strategies: in the order of the entries.
-        rounds: of each.
-        progress: is given what is being done, and the time that is left.
-        journal: where rounds are kept; what is found there is not measured again.
-        leave_out_failures: go on without a strategy that does not start.
+        strategies: strategies in the order of the entries.
+        rounds: number of rounds.
+        progress: called with the current step and the remaining time.
+        journal: stores rounds; rounds that it already has are not measured again.
+        leave_out_failures: continue without strategies that do not start.
 
     Returns:
-        One entry a strategy and workload, each with all rounds; and a line for each strategy that was left out.
+        One entry per strategy and workload, each with all rounds; and one line per strategy that was left out.
 
     Raises:
-        MarinaError, WorkerError: a strategy does not start, unless it is left out; or a request is not answered.
+        MarinaError, WorkerError: a strategy does not start and is not left out, or a request is not answered.
     """
     clock = _Clock(rounds * sum(len(strategy.workloads) for strategy in strategies))
     measured: dict[tuple[int, int], list[tuple[Configuration, Measurement]]] = defaultdict(list)
@@ -110,7 +110,7 @@ def measure_rounds(
 
 
 class _Clock:
-    """How far it is, and how long the rest will take at the speed of what was measured in this run."""
+    """Counts the steps done, and estimates the remaining time from the speed of this run."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps

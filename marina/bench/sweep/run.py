@@ -1,4 +1,4 @@
-"""Measures a sweep: every combination of what a bench.yaml lists."""
+"""Measures a sweep: every combination of the values in a bench.yaml."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from marina.project import Project
 def run_sweep(
     project: Project, path: Path, folder: Path, instance: str | None, price: float | None, progress: Progress
 ) -> Result:
-    """Measure a sweep, or the rest of one; what could not be measured is in `more["failures"]`.
+    """Measure a sweep, or the rest of one; `more["failures"]` lists what could not be measured.
 
     Args:
-        project: whose models.
-        path: of the bench.yaml.
-        folder: where its rounds are kept.
-        instance, price: instead of the file's.
-        progress: is given what is being done.
+        project: project of the models.
+        path: path of the bench.yaml.
+        folder: folder where rounds are stored.
+        instance, price: override the values in the file.
+        progress: called with the current step.
 
     Raises:
-        MarinaError: nothing could be measured, or the spec or what it refers to is missing.
+        MarinaError: nothing could be measured, or the spec or a file that it refers to is missing.
     """
     sweep = read_fields(path, Sweep)
     settings = settings_of(sweep, project)
@@ -47,10 +47,10 @@ def run_sweep(
 def measure_settings(
     sweep: Sweep, settings: list[Setting], server: BenchmarkServer, journal: Journal, progress: Progress
 ) -> tuple[list[Entry], list[str]]:
-    """Measure what the journal does not have; a combination that cannot be compiled or served is left out.
+    """Measure what the journal does not have yet; combinations that cannot be compiled or served are left out.
 
     Raises:
-        SourceError, SpecError: what the spec refers to is missing.
+        SourceError, SpecError: a file that the spec refers to is missing.
     """
     strategies = [
         served_strategy(server, one.describe(), one.configuration(), one.spec, one.workloads, sweep.protocol)

@@ -1,4 +1,4 @@
-"""One load on a model that is served, or the graphs of a model without a server."""
+"""Measures one load on a served model, or the graphs of a model without a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marina.spec import Spec, read_spec
 
 
 def find_endpoint(project: Project, name: str, url: str | None, token: str | None, protocol: Protocol) -> Endpoint:
-    """A model of the project's own server, or of another one where a URL is given."""
+    """A model of the project's own server, or of another server if a URL is given."""
     if url is None:
         return local_endpoint(project, name, protocol)
     path = project.models / f"{name}.yaml"
@@ -27,15 +27,15 @@ def find_endpoint(project: Project, name: str, url: str | None, token: str | Non
 def measure_load(
     project: Project, endpoint: Endpoint, texts: str | None, instances: int, load: Load, progress: Progress
 ) -> Entry:
-    """Measure one load; raises what `read_payload`, `check` and `measure` raise.
+    """Measure one load; raises the errors of `read_payload`, `check` and `measure`.
 
     Args:
-        project: whose spec names the texts, where `texts` does not.
-        endpoint: what to measure.
-        texts: as `read_payload` takes them, or None.
-        instances: in a request.
+        project: project with the spec that names the texts if `texts` is None.
+        endpoint: model to measure.
+        texts: source of the texts in the format of `read_payload`, or None.
+        instances: instances per request.
         load: how requests are sent.
-        progress: is given the figures of each window.
+        progress: called with the figures of each window.
     """
     path = project.models / f"{endpoint.target.model}.yaml"
     source = texts or (texts_of(read_spec(path), project) if path.exists() else MIX)
@@ -51,7 +51,7 @@ def measure_load(
 
 
 def measure_bare(project: Project, spec: Spec, texts: str | None, seconds: float, progress: Progress) -> Entry:
-    """Run a model's graphs without a server, compiling them first where that has not been done."""
+    """Run a model's graphs without a server; compiles them first if necessary."""
     artifact = compile_model(spec, project, progress).folder
     progress("running the graphs", 0, 1)
     with bare_graphs(spec, artifact, read_instances(texts or texts_of(spec, project), TASKS[spec.task].fields)) as bare:

@@ -1,4 +1,4 @@
-"""A bench.yaml: what it can say, and every combination that it lists."""
+"""A bench.yaml: its fields, and every combination that it lists."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from handlers.worker.tasks import TASKS
-from marina.bench.load.payload import MIX, Workload, read_payload
+from marina.bench.load.payload import MIX, Workload, read_payload, texts_of
 from marina.bench.load.profile import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
 from marina.bench.report.results import Configuration
 from marina.project import Project
 from marina.spec import Spec, read_spec
 
 SERVING = ("batch_size", "batch_delay_ms")
-LOAD = ("connections", "rate", "instances")  # the rest is how the server is set up
+LOAD = ("connections", "rate", "instances")  # the other fields configure the server
 
 
 class Vary(BaseModel):
-    """What is tried; every combination is measured. What is left out stays as the spec has it."""
+    """The values to try; every combination is measured. Default of a field: the value in the spec."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,8 +31,8 @@ class Vary(BaseModel):
     batch_size: list[int] = Field(default=[], description="requests that TorchServe hands over at once")
     batch_delay_ms: list[int] = Field(default=[], description="milliseconds that it waits for a fuller batch")
     connections: list[int] = Field(default=[], description="closed loops")
-    rate: list[float] = Field(default=[], description="open loops, requests a second")
-    instances: list[int] = Field(default=[1], description="texts in a request")
+    rate: list[float] = Field(default=[], description="open loops, requests per second")
+    instances: list[int] = Field(default=[1], description="texts per request")
 
 
 class Sweep(BaseModel):
@@ -42,14 +42,14 @@ class Sweep(BaseModel):
 
     model: str = Field(description="a spec in models/")
     vary: Vary
-    texts: str = Field(default=MIX, description="as --texts")
+    texts: str | None = Field(default=None, description="as --texts; left out: the spec's examples, else mix")
     protocol: Literal["rest", "grpc"] = "rest"
     arrivals: Literal["poisson", "constant"] = "poisson"
     rounds: int = Field(default=5, ge=1, description="of each combination; intervals need three or more")
     warm_up_s: float = Field(default=2.0, ge=0)
     window_s: float = Field(default=5.0, gt=0, description="measured in each round")
     instance: str | None = Field(default=None, description="for costs, as inf2.xlarge")
-    price: float | None = Field(default=None, ge=0, description="for costs: USD an hour")
+    price: float | None = Field(default=None, ge=0, description="for costs: USD per hour")
     baseline: Configuration | None = Field(default=None, description="fields of what ratios are taken against")
 
     @model_validator(mode="after")
@@ -60,29 +60,32 @@ class Sweep(BaseModel):
 
 
 class Setting(NamedTuple):
-    """One way to set the server up, and the workloads to put on it."""
+    """One configuration of the server, and the workloads to measure on it."""
 
     spec: Spec
     workloads: list[Workload]
 
     def describe(self) -> str:
-        """In words, for progress and failures."""
+        """A short description, for progress and error messages."""
         spec = self.spec
         parts = [spec.engine, spec.precision, f"groups {spec.core_groups}" if spec.core_groups else ""]
         parts += [f"batch {spec.serving.batch_size}", f"delay {spec.serving.batch_delay_ms}"]
         return " ".join(part for part in parts if part)
 
     def configuration(self) -> Configuration:
-        """What the spec asks for, where the server's own word for it is a result: auto becomes int8."""
+        """The requested values of fields that the server reports as resolved; auto, for example, becomes int8."""
         return Configuration(precision=self.spec.precision, core_groups=self.spec.core_groups or "all cores")
 
 
 def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
-    """Every combination; SpecError if one of them is no valid spec."""
+    """Every combination; SpecError if one of them is not a valid spec."""
     vary = sweep.vary
     path = project.models / f"{sweep.model}.yaml"
     base = read_spec(path)
-    source = sweep.texts if sweep.texts == MIX else str(project.root / sweep.texts)
+    if sweep.texts is None:
+        source = texts_of(base, project)
+    else:
+        source = sweep.texts if sweep.texts == MIX else str(project.root / sweep.texts)
     payloads = [read_payload(source, TASKS[base.task].fields, instances) for instances in vary.instances]
     once = Load(arrivals=sweep.arrivals, warm_up_s=sweep.warm_up_s, window_s=sweep.window_s, seconds=sweep.window_s)
     loads = [replace(once, connections=connections) for connections in vary.connections]

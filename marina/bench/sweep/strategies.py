@@ -1,4 +1,4 @@
-"""What the harness measures most: a model that TorchServe serves, one at a time."""
+"""What the harness mostly measures: a model that TorchServe serves, one at a time."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def served_strategy(
     """A strategy that a benchmark server serves.
 
     Args:
-        server: where to serve.
-        name: of the strategy.
-        configuration: what tells it from others.
+        server: server to use.
+        name: name of the strategy.
+        configuration: fields that distinguish it from others.
         archive: a spec to compile and pack, or the name of an archive in the server's model store.
-        workloads: what to put on it.
-        protocol: of requests.
+        workloads: workloads to measure.
+        protocol: protocol of requests.
     """
 
     @contextmanager

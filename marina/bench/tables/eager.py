@@ -1,4 +1,4 @@
-"""A model as transformers runs it, without a graph and without a server, in a process of its own."""
+"""A model that transformers runs eagerly, without a graph and without a server, in its own process."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class EagerModel:
         self._process = process
 
     def run(self, texts: list[str], padded: int | None, instances: int, seconds: float) -> Measurement:
-        """Tokenize and run, over and over, in float32 on all cores.
+        """Tokenize and run texts repeatedly, in float32 on all cores.
 
         Args:
-            texts: taken in turn.
-            padded: tokens to pad every text to; None pads a mini-batch to its longest text.
-            instances: texts in a mini-batch; latency is of one mini-batch.
-            seconds: how long.
+            texts: texts, used in turn.
+            padded: number of tokens to pad every text to; None pads a mini-batch to its longest text.
+            instances: texts per mini-batch; the measured latency is that of one mini-batch.
+            seconds: how long to run.
         """
         return self._process.submit(_run, texts, padded, instances, seconds).result()
 
 
 @contextmanager
 def eager_model(source: Path, task: str) -> Iterator[EagerModel]:
-    """Load the model of a folder, for one of the tasks in TASK_MODELS."""
+    """Load the model in a folder, for one of the tasks in TASK_MODELS."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         process.submit(_load, source, TASK_MODELS[task]).result()
         yield EagerModel(process)

@@ -1,4 +1,4 @@
-"""What a table is measured with: the same for every table."""
+"""The parameters of a table run, which are the same for every table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Job(NamedTuple):
     """One run of a table.
 
     Attributes:
-        server: where to serve.
-        project: whose models.
-        name: a model of the user's, or None for those of the table.
-        engine: instead of the spec's, or None.
-        price: of an hour of the instance, or None.
-        progress: is given what is being done.
+        server: server to use.
+        project: project of the models.
+        name: name of one of the user's models, or None for the table's own models.
+        engine: overrides the engine in the spec; or None.
+        price: hourly price of the instance, or None.
+        progress: called with the current step.
     """
 
     server: BenchmarkServer
@@ -31,6 +31,6 @@ class Job(NamedTuple):
     progress: Progress
 
     def spec(self, default: str) -> Spec:
-        """The spec of the user's model, or of one of the table's."""
+        """The spec of the user's model, or else of the given default model of the table."""
         overrides = {"engine": self.engine} if self.engine else None
         return read_spec(self.project.models / f"{self.name or default}.yaml", overrides)

@@ -1,10 +1,11 @@
-"""The tables by their names: how each is measured, and how its result is laid out and drawn."""
+"""The tables by name: how each is measured, and how its result is laid out and drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from marina.bench.report.conclusion import conclude
 from marina.bench.report.pictures import pictures_of
 from marina.bench.report.pricing import Price
 from marina.bench.report.results import Result
@@ -23,9 +24,9 @@ class TableKind:
     """One table.
 
     Attributes:
-        measure: it, from first to last.
-        layout: of its result.
-        draw: PNG files by name.
+        measure: measures the whole table.
+        layout: lays out a result.
+        draw: draws a result, as PNG files by name.
     """
 
     measure: Callable[[Job], Result]
@@ -33,12 +34,13 @@ class TableKind:
     draw: Callable[[Result], dict[str, bytes]] = pictures_of
 
 
-TABLES = {module.KIND: TableKind(module.measure, module.layout) for module in (nlp_12x, ava, search, darwinbox)}
+TABLES = {module.KIND: TableKind(module.measure, module.layout) for module in (nlp_12x, ava, darwinbox)}
+TABLES[search.KIND] = TableKind(search.measure, search.layout, search.draw)
 TABLES[overhead.KIND] = TableKind(overhead.measure, overhead.layout, overhead.draw)
 
 
 def table_kind(name: str) -> TableKind:
-    """A table by its name, with or without "table-" before it; MarinaError if there is none."""
+    """A table by name, with or without the prefix "table-"; MarinaError if there is none."""
     kind = TABLES.get(f"table-{name.removeprefix('table-')}")
     if kind is None:
         names = ", ".join(known.removeprefix("table-") for known in TABLES)
@@ -49,18 +51,19 @@ def table_kind(name: str) -> TableKind:
 def measure_table(
     project: Project, table: str, name: str | None, engine: str | None, price: Price | None, progress: Progress
 ) -> Result:
-    """Measure a table, for a model or for those of the table itself."""
+    """Measure a table, for a given model or for the table's own models."""
     kind = table_kind(table)
     with benchmark_server(project, progress) as server:
         return kind.measure(Job(server, project, name, engine, price, progress))
 
 
 def layout_of(result: Result) -> Layout:
-    """The tables and notes of any result: those of its own kind, or the standard ones."""
-    if not result.kind.startswith("table-"):
-        return standard_layout(result)
-    tables, notes = table_kind(result.kind).layout(result)
-    return Layout(tables, notes + failures_of(result))
+    """The tables and notes of any result: those of its kind, or the standard ones."""
+    if result.kind.startswith("table-"):
+        layout = table_kind(result.kind).layout(result)
+    else:
+        layout = standard_layout(result)._replace(conclusion=conclude(result))
+    return layout._replace(notes=layout.notes + failures_of(result))
 
 
 def draw(result: Result) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
-"""What serving costs, against the usual TorchServe handler and against the bare graphs: `make bench`.
+"""The cost of serving, compared with the usual TorchServe handler and with the bare graphs: `make bench`.
 
-Marina serves an intent model with one worker on all cores, and with a worker on each core; a model of BERT-base's
-size stands beside its own bare graphs. Shapes are chosen on other texts of the same kind than those that are sent.
+Marina serves an intent model with one worker on all cores, and with one worker per core. A model of BERT-base's
+size is compared with its own bare graphs. Shapes are chosen on different texts, of the same kind as those sent.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
 from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
 from marina.bench.load.profile import Load
+from marina.bench.report.drawing import COLOURS, legend, new_figure, png_of
 from marina.bench.report.figures import Figures, figures_of, ratio
-from marina.bench.report.pictures import COLOURS, new_figure, pictures_of, png_of
+from marina.bench.report.pictures import pictures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Layout, Table, number
@@ -37,17 +38,19 @@ from marina.spec import Spec, make_spec
 KIND = "table-overhead"
 MODEL = "ava-intent"
 USUAL, BERT = "usual", "bert-base"
-NEAR = ("one-worker", "worker-a-core")
+NEAR = ("one-worker", "worker-per-core")
 BARE, SERVED = "bare graphs", "served"
 CONNECTIONS = (1, 16, 64)
 TEXTS_AT_ONCE = 32
 ROUNDS, WARM_UP_S, WINDOW_S = 3, 1.0, 4.0
 GRAPHS = 24
+SHOWN = {USUAL: "usual TorchServe handler", NEAR[0]: "Marina, one worker", NEAR[1]: "Marina, one worker per core"}
+BAR_COLOURS = {USUAL: "#b0b0b0", NEAR[0]: COLOURS[0], NEAR[1]: "#7aa6d0"}
 USUAL_TOKENS, USUAL_BATCH = 128, 6
 
 
 def measure(job: Job) -> Result:
-    """Measure it for a text classifier with one head, or for the demonstration model of intents.
+    """Measure the table for a text classifier with one head; by default, for the demonstration model of intents.
 
     Raises:
         SourceError: the usual handler cannot serve the model.
@@ -86,7 +89,7 @@ def measure(job: Job) -> Result:
 
 
 def _near_spec(name: str, base: Spec, job: Job) -> Spec:
-    """The model with one worker or a worker on each core, and with shapes for the built-in mix."""
+    """The model with one worker or one worker per core, and with shapes for the built-in mix."""
     cores = len(cpu_cores())
     groups = 1 if name == NEAR[0] else cores
     fields = {
@@ -123,7 +126,7 @@ def _bare(graphs: BareGraphs, row: Configuration, paced_ms: list[float], megabyt
 
 
 def _weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, float]) -> Strategy:
-    """The same, with the resident memory of a worker after each round."""
+    """The same strategy, which also records the resident memory of a worker after each round."""
 
     @contextmanager
     def start() -> Iterator[Measure]:
@@ -135,7 +138,7 @@ def _weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, f
 
 
 def layout(result: Result) -> Layout:
-    """The bare graphs, then what was served by texts a request and connections; ratios are within rounds."""
+    """The bare graphs, then the served models by texts per request and connections. Ratios are within rounds."""
     figures = figures_of(result)
     bare = {one.entry.configuration.strategy: one for one in figures if one.entry.configuration.part == BARE}
     served = sorted(
@@ -143,27 +146,44 @@ def layout(result: Result) -> Layout:
         key=lambda one: (one.entry.configuration.strategy == BERT, *_load(one)),
     )
     usual = {_load(one): one for one in served if one.entry.configuration.strategy == USUAL}
-    rows = [[f"{name}, bare", "", "", number(one.throughput.median, 0), "", "", "", ""] for name, one in bare.items()]
+    rows = [
+        [f"{SHOWN.get(str(name), name)}: bare graphs", "", "", number(one.throughput.median, 0), "", "", "", ""]
+        for name, one in bare.items()
+    ]
     for one in served:
         name, latency = one.entry.configuration.strategy, one.latency_ms
         of_bare = _median_ratio(one, bare.get(name))
         of_usual = _median_ratio(one, usual.get(_load(one)) if name in NEAR else None)
         rows.append(
             [
-                *(str(name), *map(str, _load(one)), number(one.throughput.median, 0)),
+                *(SHOWN.get(str(name), str(name)), *map(str, _load(one)), number(one.throughput.median, 0)),
                 *(number(latency.get(percentile), 1) for percentile in ("p50", "p99")),
                 f"{of_bare:.0%}" if of_bare else "",
                 f"{of_usual:.1f}x" if of_usual else "",
             ]
         )
-    columns = ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare", "of usual"]
-    return Layout([Table(columns, rows, 7)], [*_notes(result, bare[NEAR[0]], served), *warnings_of(result)])
+    columns = ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare graphs", "x usual"]
+    notes = [*_notes(result, bare[NEAR[0]], served), *warnings_of(result)]
+    return Layout([Table(columns, rows, 7)], notes, _conclusion(served, usual, bare))
+
+
+def _conclusion(served: list[Figures], usual: dict[tuple[int, int], Figures], bare: dict[str | None, Figures]) -> str:
+    ours = [one for one in served if one.entry.configuration.strategy in NEAR and _load(one)[0] == 1]
+    best = max(ours, key=lambda one: one.throughput.median)
+    name = str(best.entry.configuration.strategy)
+    times = _median_ratio(best, usual.get(_load(best)))
+    share = _median_ratio(best, bare.get(name))
+    against = f", {times:.0f} times the usual handler" if times else ""
+    return (
+        f"{SHOWN[name]} is fastest: {number(best.throughput.median, 0)} texts per second with {_load(best)[1]} clients"
+        f"{against}. That is {share:.0%} of what its graphs compute without a server."
+    )
 
 
 def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
-    """The graphs, a text alone, what a worker's time goes to under the most connections, and memory."""
+    """Notes on the graphs, the latency of a single text, stage shares with the most connections, and memory."""
     first = {one.entry.configuration.strategy: one.entry.configuration for one in served}
-    notes = [f"{name}: {first[name].precision}, graphs {', '.join(first[name].shapes or ())}" for name in NEAR]
+    notes = [f"{SHOWN[name]}: {first[name].precision}, graphs {', '.join(first[name].shapes or ())}" for name in NEAR]
     paced = statistics.median(result.more["paced_ms"][NEAR[0]])
     alone = bare.latency_ms["p50"]
     notes.append(f"a text alone in its bare graph: {alone:.2f} ms, with pauses as between requests {paced:.2f} ms")
@@ -172,7 +192,9 @@ def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
         shares = [one_round.server.stage_share for one_round in one.entry.rounds if one_round.server]
         if name in NEAR and connections == CONNECTIONS[-1] and shares:
             stages = [f"{stage} {statistics.median(each[stage] for each in shares):.1%}" for stage in sorted(shares[0])]
-            notes.append(f"{name}, {texts} texts a request: of a worker's time {', '.join(stages)}")
+            notes.append(
+                f"{SHOWN[name]}, {texts} text{'s' * (texts > 1)} per request: of the worker's time {', '.join(stages)}"
+            )
     worker, nothing, graphs = (
         f"{result.more['resident_megabytes'][name]:.0f} MB" for name in (NEAR[0], "nothing", f"{NEAR[0]}, bare")
     )
@@ -180,7 +202,7 @@ def _notes(result: Result, bare: Figures, served: list[Figures]) -> list[str]:
 
 
 def _load(one: Figures) -> tuple[int, int]:
-    """Texts a request, and connections."""
+    """Texts per request, and connections."""
     return one.entry.configuration.instances or 1, one.entry.configuration.connections or 0
 
 
@@ -190,30 +212,44 @@ def _median_ratio(one: Figures, base: Figures | None) -> float | None:
 
 
 def draw(result: Result) -> dict[str, bytes]:
-    """The pictures of every result; and texts a second by connections, with the bare graphs as lines."""
-    figures = [one for one in figures_of(result) if one.entry.configuration.strategy != BERT]
-    served = [one for one in figures if one.entry.configuration.part == SERVED]
-    groups = sorted({_load(one)[0] for one in served})
-    with new_figure(columns=len(groups), size=(10, 3.6)) as (figure, axes):
+    """The standard pictures, and texts per second by connections, with the bare graphs as the upper limit."""
+    served = [one for one in figures_of(result) if one.entry.configuration.part == SERVED]
+    groups = sorted({_load(one)[0] for one in served if one.entry.configuration.strategy in NEAR})
+    with new_figure(columns=len(groups), size=(10, 4.2)) as (figure, axes):
         for axis, texts in zip(axes, groups):
-            _bars(axis, [one for one in served if _load(one)[0] == texts])
-            for one, style in zip((one for one in figures if one.entry.configuration.part == BARE), ("--", ":")):
-                label = f"{one.entry.configuration.strategy}, bare graphs"
-                axis.axhline(one.throughput.median, color="#444444", linestyle=style, linewidth=1, label=label)
-            axis.set_title(f"{texts} text{'s' if texts > 1 else ''} a request", fontsize=10)
+            draw_served(axis, result, texts)
+            axis.set_title(f"{texts} text{'s' if texts > 1 else ''} per request", fontsize=10)
         axes[0].set_ylabel("texts per second")
-        axes[0].legend(fontsize=8)
+        legend(axes[0])
         return {**pictures_of(result), "overhead": png_of(figure)}
 
 
-def _bars(axis: Any, shown: list[Figures]) -> None:
+def draw_served(axis: Any, result: Result, texts: int) -> None:
+    """Bars for the served models with `texts` per request, and a line at the fastest bare graphs."""
+    figures = [one for one in figures_of(result) if one.entry.configuration.strategy != BERT]
+    shown = [one for one in figures if one.entry.configuration.part == SERVED and _load(one)[0] == texts]
     names = [name for name in (USUAL, *NEAR) if any(one.entry.configuration.strategy == name for one in shown)]
     counts = sorted({_load(one)[1] for one in shown})
     for place, name in enumerate(names):
-        rates = {_load(one)[1]: one.throughput.median for one in shown if one.entry.configuration.strategy == name}
+        own = [one for one in shown if one.entry.configuration.strategy == name]
+        rates = {_load(one)[1]: one.throughput.median for one in own}
         at = [counts.index(count) + (place - (len(names) - 1) / 2) * 0.27 for count in rates]
-        colour = {USUAL: "#b0b0b0", NEAR[0]: COLOURS[0], NEAR[1]: "#7aa6d0"}[name]
-        bars = axis.bar(at, list(rates.values()), width=0.25, color=colour, label=name)
+        precision = own[0].entry.configuration.precision or "f32"
+        label = f"{SHOWN[name]} ({precision})"
+        bars = axis.bar(at, list(rates.values()), width=0.25, color=BAR_COLOURS[name], label=label)
         axis.bar_label(bars, fmt="%.0f", fontsize=8)
+    ceiling = max(one.throughput.median for one in figures if one.entry.configuration.part == BARE)
+    axis.axhline(ceiling, color="#444444", linestyle="--", linewidth=1)
+    words = f"ceiling: the graphs in a loop, without a server ({ceiling:.0f})"
+    axis.annotate(
+        words,
+        (0.02, ceiling),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        fontsize=8,
+        color="#444444",
+    )
+    axis.set_ylim(top=ceiling * 1.12)
     axis.set_xticks(range(len(counts)), [str(count) for count in counts])
-    axis.set_xlabel("connections")
+    axis.set_xlabel("client connections")

@@ -1,7 +1,7 @@
-"""Runs graphs on exclusive cores, as NeuronCores are, while a model is compiled: in a process of its own.
+"""Runs graphs on exclusive cores, such as NeuronCores, in a separate process while a model is compiled.
 
-A runtime holds such cores until its process ends; so it ends when the graphs are checked,
-and a server finds the cores free.
+A runtime holds such cores until its process ends. The separate process ends once the graphs are checked,
+so a server finds the cores free.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from handlers.worker.engines import Graph, Inputs, Setup, engine_module, open_ru
 from handlers.worker.errors import ArtifactError, WorkerError
 from handlers.worker.placement import place
 
-CLOSE_S = 30  # for the runtime to let go of its cores
+CLOSE_S = 30  # for the runtime to release its cores
 
 
 class DeviceGraph:
@@ -36,16 +36,16 @@ class DeviceGraph:
 
 
 class Device:
-    """An engine in another process, on a core group of its own, until it is closed.
+    """An engine in another process, with its own core group, until it is closed.
 
     Args:
         engine: its name.
-        core_groups: as the spec has them.
-        setup: for the engine; the number of cores is what the group has.
-        model: who asks.
+        core_groups: the spec's core groups.
+        setup: the engine's setup; the number of cores is taken from the group.
+        model: the name of the model, which is recorded in the lease.
 
     Attributes:
-        refusal: why nothing can be run here, if so: no NeuronCore, or none that is free.
+        refusal: why nothing can be run here, if that is so: there is no NeuronCore, or none is free.
     """
 
     calls_at_once = 1
@@ -67,7 +67,7 @@ class Device:
         return [DeviceGraph(self, graph, own) for own in inputs]
 
     def call(self, *question: Any) -> Any:
-        """Have the other process do something; raises the `WorkerError` that it met."""
+        """Run one operation in the other process; raises the `WorkerError` that occurred there."""
         self._connection.send(question)
         answer = self._receive()
         if isinstance(answer, WorkerError):
@@ -75,7 +75,7 @@ class Device:
         return answer
 
     def close(self) -> None:
-        """End the other process, which gives its cores back."""
+        """End the other process, which releases its cores."""
         self._connection.close()
         self._process.join(CLOSE_S)
         self._process.kill()
@@ -92,7 +92,7 @@ class Device:
 
 
 def _work(connection: Connection, name: str, core_groups: str | None, setup: Setup, model: str) -> None:
-    """Answer calls until the other end closes."""
+    """Answer calls until the other end of the connection closes."""
     try:
         placement = place(engine_module(name).CORES, core_groups, model, wait_s=0)
         runtime = open_runtime(name, setup._replace(cores=len(placement.cores), threads=placement.threads))
@@ -110,7 +110,7 @@ def _work(connection: Connection, name: str, core_groups: str | None, setup: Set
             connection.send(_answer(kind, question, runtime, graphs))
         except WorkerError as error:
             connection.send(error)
-        except Exception as error:  # whatever the runtime raises belongs to the one who asked
+        except Exception as error:  # the caller gets every error of the runtime
             connection.send(ArtifactError(f"{name}: {' '.join(str(error).split())[:300]}"))
 
 
@@ -118,7 +118,7 @@ def _answer(kind: str, question: Sequence[Any], runtime: Any, graphs: dict[Path,
     if kind == "load":
         path, weights, inputs = question
         written = path.stat().st_mtime_ns
-        # memory of cores is small: a graph is loaded once, and one that was compiled anew takes its place
+        # cores have little memory: a graph is loaded once, and a recompiled graph replaces the old one
         if path not in graphs or graphs[path][0] != written:
             graphs.pop(path, None)
             (graphs[path],) = ((written, graph) for graph in runtime.load(path, weights, [inputs]))

@@ -1,4 +1,4 @@
-"""Says why no graph of a model could be made, or none that is faithful, and what can be done, after trying it."""
+"""Diagnoses by trial why no graph of a model could be made, or none that matches the reference, and what helps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from marina.engines import engines
 from marina.engines.base import Engine
 from marina.engines.model import ExportedModel, example_inputs
 
-# how OpenVINO's converter sums up; the names in capitals are its own
+# the summary line of OpenVINO's converter; the names in capitals are its own
 CONVERTER = re.compile(r"(?:Conversion is failed for|No conversion rule found for operations): (.+)")
 PLACES = re.compile(r"^(Exception from|Check '.*' failed at) \S+:\d+:?$")  # of its source code
-LINES, LONGEST = 2, 300  # of a reason, and characters
+LINES, LONGEST = 2, 300  # maximum lines, and characters, of a reason
 
 
 class TorchGraph:
-    """A PyTorch module that is run as a graph of one shape would be."""
+    """A PyTorch module that runs like a graph of one shape."""
 
     def __init__(self, module: Callable[..., Any], shape: Shape, signature: Signature) -> None:
         self.inputs: Inputs = new_inputs(shape, signature)
@@ -42,7 +42,7 @@ class TorchGraph:
 
 
 def reason_of(error: BaseException) -> str:
-    """What an engine or a library raised, in one line: the operators that it names, or else the first cause's words."""
+    """A one-line reason for an error: the operators that it names, or else the message of the first cause."""
     texts = [str(one) for one in _chain(error)]
     named = {name.strip() for text in texts for names in CONVERTER.findall(text) for name in names.split(",")}
     operators = sorted(name for name in named if "::" in name)
@@ -63,18 +63,18 @@ def diagnose(
     signature: Signature,
     tolerance: float,
 ) -> str:
-    """Try the model without an engine, and then the engine that takes most, on the shape that failed.
+    """Run the model without an engine, and then traced for the most permissive engine, on the shape that failed.
 
     Args:
-        model: loaded.
-        engine: that failed.
-        shape: of the graph.
-        rows: with reference outputs.
-        signature: the model's.
-        tolerance: of outputs.
+        model: the loaded model.
+        engine: the engine that failed.
+        shape: the shape of the graph.
+        rows: rows with reference outputs.
+        signature: the model's signature.
+        tolerance: the tolerance of outputs.
 
     Returns:
-        One sentence: the cause and the cure, as far as trying tells them.
+        One sentence: the cause and the fix, as far as the trials can identify them.
     """
     import torch
 
@@ -113,7 +113,7 @@ def _check_unpadded(model: ExportedModel, rows: Sequence[GoldenRow], signature: 
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from."""
+    """An error and its chain of causes."""
     found: BaseException | None = error
     while found is not None:
         yield found

@@ -1,4 +1,4 @@
-"""Loads graphs that were just compiled: in this process, or in another where their cores belong to one process."""
+"""Loads graphs that were just compiled: in this process, or in another one if cores belong to one process."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Loaded(NamedTuple):
 
 
 class GraphLoader:
-    """The runtime of a job's engine, opened when a graph is loaded first.
+    """The runtime of a job's engine, opened when the first graph is loaded.
 
     Args:
-        job: what is compiled.
-        signature: the model's.
+        job: the compilation job.
+        signature: the model's signature.
     """
 
     def __init__(self, job: Job, signature: Signature) -> None:
@@ -57,7 +57,7 @@ class GraphLoader:
         }
 
     def close(self) -> None:
-        """Give exclusive cores back."""
+        """Release exclusive cores."""
         if "_device" in vars(self):
             self._device.close()
 

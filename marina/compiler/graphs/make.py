@@ -1,4 +1,4 @@
-"""Makes the graphs of an artifact: compiles them, several at a time, and checks each; finished ones are kept."""
+"""Makes the graphs of an artifact: compiles several at a time and checks each; keeps those that are finished."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from marina.engines.base import CompileOptions
 from marina.errors import CompileError
 from marina.files import write_json
 
-DONE = "done"  # folder with a record for everything that is finished
-Step = Callable[[str, int], None]  # what is being done, and how many steps are
+DONE = "done"  # folder with one record per finished step
+Step = Callable[[str, int], None]  # a description of the current step, and the number of finished steps
 
 
 def make_graphs(
     session: CompileSession, precision: str, tolerance: float, step: Step
 ) -> tuple[list[CheckedGraph], CompileOptions]:
-    """Compile and check every graph, with one mitigation after another until their outputs are finite.
+    """Compile and check every graph, adding mitigations one by one until all outputs are finite.
 
     Args:
-        session: of the model.
-        precision: of the graphs.
-        tolerance: that they are checked with.
-        step: is called with what is done.
+        session: the model's compile session.
+        precision: the precision of the graphs.
+        tolerance: the tolerance that they are checked with.
+        step: called to report progress.
 
     Returns:
-        The graphs, and with what they were compiled.
+        The graphs, and the options that they were compiled with.
 
     Raises:
-        CompileError: no mitigation helps, or outputs differ too much from the reference.
+        CompileError: no mitigation makes outputs finite, or outputs differ too much from the reference.
     """
     job, done = session.job, session.folder / DONE
     why = ""
     for options in job.engine.compile_options(precision, job.runs):
-        # the next options' graphs take the place of these
+        # the graphs of the next options replace these
         failure = done / f"{options.file_name('not-finite')}.json"
         if failure.exists():
             continue
@@ -63,7 +63,7 @@ def make_graphs(
 
 
 def once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The result of work that an earlier run may have done, as JSON types."""
+    """The result of the work as JSON types; if an earlier run recorded it, the work is not repeated."""
     if not record.exists():
         write_json(record, work())
     result: dict[str, Any] = json.loads(record.read_text())
@@ -81,7 +81,7 @@ def _checked(
 
 
 def _compile_graphs(session: CompileSession, options: CompileOptions, why: str, step: Step) -> list[CompiledGraph]:
-    """Compile every graph, several at a time where the compiler allows it; those that are there are kept."""
+    """Compile every graph that is not there yet, several at a time if the compiler allows it."""
     shapes = session.job.shapes
     finished = itertools.count(1)
 

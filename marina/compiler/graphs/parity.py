@@ -1,4 +1,4 @@
-"""The parity gate: every graph against the reference model, on every example that it holds."""
+"""The parity gate: compares every graph with the reference model, on every example that fits its shape."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from marina.engines.model import ExportedModel, row_inputs
 
 
 def measure_parity(graph: Graph, shape: Shape, rows: list[GoldenRow], signature: Signature, tolerance: float) -> float:
-    """The largest absolute difference to the reference, rounded up to one significant digit.
+    """The largest absolute difference from the reference, rounded up to one significant digit.
 
-    The digits after the first differ from one processor to another.
+    The digits after the first differ between processors.
 
     Raises:
         NotFiniteError: an output is not finite.
@@ -33,12 +33,12 @@ def round_up(value: float) -> float:
 
 
 def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: bool) -> float:
-    """What 16-bit numbers do to the outputs, where the graphs themselves cannot be run: the same rounding on this CPU.
+    """Estimate how 16-bit numbers change outputs if graphs cannot be run here: the same rounding on this CPU.
 
     Args:
-        model: in float32.
-        rows: with reference outputs.
-        casts_all: whether everything is rounded to bf16, or products alone.
+        model: the model in float32.
+        rows: rows with reference outputs.
+        casts_all: whether everything is rounded to bf16, or only matrix products.
     """
     import torch
 
@@ -47,7 +47,7 @@ def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: 
     try:
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=not casts_all):
             for row in rows:
-                inputs = [torch.tensor([values]) for values in row_inputs(row.row, model.inputs).values()]
+                inputs = [torch.tensor([values]) for values in row_inputs(row.row, model).values()]
                 for output, expected in zip(module(*inputs), row.outputs):
                     worst = max(worst, float(abs(output[0].double().numpy() - expected).max()))
     finally:

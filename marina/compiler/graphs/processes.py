@@ -1,7 +1,7 @@
-"""Compiles each graph in a process of its own: `python -m marina.compiler.graphs.processes REQUEST`.
+"""Compiles each graph in its own process: `python -m marina.compiler.graphs.processes REQUEST`.
 
-For engines whose compilers take minutes and gigabytes for a graph. Apart they can run several at once, be
-cut off, and crash without taking the others along.
+This is for engines whose compilers take minutes and gigabytes per graph. In separate processes, several compilers
+can run at once, and each can be stopped or crash without affecting the others.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from pathlib import Path
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Shape
+from marina.compiler.graphs.reuse import graph_key, graph_store, keep, reuse
 from marina.compiler.job import Job
 from marina.compiler.source import count_weights
 from marina.engines import engine_of
 from marina.engines.base import CompileOptions, GraphFiles
 from marina.errors import CompileError
+from marina.files import is_intact
 
-WATCH_S = 0.5  # between looks whether the process that wants the graph is alive
-# of memory for one compilation: what a compiler takes by itself, and for each weight of the model.
-# A rule of thumb that leaves room; AWS gives none.
+WATCH_S = 0.5  # between checks whether the process that requested the graph is alive
+# Memory for one compilation: a constant for the compiler, and an amount per weight of the model.
+# This is a generous rule of thumb; AWS publishes no figures.
 COMPILER_BYTES = 3 << 30
 BYTES_A_WEIGHT = 40
 
 
 class ProcessCompiler:
-    """Starts a process for each graph.
+    """Starts one process per graph.
 
     Args:
-        job: what is compiled.
-        workdir: where compilers leave their logs and intermediate files, a folder for each graph.
+        job: the compilation job.
+        workdir: where compilers leave their logs and intermediate files, in one folder per graph.
 
     Attributes:
-        at_once: how many graphs may be compiled at a time, from threads of their own.
+        at_once: the maximum number of graphs to compile at a time, each from its own thread.
     """
 
     def __init__(self, job: Job, workdir: Path) -> None:
@@ -53,7 +55,7 @@ class ProcessCompiler:
         self.at_once = max(1, min(len(cpu_cores()), free_memory() // bytes_each))
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
-        """As `GraphCompiler` has it; CompileError, with the compiler's last words, where it fails."""
+        """Like `GraphCompiler.compile`; CompileError with the compiler's last line of output if it fails."""
         spec = self._job.spec
         workdir = self._workdir / options.file_name(str(shape))
         workdir.mkdir(parents=True, exist_ok=True)
@@ -63,6 +65,7 @@ class ProcessCompiler:
             "shape": str(shape),
             "settings": self._job.settings,
             "options": options._asdict(),
+            "versions": self._job.versions,
             "workdir": str(workdir),
             "folder": str(folder),
         }
@@ -70,7 +73,7 @@ class ProcessCompiler:
         log = workdir / "trace.log"
         code = self._run([sys.executable, "-m", __spec__.name, str(workdir / "request.json")], log)
         if code:
-            text = log.read_text(errors="replace")
+            text = log.read_text(errors="replace") + ("\nended by SIG_KILL" if code == -signal.SIGKILL else "")
             raise CompileError(
                 f"{spec.name}: {spec.engine} cannot compile graph {shape} (exit {code}): {_last_line(text)}. "
                 f"Its log: {log}{self._job.engine.advice(self._job.settings, text)}"
@@ -80,20 +83,20 @@ class ProcessCompiler:
         return GraphFiles(folder / files["graph"], weights, files["notes"])
 
     def stop(self) -> None:
-        """End every compilation that is under way."""
+        """End every running compilation."""
         self._stopped = True
         for process in list(self._running):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _run(self, command: list[str], log: Path) -> int:
-        """Run a process, and all that it starts, in a group of their own; returns its exit status."""
+        """Run a process and its children in a process group of their own; returns its exit status."""
         if self._stopped:
             return -signal.SIGKILL
         with log.open("w") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         self._running.add(process)
-        if self._stopped:  # meanwhile
+        if self._stopped:  # stopped in the meantime
             self.stop()
         try:
             code = process.wait()
@@ -111,7 +114,7 @@ def _last_line(text: str) -> str:
 
 
 def _end_with_parent() -> None:
-    """End this process, and the compilers that it started, when nobody waits for them any more."""
+    """End this process, and the compilers that it started, when the parent process has ended."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -131,15 +134,26 @@ def main(arguments: Sequence[str]) -> None:
     request = json.loads(Path(arguments[0]).read_text())
     spec, folder, workdir = make_spec(request["spec"]), Path(request["folder"]), Path(request["workdir"])
     options = CompileOptions(request["options"]["precision"], tuple(request["options"]["mitigations"]))
+    engine, shape = engine_of(spec.engine), Shape.parse(request["shape"])
     model = export_model(spec, Path(request["source"]))
-    compiler = engine_of(spec.engine).open_compiler(model, request["settings"], [], workdir)
-    files = compiler.compile(Shape.parse(request["shape"]), options, folder)
+    stored = None
+    if engine.replaces_weights(request["settings"]):
+        conditions = {name: request[name] for name in ("settings", "options", "versions")}
+        key = graph_key(model, shape, {"engine": engine.name, **conditions})
+        stored = graph_store(folder) / f"{key}.pt" if key else None
+    if stored and is_intact(stored):
+        files, stored = reuse(stored, model, shape, folder), None
+    else:
+        files = engine.open_compiler(model, request["settings"], [], workdir).compile(shape, options, folder)
     named = {
         "graph": str(files.graph.relative_to(folder)),
         "weights": str(files.weights.relative_to(folder)) if files.weights else None,
         "notes": dict(files.notes),
     }
     (workdir / "files.json").write_text(json.dumps(named))
+    if stored:
+        with suppress(OSError):  # the graph itself is finished
+            keep(files.graph, stored)
 
 
 if __name__ == "__main__":

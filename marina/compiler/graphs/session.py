@@ -28,24 +28,24 @@ from marina.engines.base import CompileOptions, GraphCompiler, GraphFiles
 from marina.engines.model import ExportedModel
 from marina.errors import CompileError
 
-SPARE = 1 << 20  # bytes; a disk with fewer is full
+SPARE = 1 << 20  # bytes; a disk with less free space counts as full
 
 
 class CompileSession:
     """Compiles graphs of one model into the folder of one artifact, and checks them.
 
     Args:
-        job: what is compiled.
-        model: loaded.
-        signature: the model's.
-        folder: of the artifact, with the tokenizer.
-        rows: with reference outputs, that every graph is checked on.
+        job: the compilation job.
+        model: the loaded model.
+        signature: the model's signature.
+        folder: the artifact's folder, which contains the tokenizer.
+        rows: rows with reference outputs; every graph is checked on them.
         loader: loads graphs.
 
     Attributes:
         job, folder: the same.
-        compiler: the engine's, with the model.
-        at_once: how many graphs may be compiled at a time, from threads of their own.
+        compiler: the engine's compiler, with the model.
+        at_once: the maximum number of graphs to compile at a time, each from its own thread.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class CompileSession:
         return self.compiler.at_once if isinstance(self.compiler, ProcessCompiler) else 1
 
     def stop(self) -> None:
-        """Give up what is being compiled, from another thread."""
+        """Stop all running compilations; called from another thread."""
         if isinstance(self.compiler, ProcessCompiler):
             self.compiler.stop()
 
     def compile_into(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
-        """Compile the graph of a shape into a folder; CompileError where the engine cannot."""
+        """Compile the graph of a shape into a folder; CompileError if the engine cannot."""
         compiler = self.compiler
         try:
             return compiler.compile(shape, options, folder)
@@ -112,7 +112,7 @@ class CompileSession:
         )
 
     def check_graph(self, compiled: CompiledGraph, precision: str, tolerance: float) -> CheckedGraph:
-        """Run one compiled graph, where that can be done.
+        """Run one compiled graph, if this machine can run it.
 
         Raises:
             NotFiniteError: an output is not finite.
@@ -132,12 +132,12 @@ class CompileSession:
             raise
         except Exception as error:
             raise self._refused(error, shape) from error
-        if self.job.engine.cores.exclusive:  # loaded by another process
+        if self.job.engine.cores.exclusive:  # another process loaded it
             return CheckedGraph(compiled, parity, 0.0)
         return CheckedGraph(compiled, parity, (psutil.Process().memory_full_info().uss - before) / 1e6)
 
     def _calibration(self) -> list[Row]:
-        """Rows like those that will be served, where a precision needs them."""
+        """Rows like those that will be served, if a precision needs them."""
         texts = self.job.examples.calibration
         if "int8" not in self.job.candidates or not texts:
             return []
@@ -149,9 +149,9 @@ class CompileSession:
         return rows
 
     def _refused(self, error: Exception, shape: Shape) -> CompileError:
-        """What is said of an engine that cannot take the model."""
+        """The error if an engine cannot compile or run the model."""
         spec = self.job.spec
-        if shutil.disk_usage(self.folder).free < SPARE:  # engines say it in words of their own
+        if shutil.disk_usage(self.folder).free < SPARE:  # engines report a full disk in their own words
             return CompileError(
                 f"{spec.name}: no space left on the disk of {self.folder}; free some, and compile again"
             )
@@ -161,7 +161,7 @@ class CompileSession:
         )
 
     def _unfaithful(self, error: GoldenError, shape: Shape, tolerance: float) -> CompileError:
-        """What is said of a graph that does not answer as the reference does."""
+        """The error for a graph whose outputs differ too much from the reference's."""
         advice = self._diagnosis(shape, tolerance)
         return CompileError(
             f"{self.job.spec.name}: {error}; no artifact was written. {advice}. Raise parity.tolerance in the spec "
@@ -173,5 +173,5 @@ class CompileSession:
 
 
 def compiler_folder(folder: Path) -> Path:
-    """Where the compilers of an artifact's graphs leave their logs, beside the artifact's folder."""
+    """The folder for the logs of the compilers of an artifact's graphs, beside the artifact's folder."""
     return folder.with_name(f"{folder.stem}.compiler")

@@ -1,4 +1,4 @@
-"""Times of graphs on this machine. They lie beside the artifact, never in it."""
+"""Times of graphs on this machine. They are stored beside the artifact, never in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
@@ -17,18 +17,26 @@ from handlers.worker.rows.timing import warm_up
 from handlers.worker.values import Shape
 from marina.compiler.record import CheckedGraph, PrecisionRecord
 
-ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # of graphs that are compared: rounds, and calls and seconds in one at least
-COMPILING = ("seconds", "megabytes")  # fields of a graph: to compile it, and of memory that it takes once loaded
+ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # comparison of graphs: rounds; and per round the minimum calls and seconds
+COMPILING = ("seconds", "megabytes")  # a graph's fields: its compile time, and its memory once loaded
+
+
+class Build(NamedTuple):
+    """What was compiled for which engine, and the total seconds."""
+
+    engine: str
+    weights: int
+    seconds: float
 
 
 def time_in_turn(graphs: Mapping[str, tuple[Graph, Shape]], signature: Signature) -> dict[str, tuple[float, ...]]:
-    """Milliseconds of one call of each graph with every place filled, in rounds that take turns.
+    """Milliseconds of one call of each graph with every place filled, in interleaved rounds.
 
-    What slows the machine down for a while then slows all of them. A round is the median of a few calls.
+    A temporary slowdown of the machine then affects all graphs alike. A round is the median of a few calls.
 
     Args:
-        graphs: by name, each with its shape.
-        signature: their model's.
+        graphs: the graphs by name, each with its shape.
+        signature: the model's signature.
     """
     for graph, shape in graphs.values():
         warm_up(graph, shape, signature)
@@ -45,7 +53,7 @@ def time_in_turn(graphs: Mapping[str, tuple[Graph, Shape]], signature: Signature
 
 
 def times_file(folder: Path) -> Path:
-    """The file with the times of the artifact in `folder`, whether that is complete or partial."""
+    """The file with the times of the artifact in `folder`, whether it is complete or partial."""
     return folder.parent / f"{folder.stem}.times.json"
 
 
@@ -55,9 +63,22 @@ def read_times(folder: Path) -> dict[Shape, float]:
 
 
 def read_measured(folder: Path) -> dict[str, Any]:
-    """All that was measured while the artifact in `folder` was built; empty if that was not here."""
+    """All measurements from the build of the artifact in `folder`; empty if it was not built here."""
+    return _read(times_file(folder))
+
+
+def read_builds(artifacts: Path, engine: str) -> list[dict[str, Any]]:
+    """All measurements from building a project's artifacts for an engine, on the present processor."""
+    measured = [_read(path) for path in artifacts.glob("*/*.times.json")]
+    here = _processor()
+    return [
+        one for one in measured if one.get("build", {}).get("engine") == engine and one["machine"]["processor"] == here
+    ]
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(times_file(folder).read_text())
+        found: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
     return found
@@ -69,15 +90,17 @@ def write_times(
     graphs: Sequence[CheckedGraph],
     precision: PrecisionRecord,
     cores: int,
+    build: Build,
 ) -> None:
-    """Write what was measured, with the machine that it belongs to.
+    """Write the measurements, with the machine that they were made on.
 
     Args:
-        folder: the artifact's.
-        milliseconds: of one call of each graph.
-        graphs: with the seconds of compiling each, and the megabytes that it takes once loaded.
-        precision: with the times of those that were tried.
-        cores: that computed.
+        folder: the artifact's folder.
+        milliseconds: the time of one call of each graph.
+        graphs: the graphs, with their compile seconds and their megabytes once loaded.
+        precision: the precision record, with the times of the precisions that were tried.
+        cores: the number of cores that computed.
+        build: the build as a whole.
     """
     document = {
         "machine": {"processor": _processor(), "cores_of_machine": os.cpu_count(), "cores_used": cores},
@@ -86,6 +109,7 @@ def write_times(
         "megabytes": {str(graph.compiled.shape): round(graph.megabytes, 3) for graph in graphs},
         "precisions": {name: round(value, 3) for name, value in precision.milliseconds.items()},
         "noise": round(precision.noise, 3),
+        "build": build._asdict(),
     }
     times_file(folder).write_text(json.dumps(document, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""The tolerance of an artifact: how far the outputs of its graphs may be from the golden rows."""
+"""The tolerance of an artifact: the maximum difference between its graphs' outputs and the golden rows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from marina.compiler.record import CheckedGraph
 from marina.engines.model import ExportedModel
 from marina.errors import CompileError
 
-MARGIN = 2  # what a lower precision may differ by on another processor, over what was seen here
-UNSEEN_MARGIN = 4  # and over what was estimated, where the graphs could not be run
+MARGIN = 2  # a lower precision may differ on another processor by this factor times the difference measured here
+UNSEEN_MARGIN = 4  # the same factor for an estimated difference, if the graphs could not be run
 
 
 def gate(job: Job, precision: str) -> float:
-    """The tolerance while graphs are checked: a lower precision is judged by its answers, and held to what it did."""
+    """The tolerance while graphs are checked; infinite for a lower precision, which is judged by its answers."""
     return own_tolerance(job) if precision == "f32" else math.inf
 
 
 def tolerance(
     job: Job, model: ExportedModel, rows: list[GoldenRow], graphs: Sequence[CheckedGraph], precision: str
 ) -> float:
-    """The tolerance that workers hold the graphs to."""
+    """The tolerance that workers check the graphs with."""
     if precision == "f32":
         return own_tolerance(job)
     seen = [graph.parity for graph in graphs if graph.parity is not None]
@@ -40,6 +40,6 @@ def tolerance(
 
 
 def own_tolerance(job: Job) -> float:
-    """The spec's, or else that of its engine."""
+    """The spec's tolerance, or else its engine's."""
     parity, default = job.spec.parity, job.engine.tolerance
     return parity.tolerance if "tolerance" in parity.model_fields_set or default is None else default

@@ -1,1 +1,1 @@
-"""The precision of a model: choice.py decides by trials, trials.py makes them."""
+"""The precision of a model: choice.py chooses it by trials, trials.py runs them."""

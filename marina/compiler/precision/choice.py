@@ -1,4 +1,4 @@
-"""Settles the precision of a model: the one that the spec names, or of those that keep its answers the fastest."""
+"""Chooses the precision of a model: the one in the spec, or else the fastest of those that preserve its answers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from marina.engines import engine_of
 from marina.errors import CompileError
 from marina.spec import Spec
 
-DIGITS = 4  # of agreements on file; later ones depend on the processor
+DIGITS = 4  # decimals of recorded agreements; later ones depend on the processor
 
 
-# why a precision was kept, as artifact.json says it
-ASKED = "asked for"  # the spec leaves no choice
-ANSWERS = "answers"  # no other keeps them
-SPEED = "speed"  # faster than every smaller one that keeps answers, by more than the noise
-SIZE = "size"  # the smallest of those that keep answers, and of no larger one that can be said
+# why a precision was kept, as recorded in artifact.json
+ASKED = "spec"  # the spec leaves no choice
+ANSWERS = "answers"  # no other precision preserves them
+SPEED = "speed"  # faster than every smaller precision that preserves answers, by more than the noise
+SIZE = "size"  # the smallest that preserves answers; no larger one is faster by more than the noise
 
 
 class Trial(NamedTuple):
-    """What was seen of one precision: how alike answers are, and, where it was timed, milliseconds of one call.
+    """The results for one precision: agreement of answers and, if it was timed, milliseconds of one call.
 
-    f32 has no agreement: its graphs are held to a tolerance instead. rounds are those of all precisions in turn.
+    f32 has no agreement: its graphs are checked with a tolerance instead. rounds of all precisions are interleaved.
     """
 
     precision: str
@@ -33,7 +33,7 @@ class Trial(NamedTuple):
     rounds: tuple[float, ...] = ()
 
     def passes(self, spec: Spec) -> bool:
-        """Whether answers are alike enough for the spec."""
+        """Whether the agreement is high enough for the spec."""
         return self.agreement is None or self.agreement.value >= _least(self.agreement, spec)
 
     def entry(self, spec: Spec) -> dict[str, object]:
@@ -53,9 +53,9 @@ class Trial(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The precision that is kept, why, and what was tried to find it.
+    """The precision that is kept, the reason, and the trials.
 
-    noise is the largest share by which rounds moved against each other, in the comparisons that decided; 0 where no
+    noise is the largest relative variation between rounds, in the comparisons that decided; 0 if no
     larger precision was faster.
     """
 
@@ -71,16 +71,16 @@ def choose(
     attempt: Callable[[str], Trial],
     time: Callable[[Sequence[str]], Mapping[str, tuple[float, ...]]],
 ) -> Choice:
-    """The precision to compile in.
+    """Choose the precision to compile in.
 
     Args:
-        spec: the model's.
-        names: of the precisions to try, the smallest first.
+        spec: the model's spec.
+        names: the precisions to try, smallest first.
         attempt: judges one precision by its answers.
-        time: milliseconds of one call in each of several precisions, in rounds that take turns.
+        time: milliseconds of one call in each of several precisions, in interleaved rounds.
 
     Raises:
-        CompileError: the only precision that the spec lets be tried changes answers.
+        CompileError: no precision that the spec allows preserves answers.
     """
     if tuple(names) == ("f32",):
         return Choice("f32", ASKED)
@@ -103,11 +103,11 @@ def choose(
 
 
 def compare(rounds: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
-    """By what share one graph is faster than another, and by what share that moved from round to round.
+    """The fraction by which one graph is faster than another, and the variation of that fraction between rounds.
 
-    Each round is compared with the other graph's of the same time, so that what slows both down does not count.
-    The second number is half of the range of the first over all rounds, of five or more without the highest and the
-    lowest: one round can always be cut off by something else.
+    Each round is compared with the other graph's round of the same time, so slowdowns that affect both cancel out.
+    The second number is half of the range of the first over all rounds. With five or more rounds, the highest and the
+    lowest are excluded, because something else can always interrupt one round.
     """
     ratios = sorted(own / other for own, other in zip(rounds, others))
     usual = ratios[1:-1] if len(ratios) >= 5 else ratios
@@ -115,12 +115,12 @@ def compare(rounds: Sequence[float], others: Sequence[float]) -> tuple[float, fl
 
 
 def changes_answers(trial: Trial, spec: Spec) -> CompileError:
-    """What is said of a precision that does not pass."""
+    """The error for a precision that does not pass."""
     agreement = trial.agreement
     assert agreement is not None  # f32 always passes
     return CompileError(
         f"{spec.name}: {trial.precision} changes answers: {agreement.measure} {agreement.value:.4f} on "
-        f"{agreement.texts} held-out texts, at least {_least(agreement, spec)} is asked for; use "
+        f"{agreement.texts} held-out texts, at least {_least(agreement, spec)} is required; use "
         f"{engine_of(spec.engine).more_exact}, give more examples, or lower parity.{agreement.threshold} if that is "
         "acceptable"
     )

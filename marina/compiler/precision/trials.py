@@ -1,4 +1,4 @@
-"""Tries precisions: one graph in each, judged by its answers to held-out texts, and timed in turn with the others."""
+"""Tries precisions: compiles a graph in each, judges its answers to held-out texts, and times it against the rest."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from marina.compiler.record import CheckedGraph, PrecisionRecord
 from marina.compiler.tasks import EXPORTERS
 from marina.engines.base import CompileOptions
 
-PROBES = "probes"  # folder of graphs that are made to try a precision
-# the rows of those texts that fit, with the reference model's outputs
+PROBES = "probes"  # folder of the graphs that are made to try precisions
+# computes rows for those held-out texts that fit, with the reference model's outputs
 Texts = Callable[[list[Instance]], list[GoldenRow]]
 
 
@@ -32,8 +32,8 @@ class Trials:
     """Trials of one model's precisions.
 
     Args:
-        session: compiles graphs to try.
-        signature: the model's.
+        session: compiles the trial graphs.
+        signature: the model's signature.
         loader: loads graphs.
         texts: computes the rows of held-out texts.
     """
@@ -47,9 +47,9 @@ class Trials:
         self._probes: dict[str, Loaded] = {}
 
     def settle(self) -> PrecisionRecord:
-        """The precision to compile in.
+        """Choose the precision to compile in.
 
-        Where compiling a graph to try takes too long, it is judged when all graphs are there.
+        If a trial graph takes too long to compile, the precision is judged once all graphs are compiled.
         """
         job = self._job
         if job.engine.compiles_apart:
@@ -61,10 +61,10 @@ class Trials:
             discard(self._session.folder / PROBES)
 
     def judge(self, graphs: list[CheckedGraph], precision: str) -> PrecisionRecord:
-        """What `settle` returns, of the largest of the graphs.
+        """The same record as `settle`, judged on the largest of the compiled graphs.
 
         Raises:
-            CompileError: its precision changes answers.
+            CompileError: the precision changes answers.
         """
         if not self._job.runs or precision == "f32":
             return self._settled(Choice(precision, ASKED))
@@ -81,7 +81,7 @@ class Trials:
         return self._texts(self._job.examples.held_out)
 
     def _attempt(self, precision: str) -> Trial:
-        """One graph, the largest, in a precision: how alike its answers are. It stays loaded, to be timed."""
+        """Compile the largest graph in a precision and judge its answers. It stays loaded, to be timed."""
         shape = max(self._job.shapes, key=_size)
         folder = self._session.folder / PROBES / precision
         (folder / "graphs").mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
-"""Finds the weights that a spec names, as a folder on this machine."""
+"""Locates the weights that a spec names, as a folder on this machine."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import json
+import logging
 import math
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from handlers.worker.artifact import sha256_of
 from marina.errors import SourceError
 from marina.sections import Source
 
-# What `from_pretrained` reads: configuration, tokenizer and safetensors; never a pickle.
+# The files that `from_pretrained` reads: configuration, tokenizer and safetensors; never a pickle.
 PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
 MODULES_FILE = "modules.json"
 
@@ -21,11 +22,11 @@ def find_source(source: Source, root: Path) -> Path:
     """The folder that holds the model.
 
     Args:
-        source: from the spec.
+        source: the spec's source.
         root: the project's folder, to which `path` is relative.
 
     Raises:
-        SourceError: it is not there, or holds no safetensors weights.
+        SourceError: the folder does not exist, or contains no safetensors weights.
     """
     if source.package:
         folder = _package_folder(source.package) / (source.folder or "")
@@ -45,16 +46,16 @@ def find_source(source: Source, root: Path) -> Path:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Where the transformers model lies: older releases of sentence-transformers gave it a folder of its own."""
+    """The folder of the transformers model: older releases of sentence-transformers put it in a subfolder."""
     modules = read_modules(folder)
     return folder / modules[0]["path"] if modules else folder
 
 
 def read_modules(folder: Path) -> list[dict[str, str]]:
-    """What sentence-transformers says of a model's modules, in their order: type and path; empty where it says nothing.
+    """A model's modules as sentence-transformers lists them, in order: type and path; empty if there is no list.
 
     Raises:
-        SourceError: its modules.json cannot be read, or names folders elsewhere.
+        SourceError: its modules.json cannot be read, or names folders outside the model's.
     """
     path = folder / MODULES_FILE
     if not path.is_file():
@@ -72,7 +73,7 @@ def read_modules(folder: Path) -> list[dict[str, str]]:
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight in a folder's safetensors, by its name."""
+    """The shape of each weight in a folder's safetensors, by name."""
     from safetensors import safe_open
 
     shapes: dict[str, tuple[int, ...]] = {}
@@ -83,7 +84,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def fingerprint(folder: Path) -> str:
-    """sha256 over the names and contents of the files that make the model, those of its modules among them."""
+    """sha256 over the names and contents of the files that make up the model, including those of its modules."""
     digest = hashlib.sha256()
     folders = {folder, *(folder / module["path"] for module in read_modules(folder))}
     for path in sorted({path for own in folders for pattern in PATTERNS for path in own.glob(pattern)}):
@@ -92,7 +93,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def count_weights(folder: Path) -> int:
-    """How many numbers the weights of a model's folder hold."""
+    """The total number of weights in a model's folder."""
     return sum(math.prod(shape) for shape in weight_shapes(encoder_folder(folder)).values())
 
 
@@ -110,8 +111,17 @@ def _hub_folder(model: str, revision: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs every retry
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=list(PATTERNS)))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SourceError(f"source {model}@{revision} cannot be fetched from the hub: {reason}") from None
+        raise hub_error(f"source {model}@{revision} cannot be fetched from the Hugging Face hub", error) from None
+
+
+def hub_error(what: str, error: Exception) -> SourceError:
+    """The hub's own message, complete and on one line, and what to do without network access."""
+    return SourceError(
+        f"{what}: {' '.join(str(error).split()).rstrip('.')}",
+        "without network, copy the model from a machine that has it (huggingface_hub.snapshot_download fetches it), "
+        "and name its folder",
+    )

@@ -1,8 +1,8 @@
-"""Whether the weights of a folder are those of a head for a task: heads of different tasks can have equal names."""
+"""Checks that a folder's weights have the head for a task: heads of different tasks can have the same names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,31 @@ from marina.spec import Spec
 Shapes = Mapping[str, tuple[int, ...]]
 
 
+def tasks_named(architectures: Iterable[str], heads: Mapping[str, str]) -> list[str]:
+    """The tasks whose heads the architectures in a config.json name."""
+    return [task for task, head in heads.items() if any(head in name for name in architectures)]
+
+
 def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> None:
     """Refuse a model with the head of another task.
 
-    `architectures` in config.json decides. Where that names no head, the names and shapes of the weights do:
-    of the tasks whose model they fill, those that leave the fewest of them over.
+    The `architectures` in config.json decide. If they name no head, the names and shapes of the weights decide:
+    a task fits if the weights fill its model, and the tasks with the fewest unused weights are the best match.
 
     Args:
-        spec: the model's.
-        folder: that holds it.
-        heads: for each task how transformers ends the names of classes that have its head.
+        spec: the model's spec.
+        folder: the model's folder.
+        heads: for each task, the suffix of transformers' class names for its head.
 
     Raises:
-        SourceError: naming what the folder holds.
+        SourceError: the model has another head; the message names what the folder contains.
     """
     import transformers
 
     with source_errors(spec, "transformers"):
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     named = config.architectures or []
-    tasks = [task for task, head in heads.items() if any(head in name for name in named)]
+    tasks = tasks_named(named, heads)
     if tasks and spec.task not in tasks:
         raise SourceError(
             f"{spec.name}: source {spec.source} is a {', '.join(named)}, and the task {spec.task} needs a "
@@ -56,7 +61,7 @@ def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> No
 
 
 def _left_over(auto_class: Any, config: Any, stored: Shapes) -> int | None:
-    """How many of the stored weights the model of a class does not take; None where it has others of its own."""
+    """The number of stored weights that a class's model does not use; None if it needs weights that are not stored."""
     try:
         model = auto_class.from_config(config, trust_remote_code=False)
     except ValueError:  # transformers has no such class for this architecture

@@ -1,4 +1,4 @@
-"""Loads an embedding model with sentence-transformers itself: its modules, in their order, as its authors run them."""
+"""Loads an embedding model with sentence-transformers itself, and runs its modules in their original order."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from marina.errors import SourceError
 from marina.spec import Spec
 
 LIBRARY = "sentence_transformers"
-# what can be compiled, of the library's modules; Dropout does nothing outside of training
+# the library's modules that can be compiled; Dropout does nothing outside of training
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
-EMBEDDING = "sentence_embedding"  # where modules leave the vector of a text
+EMBEDDING = "sentence_embedding"  # the feature in which modules store the embedding of a text
 INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 POOLING = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 
 
 def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
-    """The `SentenceTransformer` in a folder, with the pooling and the normalisation of the spec if it names them.
+    """The `SentenceTransformer` in a folder, with the pooling and the normalisation of the spec if it sets them.
 
-    A folder without its files is read as the library reads one: an encoder and its mean.
+    A folder without sentence-transformers files is read as the library would: an encoder with mean pooling.
 
     Args:
-        spec: the model's.
-        folder: that holds it.
-        attention: the implementation of attention; None for transformers' own choice.
+        spec: the model's spec.
+        folder: the model's folder.
+        attention: the attention implementation; None for transformers' own choice.
 
     Raises:
-        SourceError: it cannot be loaded, or has what cannot be compiled.
+        SourceError: the model cannot be loaded, or has parts that cannot be compiled.
     """
     check_modules(spec, folder)
     own = {} if attention is None else {"attn_implementation": attention}
@@ -56,9 +56,9 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
 
 
 def check_encoder(spec: Spec, folder: Path, encoder: Any) -> None:
-    """Refuse an encoder some of whose weights were made up; SourceError names one.
+    """Refuse an encoder if some of its weights were randomly initialised; SourceError names one.
 
-    sentence-transformers does not say which weights it missed, so transformers loads the encoder again.
+    sentence-transformers does not report missing weights, so transformers loads the encoder again.
     """
     with source_errors(spec, "transformers"):
         _, loading = type(encoder).from_pretrained(
@@ -73,10 +73,10 @@ def check_encoder(spec: Spec, folder: Path, encoder: Any) -> None:
 
 
 def check_modules(spec: Spec, folder: Path) -> None:
-    """Refuse modules that are not the library's, or that cannot be compiled, before any is loaded.
+    """Refuse modules that are not the library's, or that cannot be compiled, before any of them is loaded.
 
     Raises:
-        SourceError: naming the module.
+        SourceError: a module is refused; the message names it.
     """
     for number, module in enumerate(read_modules(folder)):
         package, _, name = module["type"].rpartition(".")
@@ -99,7 +99,7 @@ def check_modules(spec: Spec, folder: Path) -> None:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """The configuration of a module; empty where it has none, or none that can be read."""
+    """The configuration of a module; empty if it has none, or if it cannot be read."""
     try:
         found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -108,7 +108,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def pooling_of(spec: Spec, folder: Path) -> str:
-    """The pooling for heads on an encoder: the spec's, else that of the folder's own files, else the mean."""
+    """The pooling for heads on an encoder: from the spec, else from the folder's own files, else the mean."""
     if spec.pooling:
         return POOLING[spec.pooling]
     for module in read_modules(folder):
@@ -124,7 +124,7 @@ def pooling_of(spec: Spec, folder: Path) -> str:
 
 
 def read_prompts(model: Any) -> dict[str, Prompt]:
-    """The prompts of a model by their names, with how many tokens of a row its pooling leaves out for each."""
+    """A model's prompts by name, with the number of tokens in a row that its pooling excludes for each."""
     left_out = any(getattr(module, "include_prompt", True) is False for module in model)
     return {
         name: Prompt(text, int(model.preprocess(["x"], prompt=text).get("prompt_length", 0)) if left_out else 0)
@@ -133,7 +133,7 @@ def read_prompts(model: Any) -> dict[str, Prompt]:
 
 
 def is_unit_length(model: Any) -> bool:
-    """Whether embeddings are scaled to length 1 in the end."""
+    """Whether the last step scales embeddings to length 1."""
     last = [module for module in model if type(module).__name__ != "Dropout"][-1]
     output = getattr(last, "module_output_name", None) or EMBEDDING
     return type(last).__name__ == "Normalize" and output == EMBEDDING and model.truncate_dim is None
@@ -170,7 +170,7 @@ def _overridden(model: Any, spec: Spec) -> Any:
 
 
 def _check_features(spec: Spec, model: Any) -> None:
-    """Refuse models that read more of a text than its tokens, or in another way than a graph can."""
+    """Refuse models that read more than a text's tokens, or read them in a way that a graph cannot."""
     features = model.preprocess(["x"])
     tensors: Sequence[str] = [name for name, value in features.items() if hasattr(value, "shape")]
     if features.get("modality", "text") != "text" or not set(tensors) <= INPUTS:

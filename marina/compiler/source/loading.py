@@ -1,4 +1,4 @@
-"""Loads a Hugging Face model and its tokenizer for a task; refuses a folder that does not hold what the task needs."""
+"""Loads a Hugging Face model and its tokenizer for a task; refuses a folder without what the task needs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,22 @@ ENCODER = "AutoModel"  # transformers' class for encoders without a head
 
 
 def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None = None) -> tuple[Any, Any]:
-    """A transformers model, and its fast tokenizer.
+    """A transformers model and its fast tokenizer.
 
     Args:
-        spec: the model's.
-        folder: that holds it.
-        auto_class: of transformers, which loads it; "AutoModel" for an encoder without a head.
-        attention: the implementation of attention; None for transformers' own choice.
+        spec: the model's spec.
+        folder: the model's folder.
+        auto_class: the class of transformers that loads it; "AutoModel" for an encoder without a head.
+        attention: the attention implementation; None for transformers' own choice.
 
     Raises:
-        SourceError: the folder does not hold what the task needs.
+        SourceError: the folder does not contain what the task needs.
     """
     import transformers
 
-    with source_errors(spec, "transformers"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, use_fast=True, local_files_only=True, trust_remote_code=False
-        )
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        # what a decoder keeps for the next token has no use here, and OpenVINO cannot convert it
-        config.use_cache = False
-    check_tokenizer_files(spec, folder, tokenizer)
+    config, tokenizer = load_configuration(spec, folder)
+    # the cache that a decoder keeps for the next token is useless here, and OpenVINO cannot convert it
+    config.use_cache = False
     with source_errors(spec, "transformers"):
         model, loading = getattr(transformers, auto_class).from_pretrained(
             folder,
@@ -51,9 +46,23 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
     return model, tokenizer
 
 
+def load_configuration(spec: Spec, folder: Path) -> tuple[Any, Any]:
+    """The transformers configuration of a model and its fast tokenizer; SourceError as in `load_model`."""
+    import transformers
+
+    with source_errors(spec, "transformers"):
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    with source_errors(spec, "transformers", "load the tokenizer of"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            folder, use_fast=True, local_files_only=True, trust_remote_code=False
+        )
+    check_tokenizer_files(spec, folder, tokenizer)
+    return config, tokenizer
+
+
 @contextmanager
 def source_errors(spec: Spec, library: str, does: str = "load") -> Iterator[None]:
-    """Raise what a library raises over a folder as a SourceError of one line, with its warnings and bars off."""
+    """Raise a library's errors about a folder as one-line SourceErrors; turn off its warnings and progress bars."""
     from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     disable_progress_bar()
@@ -63,13 +72,13 @@ def source_errors(spec: Spec, library: str, does: str = "load") -> Iterator[None
         yield
     except SourceError:
         raise
-    except Exception as error:  # whatever a damaged file makes the library raise
+    except Exception as error:  # a damaged file can make the library raise any error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise SourceError(f"{spec.name}: {library} cannot {does} source {spec.source}: {reason}") from None
 
 
 def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
-    """Refuse a folder without a tokenizer, for which transformers 5 makes up an empty one, and slow tokenizers."""
+    """Refuse a folder without a tokenizer, for which transformers 5 creates an empty one, and slow tokenizers."""
     names = {"tokenizer.json", *type(tokenizer).vocab_files_names.values()}
     if not any((folder / name).is_file() for name in names if isinstance(name, str)):
         raise SourceError(
@@ -81,8 +90,8 @@ def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
 
 
 def check_weights(spec: Spec, missing_keys: list[str], encoder_only: bool) -> None:
-    """Refuse a model some of whose weights were made up."""
-    # the pooler of an encoder is not part of its token vectors
+    """Refuse a model if some of its weights were randomly initialised."""
+    # the pooler of an encoder does not affect its token vectors
     missing = sorted(key for key in missing_keys if not (encoder_only and "pooler." in key))
     if missing:
         raise SourceError(
@@ -92,10 +101,10 @@ def check_weights(spec: Spec, missing_keys: list[str], encoder_only: bool) -> No
 
 
 def check_vocabulary(spec: Spec, model: Any, tokenizer: Any) -> None:
-    """Refuse a tokenizer with tokens that the model has no embedding for."""
+    """Refuse a tokenizer with tokens for which the model has no embedding."""
     try:
         rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
-    except NotImplementedError:  # models that read characters have no table of tokens
+    except NotImplementedError:  # models that read characters have no table of token embeddings
         return
     token, largest = max(tokenizer.get_vocab().items(), key=lambda entry: int(entry[1]), default=("", -1))
     if rows is not None and largest >= rows:

@@ -1,4 +1,4 @@
-"""The compiler's half of each task, one file a task; the half that answers requests is in `handlers/worker/tasks/`."""
+"""The compiler's part of each task, one file each; the part that answers requests is in `handlers/worker/tasks/`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,26 @@ EXPORTERS: Mapping[str, TaskExporter] = {
 }
 
 
+# for each task that has one: how transformers ends the names of classes with its head
+HEADS: Mapping[str, str] = {name: one.head for name, one in EXPORTERS.items() if one.head}
+
+
+def check_head(spec: Spec, folder: Path) -> None:
+    """Refuse a model with the head of another task; heads that the spec names itself are checked when loaded."""
+    if spec.task in HEADS and not spec.heads:
+        check_architecture(spec, folder, HEADS)
+
+
 def export_model(spec: Spec, folder: Path) -> ExportedModel:
     """Load a model and its tokenizer for the spec's task, in float32.
 
     Raises:
         SourceError: the folder does not hold what the task needs.
     """
-    task = EXPORTERS[spec.task]
-    if task.head and not spec.heads:
-        check_architecture(spec, folder, {name: one.head for name, one in EXPORTERS.items() if one.head})
-    return task.export(spec, folder, attention_of(spec, encoder_folder(folder)))
+    check_head(spec, folder)
+    return EXPORTERS[spec.task].export(spec, folder, attention_of(spec, encoder_folder(folder)))
 
 
 def open_reference(spec: Spec, folder: Path) -> Reference:
-    """Load the model of a spec with its own library; SourceError where that cannot be."""
+    """Load the model of a spec with its own library; SourceError if that fails."""
     return EXPORTERS[spec.task].open_reference(spec, folder)

@@ -1,4 +1,4 @@
-"""The spans in a task's answers, which tell whether a graph of lower precision still gives the reference's."""
+"""The spans in a task's answers: they show whether a graph of lower precision gives the same answers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def spans_of(
     tokenizer: RowTokenizer,
     parameters: Mapping[str, Any],
 ) -> list[set[tuple[int, int, str]]]:
-    """For each text the spans in its answer, with their labels."""
+    """For each text, the labelled spans in its answer."""
     windows = [Window(max(len(row.row.ids) for row in rows), "reject")] * len(rows)
     encoded = tokenizer.encode([row.instance for row in rows], windows)
     given = read_parameters(dict(parameters), task.parameters, {})
     spans = []
     for row, output, tokenized in zip(rows, outputs, encoded):
-        assert isinstance(tokenized, Tokenized)  # the window holds every row
+        assert isinstance(tokenized, Tokenized)  # the window is long enough for every row
         answer = task.answer(Example(row.instance, tokenized, [list(output)], given), signature, tokenizer)
         entries = answer if isinstance(answer, list) else [answer]
         spans.append({(entry["start"], entry["end"], entry.get("entity_group", "")) for entry in entries})
@@ -36,7 +36,7 @@ def spans_of(
 
 
 def f1(expected: Sequence[set[Any]], actual: Sequence[set[Any]]) -> float:
-    """Of the spans of all texts together; 1 where neither side has any."""
+    """F1 score of the spans of all texts together; 1 if neither side has any."""
     both = sum(len(one & other) for one, other in zip(expected, actual))
     total = sum(len(one) + len(other) for one, other in zip(expected, actual))
     return 2 * both / total if total else 1.0

@@ -1,4 +1,4 @@
-"""What compiling asks of a task: how its model is exported, what its own library answers, and when answers agree."""
+"""What compiling needs from a task: model export, reference outputs, and a measure of agreement."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from marina.spec import Spec
 
 
 class Agreement(NamedTuple):
-    """How alike answers are, from 0 to 1, in the task's own measure, over a number of texts.
+    """The agreement of answers, from 0 to 1, in the task's own measure, over a number of texts.
 
-    threshold is the field of a spec's `parity` that says how alike they must be.
+    threshold is the field of a spec's `parity` that sets the minimum agreement.
     """
 
     measure: str
@@ -28,15 +28,15 @@ class Agreement(NamedTuple):
 
 
 class TaskExporter(NamedTuple):
-    """The compiler's half of a task.
+    """The compiler's part of a task.
 
     Attributes:
-        export: loads a spec's model from a folder, with an implementation of attention or None for transformers' own
-            choice, and wraps it for compiling. SourceError where the folder does not hold what the task needs.
+        export: loads a spec's model from a folder, with an attention implementation (None for transformers' own
+            choice), and wraps it for compiling. SourceError if the folder does not contain what the task needs.
         open_reference: loads the same model with its own library.
-        agree: compares a graph's outputs with the reference's: of rows with reference outputs and the graph's outputs
-            for each of them, by the model's signature, its tokenizer, and its own defaults for parameters of requests.
-        head: how transformers ends the names of the classes that have a head for the task; None where it has none.
+        agree: compares a graph's outputs with the reference's. Its arguments: rows with reference outputs, the graph's
+            outputs for each row, the model's signature, its tokenizer, and its own defaults for request parameters.
+        head: the suffix of transformers' class names for the task's head; None if there is none.
     """
 
     export: Callable[[Spec, Path, str | None], ExportedModel]

@@ -1,4 +1,4 @@
-"""What the exports of several tasks share."""
+"""Code shared by the exports of several tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from handlers.worker.artifact import Head
+from handlers.worker.artifact import POSITION_IDS, Head
 from marina.compiler.source.loading import load_model, source_errors
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines import engine_of
@@ -24,11 +24,11 @@ def export_classifier(
     """A transformers model with a head that has labels, in float32.
 
     Args:
-        spec: the model's.
-        folder: that holds it.
-        head: how transformers ends the names of its classes.
-        attention: the implementation of attention, or None.
-        activation: of its logits; None for what the model's configuration says.
+        spec: the model's spec.
+        folder: the model's folder.
+        head: the suffix of transformers' class names for the head.
+        attention: the attention implementation, or None.
+        activation: the activation of its logits; None for the one in the model's configuration.
     """
     model, tokenizer = load_model(spec, folder, f"AutoModel{head}", attention)
     inputs = inputs_of(model, tokenizer)
@@ -39,21 +39,35 @@ def export_classifier(
         inputs,
         outputs=("logits",),
         heads={"logits": Head(labels, activation or _activation(model.config))},
-        positions=positions_of(model, tokenizer),
+        positions=positions_of(model.config, tokenizer),
+        padding_position=padding_position_of(model),
     )
 
 
 def inputs_of(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
-    """What the tokenizer gives and the model takes."""
+    """The inputs that the tokenizer produces and the model accepts, and position ids if it numbers tokens by ids."""
     accepted = inspect.signature(model.forward).parameters
-    return tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+    own = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+    return own if padding_position_of(model) is None else (*own, POSITION_IDS)
+
+
+def padding_position_of(model: nn.Module) -> int | None:
+    """The position id of padding in models that number tokens by their ids, as RoBERTa; None for other models.
+
+    Such models have no vector at that position, which `nn.Embedding` calls padding_idx.
+    """
+    if POSITION_IDS not in inspect.signature(model.forward).parameters:
+        return None
+    tables = (getattr(module, "position_embeddings", None) for module in model.modules())
+    padding = (table.padding_idx for table in tables if isinstance(table, nn.Embedding))
+    return next(padding, None)
 
 
 def attention_of(spec: Spec, folder: Path) -> str | None:
-    """The implementation of attention: the engine's, or transformers' own choice but for one kind of model.
+    """The attention implementation: the engine's, else transformers' own choice, with one exception.
 
-    In models that look at neighbours only a padding token may have no token in reach, for which the
-    fused kernels give NaN, and that spreads to real tokens; the eager implementation masks with a
+    In models with local attention, a padding token may have no token within reach. The fused kernels then
+    give NaN, which spreads to real tokens. For these models the eager implementation is used, which masks with a
     finite number.
     """
     own = engine_of(spec.engine).attention
@@ -76,12 +90,12 @@ def _activation(config: Any) -> str:
     return "softmax"
 
 
-def positions_of(model: nn.Module, tokenizer: Any) -> int | None:
+def positions_of(config: Any, tokenizer: Any) -> int | None:
     """The longest sequence that fits the position embeddings.
 
-    RoBERTa and its kin count positions from the padding id on, so they hold fewer tokens than
-    they have embeddings; their tokenizer says how many.
+    RoBERTa and related models number positions from the padding id on, so they hold fewer tokens than
+    they have embeddings; their tokenizer specifies how many.
     """
-    limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
+    limits = [getattr(config, "max_position_embeddings", None), tokenizer.model_max_length]
     known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 1_000_000]
     return min(known, default=None)

@@ -1,4 +1,4 @@
-"""Question answering: a head of transformers for the first and the last token, compared by its answers."""
+"""Question answering: a transformers head for the first and the last token; agreement is measured on answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marina.compiler.reference import ExactOutputs, TransformersReference
 from marina.compiler.source.loading import load_model
 from marina.compiler.tasks.agreement import spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import inputs_of, positions_of
+from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
@@ -27,7 +27,7 @@ HEAD = "ForQuestionAnswering"
 
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
-    """The head that the model was trained with; SourceError where questions come after contexts."""
+    """Export the head that the model was trained with; SourceError if its questions come after contexts."""
     model, tokenizer = load_model(spec, folder, f"AutoModel{HEAD}", attention)
     if tokenizer.padding_side == "left":
         raise SourceError(
@@ -36,12 +36,13 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
         )
     inputs = inputs_of(model, tokenizer)
     module = TaskModel(model, 2, inputs).float().eval()
-    outputs = ("start_logits", "end_logits")
-    return ExportedModel(module, tokenizer, inputs, outputs, {}, positions_of(model, tokenizer))
+    outputs, positions = ("start_logits", "end_logits"), positions_of(model.config, tokenizer)
+    padding = padding_position_of(model)
+    return ExportedModel(module, tokenizer, inputs, outputs, {}, positions, padding_position=padding)
 
 
 class _Reference(TransformersReference):
-    """A model with two outputs."""
+    """A reference model with two outputs."""
 
     def __init__(self, spec: Spec, folder: Path) -> None:
         super().__init__(spec, folder, HEAD)
@@ -58,7 +59,7 @@ def agree(
     tokenizer: RowTokenizer,
     parameters: Mapping[str, Any],
 ) -> Agreement:
-    """The share of questions with the same answers."""
+    """The fraction of questions with the same answers."""
     expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, parameters)
     actual = spans_of(rows, outputs, signature, TASK, tokenizer, parameters)
     same = np.mean([one == other for one, other in zip(expected, actual)])

@@ -1,4 +1,4 @@
-"""Sentence embeddings: the modules of a `SentenceTransformer`, asked with `encode`, compared by their cosine."""
+"""Sentence embeddings: the modules of a `SentenceTransformer`; agreement is the cosine with the result of `encode`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from handlers.worker.artifact import POOLING_MASK, Signature
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.reference import Exactly, ExactOutputs, Reading
 from marina.compiler.source.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import INPUTS, inputs_of, positions_of
+from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
@@ -28,11 +28,12 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     encoder, tokenizer = model[0].auto_model, model.tokenizer
     check_encoder(spec, folder, encoder)
     prompts = read_prompts(model)
-    # pooling needs the mask, also where the encoder takes none
-    inputs = tuple(name for name in INPUTS if name in (*inputs_of(encoder, tokenizer), "attention_mask"))
+    # pooling needs the mask even if the encoder does not accept one
+    named = (*inputs_of(encoder, tokenizer), "attention_mask")
+    inputs = tuple(name for name in (*INPUTS, POSITION_IDS) if name in named)
     if any(prompt.tokens for prompt in prompts.values()):
         inputs = (*inputs, POOLING_MASK)
-    limits = [limit for limit in (positions_of(encoder, tokenizer), model.max_seq_length) if limit]
+    limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
     return ExportedModel(
         module=EmbeddingModel(map(_static, model), model.truncate_dim, inputs).float().eval(),
         tokenizer=tokenizer,
@@ -43,25 +44,26 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
         prompts=prompts,
         default_prompt=model.default_prompt_name,
         unit_length=is_unit_length(model),
+        padding_position=padding_position_of(encoder),
     )
 
 
 def _static(module: nn.Module) -> nn.Module:
-    """A module of sentence-transformers in the form that graphs of every engine compute alike."""
+    """A module of sentence-transformers in a form that graphs of every engine compute identically."""
     if type(module).__name__ != "Pooling":
         return module
     return StaticPooling([module.pooling_mode] if isinstance(module.pooling_mode, str) else module.pooling_mode)
 
 
 class _EmbeddingReference:
-    """A `SentenceTransformer`, asked with `encode`."""
+    """A `SentenceTransformer`, called through `encode`."""
 
     def __init__(self, spec: Spec, folder: Path) -> None:
         model = load_embedder(spec, folder)
         self._name = spec.name
         self._prompts = read_prompts(model)
         self._model, self._exactly = model, Exactly(model)
-        # no prompt at all can be asked for too; those of equal text are read alike
+        # requests may also ask for no prompt; prompts with equal text are read identically
         names = dict.fromkeys((model.default_prompt_name, None, *self._prompts))
         texts = {(self._prompts[name].text if name is not None else ""): name for name in reversed(names)}
         self.prompts: tuple[str | None, ...] = tuple(name for name in names if name in texts.values())
@@ -80,7 +82,7 @@ class _EmbeddingReference:
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         text = self._prompts[prompt].text if prompt is not None else ""
-        # an empty prompt is none, where leaving it out would take the default one
+        # an empty prompt means no prompt; omitting the argument would select the default one
         options = {"prompt": text, "batch_size": 1, "show_progress_bar": False}
         (found,) = self._exactly(lambda: self._model.encode([instance.text], **options))
         return [np.asarray(found, dtype=np.float64)]
@@ -89,7 +91,7 @@ class _EmbeddingReference:
 def agree(
     rows: Sequence[GoldenRow], outputs: Sequence[Outputs], _: Signature, __: RowTokenizer, ___: Mapping[str, Any]
 ) -> Agreement:
-    """The mean cosine of embeddings to the reference's."""
+    """The mean cosine between embeddings and the reference's."""
     expected = np.array([row.outputs[0] for row in rows])
     actual = np.array([output[0] for output in outputs], dtype=np.float64)
     norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)

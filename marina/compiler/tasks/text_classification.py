@@ -1,4 +1,4 @@
-"""Text classification: one head of transformers, or several of one's own on the pooled tokens of an encoder."""
+"""Text classification: one transformers head, or several custom heads on the pooled tokens of an encoder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marina.compiler.reference import ExactOutputs, Reference, TransformersRefer
 from marina.compiler.source.embedder import pooling_of
 from marina.compiler.source.loading import ENCODER, load_model
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import export_classifier, inputs_of, positions_of
+from marina.compiler.tasks.export import export_classifier, inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.wrappers import HeadsModel, StaticPooling
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
@@ -26,12 +26,12 @@ from marina.spec import Spec
 
 HEAD = "ForSequenceClassification"
 HEADS_FILE = "heads.safetensors"
-REGRESSION = 0.05  # of the reference's standard deviation: outputs that are no farther apart are alike
+REGRESSION = 0.05  # fraction of the reference's standard deviation: outputs with a smaller difference count as equal
 Array = npt.NDArray[Any]
 
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
-    """The head that the model was trained with, or those that the spec names."""
+    """Export the head that the model was trained with, or the heads in the spec."""
     if not spec.heads:
         return export_classifier(spec, folder, HEAD, attention, activation=None)
     model, tokenizer = load_model(spec, folder, ENCODER, attention)
@@ -39,30 +39,33 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     pooling = StaticPooling([pooling_of(spec, folder)])
     module = HeadsModel(model, pooling, read_heads(spec, folder, model.config.hidden_size), inputs)
     heads = {name: Head(head.labels, head.activation) for name, head in spec.heads.items()}
-    positions = positions_of(model, tokenizer)
-    return ExportedModel(module.float().eval(), tokenizer, inputs, tuple(heads), heads, positions)
+    positions = positions_of(model.config, tokenizer)
+    padding = padding_position_of(model)
+    return ExportedModel(
+        module.float().eval(), tokenizer, inputs, tuple(heads), heads, positions, padding_position=padding
+    )
 
 
 def read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
-    """The heads that the spec names, with the weights in `heads.safetensors`; SourceError where they do not fit."""
+    """The heads in the spec, with the weights from `heads.safetensors`; SourceError if they do not fit."""
     from safetensors.torch import load_file
 
     heads = nn.ModuleDict({name: nn.Linear(width, len(head.labels)) for name, head in (spec.heads or {}).items()})
     try:
         heads.load_state_dict(load_file(str(folder / HEADS_FILE)))
-    except Exception as error:  # missing, damaged, or of other names and sizes
+    except Exception as error:  # missing, damaged, or with other names and sizes
         reason = " ".join(str(error).split())[:300]
         raise SourceError(f"{spec.name}: {spec.source}/{HEADS_FILE} does not fit the spec's heads: {reason}") from None
     return heads
 
 
 def open_reference(spec: Spec, folder: Path) -> Reference:
-    """The model as its own library runs it."""
+    """The model, run by its own library."""
     return _HeadsReference(spec, folder) if spec.heads else TransformersReference(spec, folder, HEAD)
 
 
 class _HeadsReference(TransformersReference):
-    """An encoder with heads on one vector for all tokens; without padding that is simple to say."""
+    """An encoder with heads on one pooled vector; without padding, pooling is simple to compute."""
 
     def __init__(self, spec: Spec, folder: Path) -> None:
         super().__init__(spec, folder, "")
@@ -87,7 +90,7 @@ def agree(
     _: RowTokenizer,
     __: Mapping[str, Any],
 ) -> Agreement:
-    """The share of texts for which every head gives the same label, labels or value."""
+    """The fraction of texts for which every head gives the same label, labels or value."""
     same = np.ones(len(rows), dtype=bool)
     for index, name in enumerate(signature.outputs):
         expected = np.array([row.outputs[index] for row in rows])
@@ -97,7 +100,7 @@ def agree(
 
 
 def alike(expected: Array, actual: Array, activation: str) -> Array:
-    """For each row of logits (rows, labels) whether both mean the same."""
+    """For each row of logits (rows, labels), whether expected and actual logits give the same result."""
     if activation == "softmax":
         return np.asarray(expected.argmax(1) == actual.argmax(1))
     if activation == "sigmoid":

@@ -1,4 +1,4 @@
-"""Token classification: a head of transformers, compared by the entities that it finds."""
+"""Token classification: a transformers head; agreement is measured on the entities found."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HEAD = "ForTokenClassification"
 
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
-    """The head that the model was trained with."""
+    """Export the head that the model was trained with."""
     return export_classifier(spec, folder, HEAD, attention, activation="softmax")
 
 
 def open_reference(spec: Spec, folder: Path) -> Reference:
-    """The model as transformers runs it."""
+    """The model, run by transformers."""
     return TransformersReference(spec, folder, HEAD)
 
 
@@ -38,7 +38,7 @@ def agree(
     tokenizer: RowTokenizer,
     parameters: Mapping[str, Any],
 ) -> Agreement:
-    """F1 of the entities of all texts together."""
+    """F1 score of the entities of all texts together."""
     joined = {**parameters, "aggregation_strategy": "simple"}
     expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, joined)
     actual = spans_of(rows, outputs, signature, TASK, tokenizer, joined)

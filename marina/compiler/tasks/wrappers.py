@@ -11,11 +11,11 @@ from handlers.worker.artifact import POOLING_MASK
 
 
 class EmbeddingModel(nn.Module):
-    """The modules of a `SentenceTransformer`, one after the other.
+    """The modules of a `SentenceTransformer`, run in sequence.
 
     Args:
-        steps: the modules, with `StaticPooling` for Pooling.
-        width: numbers of an embedding that are kept; None for all.
+        steps: the modules, with `StaticPooling` in place of Pooling.
+        width: the number of dimensions of an embedding to keep; None for all.
         inputs: names of the arguments.
     """
 
@@ -37,13 +37,13 @@ class EmbeddingModel(nn.Module):
 
 
 class StaticPooling(nn.Module):
-    """What `Pooling` of sentence-transformers computes, where tokens stand together in a row and padding behind them.
+    """Computes the same as `Pooling` of sentence-transformers, for rows with contiguous tokens before the padding.
 
-    The library looks for the first and the last token by the index of a largest number, and of several
-    that are alike engines choose different ones.
+    The library finds the first and the last token as the index of a largest number. If several
+    numbers are equal, engines choose different indices.
 
     Args:
-        modes: as the library names them; their vectors are joined.
+        modes: the library's names of the modes; their vectors are concatenated.
     """
 
     def __init__(self, modes: Sequence[str]) -> None:
@@ -57,22 +57,22 @@ class StaticPooling(nn.Module):
 
 
 def pool(vectors: Tensor, mask: Tensor, mode: str) -> Tensor:
-    """Pool token vectors to one a row.
+    """Pool token vectors into one vector per row.
 
     Source: `sentence_transformers.sentence_transformer.modules.Pooling`.
 
     Args:
-        vectors: float of (batch_size, sequence_length, width).
-        mask: of (batch_size, sequence_length, 1) and the same type, 1 for tokens that count, which stand together.
+        vectors: float, of shape (batch_size, sequence_length, width).
+        mask: of shape (batch_size, sequence_length, 1) and the same type, 1 for the contiguous tokens that count.
         mode: "mean", "mean_sqrt_len_tokens", "weightedmean", "max", "cls" or "lasttoken".
 
     Returns:
-        (batch_size, width).
+        Of shape (batch_size, width).
     """
     if mode == "max":
         return vectors.masked_fill(mask == 0, torch.finfo(vectors.dtype).min).max(1).values
     none = torch.zeros_like(mask[:, :1])
-    if mode == "cls":  # counts, and the one before does not
+    if mode == "cls":  # this token counts, and the one before it does not
         return (vectors * (mask * (1 - torch.cat([none, mask[:, :-1]], dim=1)))).sum(1)
     if mode == "lasttoken":
         return (vectors * (mask * (1 - torch.cat([mask[:, 1:], none], dim=1)))).sum(1)

@@ -1,4 +1,4 @@
-"""Every kind of error that docs/errors.md lists: a request that meets it, and its body."""
+"""Every kind of error that docs/reference/errors.md lists: a request that meets it, and its body."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from handlers.worker import model as module
 from handlers.worker.errors import KINDS
 from handlers.worker.model import Model
 from handlers.worker.request.instances import Limits
-from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
+from tests.settings import make_settings
 
-LIMITS = Limits(instances=4, characters=2000, windows=3, body_bytes=3000)
+LIMITS = Limits(instances=4, characters=2000, windows=3, body_bytes=3000, tokens=180)
 JSON = {"content-type": "application/json"}
 TEXT = {"content-type": "text/plain"}
 LONG = "ok " * 150  # three windows of 64 tokens
@@ -43,6 +43,8 @@ MEET: dict[str, tuple[bytes | None, dict[str, str]]] = {
     "TooManyInstances": (inputs(["ok"] * 5), JSON),
     "BodyTooLarge": (gzip.compress(b"a" * 3001), {**TEXT, "content-encoding": "gzip"}),
     "TooManyRows": (inputs([LONG, LONG]), JSON),
+    "TooMuchWork": (inputs([LONG, "ok " * 60]), JSON),
+    "TooLate": (inputs("ok"), {**JSON, "x-request-start": "t=1700000000.1"}),
 }
 # of the worker's own making: what fails in it
 FAILS: dict[str, Callable[[pytest.MonkeyPatch, Model], None]] = {
@@ -50,7 +52,8 @@ FAILS: dict[str, Callable[[pytest.MonkeyPatch, Model], None]] = {
     "NotFinite": lambda patch, model: run_as(patch, model, lambda rows: [np.full((rows, 3), np.nan, np.float32)]),
     "Unexpected": lambda patch, model: run_as(patch, model, lambda _: 1 // 0),
 }
-ELSEWHERE = {"NoExplanation"}  # of TorchServe's URLs: tests of the host
+# of TorchServe's URLs: tests of the host; of a batch with too much work: tests of the admission and of the model
+ELSEWHERE = {"NoExplanation", "Overloaded"}
 
 
 def run_as(patch: pytest.MonkeyPatch, model: Model, run: Callable[[int], Any]) -> None:
@@ -60,7 +63,7 @@ def run_as(patch: pytest.MonkeyPatch, model: Model, run: Callable[[int], Any]) -
 
 @pytest.fixture(scope="module")
 def model(compiled: dict[tuple[str, str], Tiny]) -> Model:
-    settings = Settings("window", None, "core-per-worker", LIMITS, {}, "1.0")
+    settings = make_settings(LIMITS, long_text="window")
     return Model(compiled["text-classification", ENGINE].artifact, settings, TASKS["text-classification"])
 
 

@@ -1,7 +1,9 @@
 """The worker without TorchServe, against the eager Hugging Face model."""
 
 import json
+import re
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +19,15 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.model import Model
 from handlers.worker.request.instances import Limits
-from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
 from tests.conftest import ENGINE, ENGINES, WORDS, scores
 from tests.handlers.worker.conftest import COMPILED, Tiny
 from tests.handlers.worker.request.test_protocols import bodies
+from tests.settings import make_settings
 
-LIMITS = Limits(instances=64, characters=5000, windows=64, body_bytes=100_000)
-SETTINGS = Settings("truncate", None, "core-per-worker", LIMITS, {}, "1.0")
+LIMITS = Limits(instances=64, characters=5000, windows=64, body_bytes=100_000, tokens=10_000)
+SETTINGS = make_settings(LIMITS)
 JSON = {"content-type": "application/json"}
 
 
@@ -283,6 +285,20 @@ def test_a_panic_of_the_tokenizer_fails_its_own_request(
     assert "secret" not in json.dumps(replies[1])
 
 
+def test_answers_tell_where_the_time_went_if_they_are_to(
+    models: dict[tuple[str, str], Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models["text-classification", ENGINE]
+    assert all(not reply.headers for reply in model.reply([(b"ok", {})]))
+    monkeypatch.setattr(model, "_settings", model._settings._replace(server_timing=True))
+    timed, waited = model.reply([(b"ok", {}), (b"{", {**JSON, "x-request-start": f"t={time.time() - 1:.3f}"})])
+    stages = r"read;dur=[\d.]+, tokenize;dur=[\d.]+, plan;dur=[\d.]+, graph;dur=[\d.]+, answer;dur=[\d.]+"
+    assert re.fullmatch(rf'{stages}, batch;desc="2"', timed.headers["server-timing"])
+    found = re.fullmatch(rf'queue;dur=([\d.]+), {stages}, batch;desc="2"', waited.headers["server-timing"])
+    assert found
+    assert 900 < float(found[1]) < 60_000
+
+
 def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(
     models: dict[tuple[str, str], Model], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -299,3 +315,17 @@ def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(
     assert json.loads(bad.body)["type"] == "Unexpected"
     assert "ZeroDivisionError" in caplog.text
     assert "secret" not in caplog.text + bad.body.decode()
+
+
+def test_more_costly_requests_than_one_are_refused_and_cheap_ones_answered(
+    compiled: dict[tuple[str, str], Tiny],
+) -> None:
+    task = "text-classification"
+    model = Model(
+        compiled[task, ENGINE].artifact, SETTINGS._replace(max_batch_ms=1, deadline_ms=600, batch_size=3), TASKS[task]
+    )
+    costly, cheap = {"inputs": [" ".join(WORDS)] * 30}, {"inputs": "ok"}
+    replies = model.reply([(json.dumps(one).encode(), JSON) for one in (costly, cheap, costly)])
+    assert [reply.status for reply in replies] == [200, 200, 503]
+    assert [dict(reply.headers) for reply in replies] == [{}, {}, {"retry-after": "1"}]
+    assert json.loads(replies[2].body)["type"] == "Overloaded"

@@ -25,7 +25,7 @@ PAGE = b"<html><title>Sign in</title>a text of a user</html>"
 def test_a_good_answer_over_http_that_is_not_json_is_an_error(content_type: str | None, body: bytes, said: str) -> None:
     with (
         http_server(lambda _: HttpAnswer(200, content_type, body)) as address,
-        Client.http(f"http://{address}", timeout_s=10) as client,
+        Client.http(f"http://{address}", timeout_s=10, retry=False) as client,
         pytest.raises(FailedError) as failed,
     ):
         client.predict("m", ["a text"])
@@ -45,7 +45,7 @@ def test_json_over_http_is_the_answer_whatever_it_is_called() -> None:
     for document, answer in ((b"null", None), (b"[[0.5, 1]]", [[0.5, 1]]), (b'"ok"', "ok")):
         with (
             http_server(partial(reply, document)) as address,
-            Client.http(f"http://{address}", timeout_s=10) as client,
+            Client.http(f"http://{address}", timeout_s=10, retry=False) as client,
         ):
             assert client.predict("m", ["a text"]) == answer
 
@@ -54,7 +54,7 @@ def test_json_over_http_is_the_answer_whatever_it_is_called() -> None:
 def test_an_error_over_http_needs_no_json(status: int, kind: type[ClientError]) -> None:
     with (
         http_server(lambda _: HttpAnswer(status, "text/html", PAGE)) as address,
-        Client.http(f"http://{address}", timeout_s=10) as client,
+        Client.http(f"http://{address}", timeout_s=10, retry=False) as client,
         pytest.raises(kind, match=f"HTTP status {status}"),
     ):
         client.predict("m", ["a text"])
@@ -64,7 +64,7 @@ def test_an_error_over_http_needs_no_json(status: int, kind: type[ClientError]) 
 def test_an_answer_over_grpc_that_is_not_json_is_an_error(body: bytes) -> None:
     with (
         grpc_server(lambda *_: body) as address,
-        Client.grpc(address, timeout_s=10) as client,
+        Client.grpc(address, timeout_s=10, retry=False) as client,
         pytest.raises(FailedError) as failed,
     ):
         client.predict("m", ["a text"])
@@ -81,7 +81,7 @@ def test_another_grpc_server_is_named() -> None:
 
     with (
         grpc_server(unknown) as address,
-        Client.grpc(address, timeout_s=10) as client,
+        Client.grpc(address, timeout_s=10, retry=False) as client,
         pytest.raises(FailedError, match=f"{address} is not TorchServe's gRPC inference API"),
     ):
         client.predict("m", ["a text"])

@@ -48,7 +48,7 @@ def test_https_with_a_private_authority(
 def test_https_trusts_no_stranger(https_address: str, tmp_path: Path) -> None:
     for certificates in (None, make_certificate(tmp_path).file):
         with (
-            Client.http(f"https://{https_address}", timeout_s=10, certificates=certificates) as client,
+            Client.http(f"https://{https_address}", timeout_s=10, retry=False, certificates=certificates) as client,
             pytest.raises(UnreachableError, match=f"no answer from https://{https_address}"),
         ):
             client.predict("m", TEXTS)
@@ -68,9 +68,9 @@ def test_grpc_with_a_private_authority(grpcs_address: str, certificate: Certific
 def test_grpc_trusts_no_stranger(grpcs_address: str, tmp_path: Path) -> None:
     stranger = make_certificate(tmp_path).file
     for client in (
-        Client.grpc(grpcs_address, timeout_s=10, tls=True),
-        Client.grpc(grpcs_address, timeout_s=10, certificates=stranger),
-        Client.grpc(grpcs_address, timeout_s=10),
+        Client.grpc(grpcs_address, timeout_s=10, retry=False, tls=True),
+        Client.grpc(grpcs_address, timeout_s=10, retry=False, certificates=stranger),
+        Client.grpc(grpcs_address, timeout_s=10, retry=False),
     ):
         with client, pytest.raises(UnreachableError, match=f"no answer from {grpcs_address}"):
             client.predict("m", TEXTS)
@@ -79,8 +79,8 @@ def test_grpc_trusts_no_stranger(grpcs_address: str, tmp_path: Path) -> None:
 def test_grpc_with_tls_sends_nothing_to_a_plain_server(certificate: Certificate) -> None:
     with grpc_server(lambda *_: b"[1]") as address:
         for client in (
-            Client.grpc(address, timeout_s=5, tls=True),
-            Client.grpc(address, timeout_s=5, certificates=certificate.file),
+            Client.grpc(address, timeout_s=5, retry=False, tls=True),
+            Client.grpc(address, timeout_s=5, retry=False, certificates=certificate.file),
         ):
             with client, pytest.raises(UnreachableError):
                 client.predict("m", TEXTS)

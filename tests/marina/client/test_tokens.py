@@ -100,7 +100,7 @@ def test_other_errors_ask_for_no_token() -> None:
 
     with (
         http_server(lambda _: HttpAnswer(500, "application/json", b"{}")) as address,
-        Client.http(f"http://{address}", token, timeout_s=10) as client,
+        Client.http(f"http://{address}", token, timeout_s=10, retry=False) as client,
     ):
         with pytest.raises(FailedError):
             client.predict("m", ["a text"])

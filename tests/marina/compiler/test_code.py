@@ -59,7 +59,7 @@ def test_an_engine_of_a_package_counts_with_what_it_imports(monkeypatch: pytest.
     [
         (("", "# a comment\n"), True),
         (('    """', '    """Said in other words. '), True),
-        (("GOLDEN = 8  # rows", "GOLDEN = 8  # of the rows"), True),
+        (("GOLDEN = 8  # maximum number of rows stored in the artifact", "GOLDEN = 8  # of the rows"), True),
         (("GOLDEN = 8", "GOLDEN = 9"), False),
     ],
 )

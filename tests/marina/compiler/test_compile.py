@@ -16,8 +16,6 @@ import pytest
 from handlers.worker.artifact import Head, check_files, read_artifact
 from handlers.worker.model import Model
 from handlers.worker.placement.discovery import cpu_cores
-from handlers.worker.request.instances import Limits
-from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
 from marina.compiler import compile_model
@@ -28,6 +26,7 @@ from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import ENGINES, WORDS, needs_openvino, no_progress
+from tests.settings import make_settings
 
 AddTiny = Callable[..., Path]
 
@@ -89,7 +88,7 @@ def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_
     # the golden rows hold, on which a worker proves itself
     Model(
         folder,
-        Settings("truncate", None, "core-per-worker", Limits(8, 1000, 8, 10_000), {}, "1.0"),
+        make_settings(),
         TASKS["text-classification"],
     )
 

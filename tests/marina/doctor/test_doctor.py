@@ -17,22 +17,23 @@ from handlers.worker.engines import packages
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import check_installed, check_versions
 from handlers.worker.errors import ArtifactError
+from handlers.worker.placement.choice import OwnGroup, Sizes, worker_of
 from handlers.worker.placement.leases import leases_folder, take_lease
-from marina.archive import pack
+from marina.archive.pack import pack
 from marina.cli import app
 from marina.compiler import compile_model
 from marina.doctor import archives, check_engines, examine, host
 from marina.doctor.archives import Archive, check_archives
 from marina.findings import Finding
 from marina.project import Project
-from marina.server.config import free_ports
 from marina.server.state import Ports
+from marina.server.torchserve.config import free_ports
 from marina.spec import read_spec
 from tests.conftest import no_progress
 from tests.standin import PACKAGES, standin_environment
 
 AddTiny = Callable[..., Path]
-INF2 = {"torch": "2.9.0", "torch-neuronx": "2.9.0.2.15.32035", "neuronx-cc": "2.27.5334.0"}
+INF2 = {"torch": "2.9.0", "torch-neuronx": "2.9.0.2.15.32035", "neuronx-cc": "2.26.6360.0"}
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_placeholders_of_pypi_are_told_from_the_sdk(install: Callable[..., None]
         ({"torch": "2.9.1+cpu"}, None),  # another patch level
         ({"neuronx_cc": None}, None),  # needed for compiling only
         ({"neuronx_cc": "2.28.1.0"}, None),
-        ({"neuronx_cc": "2.27.5334.0+013d129b"}, None),  # another build of the same
+        ({"neuronx_cc": "2.26.6360.0+013d129b"}, None),  # another build of the same
         (
             {"torch": "2.8.0"},
             r"compiled with torch 2\.9\.0, and 2\.8\.0 is installed; install torch==2\.9\.0, or compile",
@@ -164,7 +165,7 @@ def test_neuron_cores_are_counted_against_groups(
     assert cores("1,1,1,1,1", 5).state == "fails"
     assert cores("8", 1).state == "fails"
     assert cores("2", 1, pipeline_cores=4).found.endswith("its graphs span 4")
-    lease = take_lease(leases_folder("neuron"), [(2,)], "other", shared=False, wait_s=0)
+    lease = take_lease(leases_folder("neuron"), OwnGroup(worker_of("other"), (2,), Sizes(None), 0))
     held = next(finding for finding in check_engines(["neuronx"]) if finding.check == "NeuronCores in use")
     assert held.found.startswith("2 by other (pid")
     lease.release()

@@ -17,17 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.worker.artifact import read_artifact
+from handlers.worker.errors import ArtifactError
 from marina.compiler import compile_model
 from marina.compiler.job import engine_settings
-from marina.engines import neuron, neuronx
+from marina.engines import engine_of, neuron, neuronx
 from marina.engines.mitigations import LADDER, MASK, finite_mask
 from marina.engines.neuron import CASTS, FAST_MATH, NeuronOptions
+from marina.engines.neuroncores import NeuronEngine
 from marina.engines.neuronx import NeuronxOptions
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
-from tests.conftest import no_progress
-from tests.standin import PACKAGES, standin_environment
+from tests.conftest import no_progress, save_tiny_model
+from tests.standin import PACKAGES, PROGRAMS, standin_environment
 
 AddTiny = Callable[..., Path]
 LEAST: dict[str, Any] = {"name": "m", "task": "text-classification", "source": {"path": "x"}}
@@ -65,6 +67,7 @@ def packages() -> Iterator[None]:
     """The stand-in's packages can be imported."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(PACKAGES))
+        patch.setenv("PATH", str(PROGRAMS), prepend=os.pathsep)
         yield
 
 
@@ -87,7 +90,7 @@ def test_every_argument_for_inf2_is_documented(options: NeuronxOptions, mitigati
     import torch_neuronx
 
     read = torch_neuronx._read(neuronx.ENGINE.arguments(options.model_dump(mode="json"), mitigations))
-    assert read["saturates"] == ("saturate-infinity" in mitigations)
+    assert read["saturates"] == ("saturate-infinity" in mitigations and options.target != "trn2")
     assert (read["casts"] == "none") == (options.auto_cast == "none" or "more-exact" in mitigations)
     assert {"--target", "--auto-cast", "--optlevel", "--model-type"} <= set(read["arguments"])
 
@@ -156,18 +159,105 @@ def test_without_a_device_graphs_are_made_but_not_judged(
     assert 1e-3 <= artifact.tolerance < 0.1
 
 
+def compiled(path: Path, project: Project, **overrides: Any) -> tuple[dict[str, Any], list[str]]:
+    """The `artifact.json` of a spec, and what a person should know of it."""
+    folder = compile_model(read_spec(path, overrides), project, no_progress).folder
+    document: dict[str, Any] = json.loads((folder / "artifact.json").read_text())
+    return document, engine_of(document["engine"]).remarks(document["compiler"], document["graphs"])
+
+
 @pytest.mark.long
-def test_what_the_compiler_does_not_know_is_an_error_unless_the_cpu_may_compute_it(
+def test_what_the_compiler_does_not_know_runs_on_the_cpu_up_to_a_limit(
     host: Callable[..., Path], project: Project, add_tiny: AddTiny
 ) -> None:
-    host(NEURON_STANDIN_LACKS="aten::tanh")
+    """Embeddings always do."""
+    host(cores=0)
     path = add_tiny("m", engine="neuron", shapes={"exact": ["1x16"]})
-    message = r"neuron cannot compile graph 1x16 .*does not support aten::tanh.*With neuron.fallback: true"
+    document, remarks = compiled(path, project)
+    (graph,) = document["graphs"]
+    count = graph["cpu_operators"].pop("aten::embedding")
+    assert (graph["cpu_operators"], count >= 3) == ({}, True)
+    assert 0 < graph["cpu_share"] < 0.25
+    share = f"{graph['cpu_share']:.1%}"
+    assert remarks == [f"up to {share} of a graph's operators run on the CPU: {count} x aten::embedding"]
+    strict = {"max_cpu_share": 0.01}
+    with pytest.raises(CompileError, match=r"would run on the CPU \(\d x aten::embedding\), and neuron.max_cpu"):
+        compile_model(read_spec(path, {"neuron": strict}), project, no_progress)
+    host(cores=0, NEURON_STANDIN_LACKS="aten::tanh")
+    message = r"neuron cannot compile graph 1x16 .*does not support .*aten::tanh.*With neuron.fallback: true"
     with pytest.raises(CompileError, match=message):
-        compile_model(read_spec(path), project, no_progress)
-    folder = compile_model(read_spec(path, {"neuron": {"fallback": True}}), project, no_progress).folder
-    (graph,) = json.loads((folder / "artifact.json").read_text())["graphs"]
-    assert 0 < graph["cpu_share"] < 1
+        compile_model(read_spec(path, {"neuron": {"fallback": False}}), project, no_progress)
+
+
+@pytest.mark.long
+def test_a_pipeline_that_does_not_compile_is_made_smaller(
+    host: Callable[..., Path], project: Project, add_tiny: AddTiny
+) -> None:
+    host(cores=0, NEURON_STANDIN_PIPELINE="2")
+    pipeline = {"engine": "neuron", "mode": "pipeline", "core_groups": "8", "shapes": {"exact": ["1x16"]}}
+    document, remarks = compiled(add_tiny("m", **pipeline, neuron={"pipeline_cores": 8}), project)
+    compiler = document["compiler"]
+    assert (compiler["asked_pipeline_cores"], compiler["pipeline_cores"]) == (8, 2)
+    assert document["graphs"][0]["pipeline_cores"] == 2
+    assert remarks[1] == "neuron-cc could not spread every graph over 8 cores: 1x16 over 2"
+    document, remarks = compiled(add_tiny("auto", **pipeline), project)
+    assert document["compiler"]["advised_pipeline_cores"] == 0
+    assert remarks[1].startswith("AWS's formula gives no pipeline for so few weights")
+
+
+@pytest.mark.long
+def test_a_second_model_of_the_same_architecture_reuses_graphs(
+    host: Callable[..., Path], project: Project, add_tiny: AddTiny
+) -> None:
+    """Its own weights are proven on a core."""
+    host()
+    separate = {"engine": "neuronx", "shapes": {"exact": ["1x16", "2x32"]}, "neuronx": {"inline_weights": False}}
+    first, _ = compiled(add_tiny("one", **separate), project)
+    path = add_tiny("two", **separate)
+    labels = {"id2label": dict(enumerate("abc")), "label2id": {label: index for index, label in enumerate("abc")}}
+    save_tiny_model(project.root / "other", "text-classification", seed=7, **labels)
+    source = {"source": {"path": "other"}}
+    second, _ = compiled(path, project, **source)
+    assert [graph["weights"] for graph in first["graphs"]] == [None, None]
+    assert [graph["weights"] for graph in second["graphs"]] == ["weights.safetensors"] * 2
+    assert all("reused" in graph and graph["parity"] is not None for graph in second["graphs"])
+    assert second["compiler"]["checked"]
+    assert {graph["sha256"] for name, graph in first["files"].items() if name.startswith("graphs/")} == {
+        graph["sha256"] for name, graph in second["files"].items() if name.startswith("graphs/")
+    }
+    # a graph that is damaged is compiled again
+    for stored in (project.root / "build" / "graphs").iterdir():
+        stored.unlink()
+        stored.write_bytes(b"half of a graph")
+    again, _ = compiled(add_tiny("three", **separate), project)
+    assert not any("reused" in graph for graph in again["graphs"])
+    # other arguments, another computation or other sizes are other graphs
+    changed, _ = compiled(path, project, **source, neuronx={"inline_weights": False, "optlevel": 1})
+    assert not any("reused" in graph for graph in changed["graphs"])
+
+
+@pytest.mark.long
+def test_graphs_that_do_not_fit_into_device_memory_are_refused(
+    host: Callable[..., Path], project: Project, add_tiny: AddTiny
+) -> None:
+    host(NEURON_STANDIN_MEMORY="100000")
+    spec = read_spec(add_tiny("m", engine="neuron", shapes={"exact": ["1x16", "2x16"]}))
+    with pytest.raises(ArtifactError, match="Allocation Failure; the graphs need more memory than the cores"):
+        compile_model(spec, project, no_progress)
+
+
+@pytest.mark.parametrize(
+    ("engine", "log", "advice"),
+    [
+        (neuron.ENGINE, "INFO:Neuron:Compile command returned: -9", "The compiler was killed"),
+        (neuronx.ENGINE, "[F137] neuronx-cc was forcibly killed - This most commonly", "The compiler was killed"),
+        (neuron.ENGINE, "google.protobuf.message.DecodeError: Error parsing", "needs neuron.separate_weights: true"),
+        (neuronx.ENGINE, "any other error", ""),
+    ],
+)
+def test_advice_for_what_compilers_print(engine: NeuronEngine, log: str, advice: str) -> None:
+    assert advice in engine.advice({"fallback": True}, log)
+    assert bool(engine.advice({"fallback": True}, log)) == bool(advice)
 
 
 @pytest.mark.long

@@ -4,13 +4,15 @@ import subprocess
 import psutil
 
 from marina.project import Project
-from marina.server.state import Ports, RunState, read_state, remove_state, running, write_state
+from marina.server.state import Ports, Registered, RunState, read_state, remove_state, running, write_state
 
 
 def test_a_state_is_read_as_it_was_written(project: Project) -> None:
     project.run.mkdir(parents=True)
     assert read_state(project) is None
-    state = RunState(os.getpid(), psutil.Process().create_time(), Ports(inference=1), "/nowhere")
+    state = RunState(
+        os.getpid(), psutil.Process().create_time(), Ports(inference=1), "/nowhere", {"m": Registered("f", "1", 2.5)}
+    )
     write_state(project, state)
     assert read_state(project) == state
     assert running(project) == state

@@ -1,12 +1,12 @@
-"""Protocols, one file each: the one place that turns bodies into requests, and answers into bodies.
+"""Protocols, one file each: the only place that turns bodies into requests, and answers into bodies.
 
-    plain.py            text/plain; {"inputs": ...} as Hugging Face's hosted API has it
-    similarity.py       {"inputs": {"source_sentence": ..., "sentences": [...]}}, of the same API
+    plain.py            text/plain; {"inputs": ...} like Hugging Face's hosted API
+    similarity.py       {"inputs": {"source_sentence": ..., "sentences": [...]}}, from the same API
     kserve.py           {"instances": [...]}, KServe v1
     openai.py           {"input": ...}, OpenAI's embeddings
     open_inference.py   tensors, the Open Inference Protocol (KServe v2, Triton)
 
-The body alone tells which protocol it is of, so that any URL of TorchServe serves all of them.
+The protocol is detected from the body alone, so any URL of TorchServe serves all of them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from handlers.worker.values import Json
 
 
 class Protocol(typing.Protocol):
-    """What the file of a protocol offers."""
+    """The interface of a protocol's file."""
 
     NAME: str
 
     def recognises(self, value: Json, schema: Schema, /) -> bool:
-        """Whether a decoded body, text or JSON, is of this protocol."""
+        """Whether a decoded body, text or JSON, has this protocol."""
 
     def read(self, body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json], /) -> Request:
-        """The request; RequestError where it is not as it should be."""
+        """Read the request; RequestError if it is not valid."""
 
     def write(self, request: Request, answers: Sequence[Answered], identity: Mapping[str, str], /) -> Json:
-        """The document that answers it."""
+        """The response document for these answers."""
 
 
-# a body is of the first that recognises it
+# a body has the first protocol that recognises it
 PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, openai, plain)
 
 
@@ -50,15 +50,15 @@ def read_request(
     """Read one request.
 
     Args:
-        body: bytes or text as they were sent, JSON that TorchServe has decoded already, or None
-            where there was no body.
-        headers: of the request, with names in lower case.
-        schema: says what an instance and its parameters are.
-        limits: what one request may ask for.
+        body: bytes or text as sent, JSON that TorchServe has already decoded, or None
+            if there was no body.
+        headers: the request's headers, with lower-case names.
+        schema: defines the instances and parameters of the task.
+        limits: the limits on one request.
         defaults: the model's own parameters.
 
     Raises:
-        RequestError: with the reason and, where it is one of several, the instance at fault.
+        RequestError: with the reason and, if there are several instances, the instance at fault.
     """
     decoded = decode(body, headers, limits)
     for protocol in PROTOCOLS:
@@ -68,11 +68,11 @@ def read_request(
 
 
 def write_answers(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> bytes:
-    """The body for a request that was answered.
+    """The response body for a request that was answered.
 
     Args:
-        request: as it was read.
-        answers: one an instance, in order.
+        request: the parsed request.
+        answers: one per instance, in order.
         identity: "name" and "version" of the model.
     """
     (protocol,) = [protocol for protocol in PROTOCOLS if request.protocol == protocol.NAME]
@@ -80,10 +80,10 @@ def write_answers(request: Request, answers: Sequence[Answered], identity: Mappi
 
 
 def write_error(error: RequestError, where: str = "") -> bytes:
-    """The body for a request that was refused; gRPC, which carries no status, tells it by `error`."""
+    """The response body for a refused request; its field `error` marks the refusal, since gRPC carries no status."""
     return dump({"code": error.status, "type": error.kind, "error": f"{where}{error}", "fix": KINDS[error.kind].fix})
 
 
 def dump(value: Json) -> bytes:
-    """JSON in UTF-8, in one line."""
+    """Encode as JSON in UTF-8, on one line."""
     return orjson.dumps(value)

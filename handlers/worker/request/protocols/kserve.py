@@ -16,12 +16,12 @@ NAME = "kserve"
 
 
 def recognises(value: Json, _: Schema) -> bool:
-    """Whether a body has "instances", and not "inputs", which other protocols have."""
+    """Whether a body has "instances" and no "inputs", which belong to other protocols."""
     return isinstance(value, dict) and "instances" in value and "inputs" not in value
 
 
 def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
-    """A body with "instances", and "parameters" if there are any."""
+    """Read a body with "instances", and with "parameters" if there are any."""
     value = body.value
     unknown = sorted(set(value) - {"instances", "parameters"})
     if unknown:
@@ -36,7 +36,7 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
 
 
 def write(_: Request, answers: Sequence[Answered], __: Mapping[str, str]) -> Json:
-    """The predictions, and which of them are for texts that were cut, if any."""
+    """The predictions, and the numbers of those whose texts were truncated, if any."""
     document: dict[str, Json] = {"predictions": [answered.answer for answered in answers]}
     cut = [number for number, answered in enumerate(answers) if answered.cut]
     return {**document, "truncated": cut} if cut else document

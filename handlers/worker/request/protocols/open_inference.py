@@ -1,11 +1,11 @@
 """The Open Inference Protocol: named tensors in, named tensors out (KServe v2, Triton).
 
-Texts come as BYTES tensors, in JSON or as bytes behind it (Triton's binary extension: each element
-is its length in four bytes, little endian, and then itself). Answers go out in JSON:
+Texts are BYTES tensors, either in the JSON or as bytes after it (Triton's binary extension: each element
+is its length in four bytes, little endian, followed by the element itself). Responses are JSON:
 
     sentence-embedding           embedding FP32 (instances, width)
-    text-classification          label BYTES and score FP32 (instances, labels), the best first
-    text-classification, heads   HEAD_label and HEAD_score of each head
+    text-classification          label BYTES and score FP32 (instances, labels), best first
+    text-classification, heads   HEAD_label and HEAD_score for each head
     other tasks                  answer BYTES (instances), each the JSON of one answer
 """
 
@@ -24,12 +24,12 @@ from handlers.worker.request.text import check_text, quote, type_name
 from handlers.worker.values import Instance, Json
 
 NAME = "open-inference"
-# parameters of the protocol itself, which say how a client would like its tensors
+# the protocol's own parameters, which control how a client wants its tensors
 _OWN = {"binary_data_output", "sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
 
 
 def recognises(value: Json, _: Schema) -> bool:
-    """Whether a JSON body is of this protocol: its inputs are objects with a datatype or a shape."""
+    """Whether a JSON body has this protocol: its inputs are objects with a datatype or a shape."""
     inputs = value.get("inputs") if isinstance(value, dict) else None
     if not isinstance(inputs, list) or not inputs or not isinstance(inputs[0], dict):
         return False
@@ -37,7 +37,7 @@ def recognises(value: Json, _: Schema) -> bool:
 
 
 def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
-    """A body with tensors, some of them perhaps as bytes behind its JSON."""
+    """Read a body with tensors, some of which may be bytes after its JSON."""
     value, tail = body.value, body.tail
     unknown = sorted(set(value) - {"id", "inputs", "outputs", "parameters"})
     if unknown:
@@ -63,10 +63,10 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
 
 
 def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
-    """The outputs that were asked for, or all of them.
+    """The requested outputs, or all of them.
 
     Raises:
-        RequestError: an output was asked for that there is not.
+        RequestError: a requested output does not exist.
     """
     tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers])}
     wanted = request.details["outputs"] or list(tensors)
@@ -82,7 +82,7 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
 
 
 def _read_tensor(tensor: Json, where: str, tail: bytes, limits: Limits) -> tuple[str, list[str], int]:
-    """A tensor's name, its texts, and how many bytes of the tail are its own."""
+    """A tensor's name, its texts, and how many bytes of the tail belong to it."""
     if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
         raise RequestError("InvalidBody", f'{where} must be a tensor with "name", "shape", "datatype" and "data"')
     if tensor.get("datatype") != "BYTES":
@@ -134,7 +134,7 @@ def _read_binary(data: bytes, where: str, limits: Limits) -> list[str]:
 def _instances(tensors: dict[str, list[str]], schema: Schema, limits: Limits) -> tuple[Instance, ...]:
     fields = schema.fields
     if len(tensors) == 1 and fields.second is None:
-        # one tensor is the text, whatever a client calls it
+        # a single tensor is the text, whatever its name
         tensors = {fields.first: next(iter(tensors.values()))}
     unknown = sorted(set(tensors) - {fields.first, fields.second})
     if unknown or fields.first not in tensors:
@@ -168,7 +168,7 @@ def _output_names(outputs: Json) -> list[str]:
 
 
 def _tensors(answers: list[Json]) -> list[Json]:
-    """The answers as tensors; see the table at the top."""
+    """The answers as tensors; see the table in the module docstring."""
     first = answers[0]
     if isinstance(first, list) and first and isinstance(first[0], float):
         return [_tensor("embedding", "FP32", answers)]

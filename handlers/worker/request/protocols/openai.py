@@ -16,7 +16,7 @@ from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 
 NAME = "openai"
-# the URL says which model; who asks is of no concern here
+# the URL selects the model; the user is ignored
 FIELDS = {"input", "model", "encoding_format", "user"}
 
 
@@ -26,7 +26,7 @@ def recognises(value: Json, schema: Schema) -> bool:
 
 
 def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
-    """A text or several; parameters of the task may stand beside them."""
+    """Read one text or several; parameters of the task may be fields of the same object."""
     value = body.value
     unknown = sorted(set(value) - FIELDS - set(schema.parameters))
     if unknown:
@@ -49,7 +49,7 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
 
 
 def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
-    """The embeddings, as numbers or as base64 of float32 in little-endian order, and the tokens that were computed."""
+    """The embeddings, as numbers or as base64 of little-endian float32, and the number of computed tokens."""
     encode = _base64 if request.details["encoding"] == "base64" else list
     data = [
         {"object": "embedding", "index": number, "embedding": encode(answered.answer)}

@@ -1,4 +1,4 @@
-"""text/plain, and `{"inputs": ..., "parameters": ...}` as Hugging Face's hosted inference API has it."""
+"""text/plain, and `{"inputs": ..., "parameters": ...}` like Hugging Face's hosted inference API."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from handlers.worker.values import Json
 
 NAME = "plain"
 EXAMPLE = '{"inputs": "some text"}'
-# huggingface_hub's client; it unpacks a list of one around the classification of one text
+# huggingface_hub's client; it unpacks the classification of one text from a list of length one
 HUB_CLIENT = "hf_hub/"
 
 
 def recognises(value: Json, _: Schema) -> bool:
-    """Whether a body is a text or a JSON object, whatever stands in it: other protocols are asked before."""
+    """Whether a body is a text or any JSON object: the other protocols are checked first."""
     return isinstance(value, (str, dict))
 
 
 def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
-    """A text or a JSON body; the fields of one instance, and parameters, may also stand in it by themselves."""
+    """Read a text or a JSON body; the fields of one instance, and parameters, may also be at its top level."""
     value = body.value
     if isinstance(value, str):
         instance = read_instance(value, "the body", schema.fields, limits)
@@ -53,7 +53,7 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
 
 
 def write(request: Request, answers: Sequence[Answered], _: Mapping[str, str]) -> Json:
-    """One answer for one input, a list of answers for a list."""
+    """One answer for a single input, a list of answers for a list of inputs."""
     if not request.details["single"]:
         return [answered.answer for answered in answers]
     answer = answers[0].answer

@@ -1,4 +1,4 @@
-"""How alike texts are: `{"inputs": {"source_sentence": ..., "sentences": [...]}}`, as in Hugging Face's hosted API."""
+"""Similarity of texts: `{"inputs": {"source_sentence": ..., "sentences": [...]}}`, like Hugging Face's hosted API."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FIELDS = {"source_sentence", "sentences"}
 
 
 def recognises(value: Json, schema: Schema) -> bool:
-    """Whether a JSON body compares texts."""
+    """Whether a JSON body requests a comparison of texts."""
     inputs = value.get("inputs") if isinstance(value, dict) else None
     return schema.vectors and isinstance(inputs, dict) and bool(set(inputs) & FIELDS)
 
 
 def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
-    """The source sentence, and then those that it is compared with."""
+    """Read the source sentence, and then the sentences to compare with it."""
     value = body.value
     inputs = value["inputs"]
     unknown = sorted((set(value) - {"inputs", "parameters"}) | (set(inputs) - FIELDS))
@@ -43,6 +43,6 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
 
 
 def write(_: Request, answers: Sequence[Answered], __: Mapping[str, str]) -> Json:
-    """The cosine of the source sentence's embedding to that of each of the others."""
+    """The cosine similarity between the source sentence's embedding and each of the others."""
     source, *others = (np.asarray(answered.answer, dtype=np.float64) for answered in answers)
     return [float(source @ other / max(np.linalg.norm(source) * np.linalg.norm(other), 1e-12)) for other in others]

@@ -1,6 +1,6 @@
-"""The usual way to serve a text classifier with TorchServe, as what to compare with.
+"""The usual way to serve a text classifier with TorchServe, for comparison.
 
-handler.py   after the pattern of TorchServe's Hugging Face example and the Neuron TorchServe tutorial
-nothing.py   a handler that does nothing, for what a worker of TorchServe takes by itself
-pack.py      traces a model at one shape, and packs handlers as torch-model-archiver does
+handler.py   follows TorchServe's Hugging Face example and the Neuron TorchServe tutorial
+nothing.py   a handler that does nothing, to measure the cost of a TorchServe worker by itself
+pack.py      traces a model at one shape, and packs handlers with torch-model-archiver
 """

@@ -1,7 +1,7 @@
-"""A TorchServe handler as it is usually written for a TorchScript model of one shape.
+"""A typical TorchServe handler for a TorchScript model of one shape.
 
-After the pattern of TorchServe's Hugging Face example and the Neuron TorchServe tutorial: every text
-is padded to max_length and every batch to batch_size, which setup_config.json says.
+It follows TorchServe's Hugging Face example and the Neuron TorchServe tutorial: every text is padded
+to max_length and every batch to batch_size, both of which setup_config.json sets.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A handler that does nothing: what a worker of TorchServe takes by itself."""
+"""A handler that does nothing: it shows the cost of a TorchServe worker by itself."""
 
 
 class Nothing:

@@ -1,4 +1,4 @@
-"""Packs the usual handler, and any other handler, as torch-model-archiver does."""
+"""Packs the usual handler, and any other handler, with torch-model-archiver."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def pack_usual(
     """Trace a text classifier in float32 at one shape and pack it with the usual handler and one worker.
 
     Args:
-        source: the model's folder, as save_pretrained writes it.
-        name: of the archive.
-        model_store: where it goes.
-        work: a folder for what it is packed from.
+        source: folder of the model, in the format of save_pretrained.
+        name: name of the archive.
+        model_store: folder of the archive.
+        work: folder for the files to pack.
         tokens, batch_size: the shape.
-        delay_ms: for a fuller batch.
+        delay_ms: milliseconds to wait for a fuller batch.
 
     Raises:
-        SourceError: it is not a text classifier with a head of its own.
+        SourceError: the model is not a text classifier with one head.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -72,7 +72,7 @@ def pack_handler(
     from model_archiver import ModelArchiver, ModelArchiverConfig
 
     (model_store / f"{name}.mar").unlink(missing_ok=True)
-    # it stages in the temporary folder, and first empties what has the model's name there
+    # the archiver stages files in the temporary folder, and first deletes what has the model's name there
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory() as staging:
         config_file = Path(staging) / "model-config.yaml"

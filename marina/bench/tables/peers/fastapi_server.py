@@ -1,7 +1,7 @@
 """FastAPI with a transformers pipeline, after transformers' own guide "Web server inference".
 
-That guide has one task that runs the pipeline, a queue in front of it, and dynamic batching: whatever has
-come within a millisecond goes together, at most BATCH texts, as `pipe(texts, batch_size=len(texts))`.
+That guide has one task that runs the pipeline, a queue in front of it, and dynamic batching: texts that
+arrive within a millisecond form a batch of at most BATCH texts, as `pipe(texts, batch_size=len(texts))`.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def work(queue):
                 break
         texts = [text for text, _ in waiting]
         try:
-            # in a thread, so that requests are read meanwhile
+            # in a thread, so that requests are read in the meantime
             answers = await loop.run_in_executor(None, lambda texts=texts: pipe(texts, batch_size=len(texts)))
         except Exception as error:
             for _, answered in waiting:

@@ -1,7 +1,7 @@
 """LitServe with its batching, after its documentation's pages "LitAPI" and "Batching".
 
-`predict` is handed a list when max_batch_size is more than 1, batches fill for at most batch_timeout, and
-workers_per_device says how many processes have the model.
+`predict` receives a list if max_batch_size is more than 1, a batch waits for at most batch_timeout, and
+workers_per_device is the number of processes that load the model.
 """
 
 import os

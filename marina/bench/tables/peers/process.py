@@ -1,4 +1,4 @@
-"""Installs a peer in a virtual environment of its own, and runs its server."""
+"""Installs a peer in its own virtual environment, and runs its server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.bench.tables.peers.settings import ONNX_TASKS, Peer
 from marina.errors import MarinaError
-from marina.server.config import free_ports
+from marina.server.torchserve.config import free_ports
 
 HERE = Path(__file__).parent
 START_S = 180
 
 
 def install(packages: str, folder: Path) -> None:
-    """A virtual environment with a peer's packages, made once for each state of its requirements.
+    """Create a virtual environment with a peer's packages; recreated only if its requirements change.
 
     Raises:
         MarinaError: pip cannot install them.
@@ -42,16 +42,16 @@ def install(packages: str, folder: Path) -> None:
 
 @contextmanager
 def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Target]:
-    """The peer's server while the block runs; gives where it answers, once it has answered.
+    """Run the peer's server during the block; yields its target after the first answer.
 
     Args:
-        peer: what to start.
-        source: the model's folder.
-        folder: of the virtual environments, exported models and logs.
-        cores: to divide among its workers.
+        peer: peer to start.
+        source: folder of the model.
+        folder: folder of the virtual environments, exported models and logs.
+        cores: number of cores to divide among its workers.
 
     Raises:
-        MarinaError: the model cannot be exported, or the server does not answer in three minutes.
+        MarinaError: the model cannot be exported, or the server does not answer within three minutes.
     """
     (port,) = free_ports(1)
     target = Target("rest", "127.0.0.1", port, peer.path)
@@ -65,10 +65,10 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Targ
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         **{"PEER_MODEL": str(model), "PEER_WORKERS": str(peer.workers), "PEER_THREADS": threads},
         **{"OMP_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"},
-        # infinity reports its use otherwise
+        # otherwise infinity sends usage statistics
         **{"DO_NOT_TRACK": "1", "INFINITY_ANONYMOUS_USAGE_STATS": "0"},
     }
-    # infinity finds an exported model only from within its folder
+    # infinity finds an exported model only if it runs in the model's folder
     here, name = (model, Path()) if peer.export else (folder, model)
     log_file = folder / "peer.log"
     with log_file.open("w") as log:
@@ -79,7 +79,7 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Targ
             raise MarinaError(f"it did not start; see {log_file}")
         yield target
     finally:
-        with suppress(ProcessLookupError):  # it ended by itself
+        with suppress(ProcessLookupError):  # it has already exited
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
@@ -97,7 +97,7 @@ def _words(command: str, peer: Peer, model: Path, source: Path, port: int, folde
 
 
 def _answers(peer: Peer, target: Target, process: subprocess.Popen[bytes]) -> bool:
-    """Wait for a good answer; False if the process ends, or after three minutes."""
+    """Wait for a successful answer; False if the process exits, or after three minutes."""
     once = Load(connections=1, warm_up_s=0, requests=1, timeout_s=60)
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and process.poll() is None:

@@ -33,7 +33,7 @@ USUAL_TOKENS, USUAL_BATCH = 128, 6
 
 
 def measure_peers(project: Project, progress: Progress) -> Result:
-    """Install the peers and measure; `more` has what could not be measured, and what their documentations say.
+    """Install and measure the peers; `more` lists what could not be measured, and quotes of their documentation.
 
     Raises:
         MarinaError: a peer cannot be installed, or a demonstration model is missing.
@@ -60,7 +60,7 @@ def measure_peers(project: Project, progress: Progress) -> Result:
     quotes = list(dict.fromkeys(f"{peer.name}: {peer.quote}" for peer in wanted))
     more = {"failures": failures, "quotes": quotes}
     baseline = Configuration(strategy=USUAL)
-    return Result(KIND, "Marina and others, one text a request", entries, baseline=baseline, more=more)
+    return Result(KIND, "Marina and other servers, one text per request", entries, baseline=baseline, more=more)
 
 
 def _workloads(bodies: list[bytes]) -> list[Workload]:

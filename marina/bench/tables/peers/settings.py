@@ -1,4 +1,4 @@
-"""Each peer: its packages, how it is started, what it is sent, and what its own documentation says of that."""
+"""Each peer: its packages, start command and requests, and what its own documentation says about that setup."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class Peer(NamedTuple):
     """One peer in one setting.
 
     Attributes:
-        name: for tables.
-        packages: a file beside this one, and its virtual environment.
+        name: name in tables.
+        packages: name of its requirements file beside this one, and of its virtual environment.
         task: "text-classification" or "sentence-embedding": which of the two models it serves.
-        start: the command, with {bin}, {port}, {model}, {workers} and {here} to be filled in.
-        workers: how many processes have the model; the cores are divided among their threads.
-        path: of the URL to ask.
-        body: the JSON for one text.
+        start: the command, with placeholders {bin}, {port}, {model}, {workers} and {here}.
+        workers: number of processes that load the model; the cores are divided among their threads.
+        path: path of the URL for requests.
+        body: format of the JSON for one text.
         quote: what its documentation says, and where.
-        export: a command that makes the model's folder from {source} first, where it serves another format.
+        export: a command that first creates the model's folder from {source}, if the peer needs another format.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Peer(NamedTuple):
     export: str | None = None
 
     def bodies(self, texts: list[str]) -> list[bytes]:
-        """Requests of one text each."""
+        """Request bodies with one text each."""
         if self.body == "infinity":
             return [json.dumps({"model": "peer", "input": [text]}).encode() for text in texts]
         return [json.dumps({"inputs": text}).encode() for text in texts]
@@ -57,7 +57,7 @@ ONNX = 'infinity, command line: "optimum uses ONNX on GPU/CPU"; exported with op
 
 
 def peers(cores: int) -> list[Peer]:
-    """Every peer in the settings that its documentation offers; where there are two, both are measured."""
+    """Every peer in the settings that its documentation offers; if there are two, both are measured."""
     settings = []
     for name, packages, start, quotes in (
         ("FastAPI + pipeline", "fastapi", FASTAPI, (PIPELINE, f"{PIPELINE}; {WORKERS}")),

@@ -8,16 +8,29 @@ import pytest
 from ts.context import Context, RequestProcessor
 
 from handlers.text_classification import TextClassification
-from handlers.worker.errors import ArtifactError
-from handlers.worker.hosts.torchserve import ARTIFACT_FOLDER, FAILURE_MARK
+from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.errors import ArtifactError, RequestError
+from handlers.worker.hosts.torchserve import FAILURE_MARK
 from tests.conftest import ENGINE, scores
 from tests.handlers.worker.conftest import Tiny
 
 CONFIG: dict[str, Any] = {
+    "batchSize": 8,
+    "jobQueueSize": 100,
+    "minWorkers": 2,
     "handler": {
         **{"long_text": "truncate", "core_groups": None, "mode": "core-per-worker", "parameters": {}, "version": "1.0"},
-        **{"max_instances": 8, "max_characters": 1000, "max_windows": 8, "max_body_bytes": 10_000},
-    }
+        **{
+            "max_instances": 8,
+            "max_characters": 1000,
+            "max_windows": 8,
+            "max_body_bytes": 10_000,
+            "max_tokens": 1000,
+            "server_timing": False,
+            "deadline_ms": 60_000,
+            "max_batch_ms": 60_000,
+        },
+    },
 }
 
 
@@ -87,6 +100,22 @@ def test_what_is_a_body_and_what_is_none(
         assert (answer["type"], ctx.get_response_status(0)[0]) == (expected, 400)
 
 
+def test_a_failed_request_is_found_in_the_log_by_its_id(
+    served: tuple[TextClassification, Context], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler, ctx = served
+    ids = ["abc-123", "two words", None]
+    ctx.request_processor = [RequestProcessor({**OVER_HTTP, **({"X-Request-Id": one} if one else {})}) for one in ids]
+    ctx.request_ids = {number: f"made-{number}" for number in range(3)}
+    monkeypatch.setattr(handler._model._runner, "run", lambda _, rows: [RequestError("NotFinite", "")] * len(rows))
+    handler.handle([{"body": b"secret"}] * 3, ctx)
+    logged = [line for line in caplog.messages if line.startswith("request ")]
+    assert logged == [f"request {one} was answered with 500" for one in ("abc-123 (made-0)", "made-1", "made-2")]
+    assert "secret" not in caplog.text
+    given = [ctx.get_response_headers(number).get("x-correlation-id") for number in range(3)]
+    assert given == ["abc-123", None, None]
+
+
 def test_explanations_are_refused(served: tuple[TextClassification, Context]) -> None:
     """/explanations/m is TorchServe's URL for them; a prediction would be another answer than the client means."""
     handler, ctx = served
@@ -134,7 +163,13 @@ def test_what_serves_is_described(served: tuple[TextClassification, Context]) ->
     assert described["labels"] == {"logits": ["bad", "fair", "good"]}
     assert described["shapes"] == ["1x16", "4x16", "4x64"]
     assert 0 < described["parity"]["served"] < 1e-4
-    assert described["limits"] == {"instances": 8, "characters": 1000, "windows": 8, "body_bytes": 10000}
+    assert described["limits"] == {
+        "instances": 8,
+        "characters": 1000,
+        "windows": 8,
+        "body_bytes": 10_000,
+        "tokens": 1000,
+    }
     assert described["versions"]["served"] == described["versions"]["compiled"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
@@ -13,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from handlers.worker.errors import PlacementError
-from handlers.worker.placement.groups import possible_groups
-from handlers.worker.placement.leases import FOLDER_VARIABLE, Holder, Lease, leases_folder, read_holders, take_lease
+from handlers.worker.placement import leases as module
+from handlers.worker.placement.choice import OwnGroup, SharedGroup, Sizes, worker_of
+from handlers.worker.placement.leases import FOLDER_VARIABLE, Lease, leases_folder, read_holders, take_lease
 from tests.conftest import ROOT
 
-SINGLE = possible_groups(range(4), 1)
 HOLD = """
-import sys, time
+import sys
+import time
 from pathlib import Path
-from handlers.worker.placement.groups import possible_groups
-from handlers.worker.placement.leases import Lease, take_lease
-lease = take_lease(Path(sys.argv[1]), possible_groups(range(int(sys.argv[2])), int(sys.argv[3])), "m", False, 60)
+from tests.handlers.worker.placement.test_leases import take
+lease = take(Path(sys.argv[1]), "m", int(sys.argv[2]), int(sys.argv[3]), 60)
 print(*lease.cores, flush=True)
 time.sleep(600)
 """
@@ -32,6 +33,12 @@ time.sleep(600)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "leases" / "neuron"
+
+
+def take(folder: Path, model: str, cores: int = 4, size: int = 1, wait_s: float = 0) -> Lease:
+    """A lease on one of as many groups of a size as there can be."""
+    sizes = Sizes((size,) * 64)
+    return take_lease(folder, OwnGroup(worker_of(model), tuple(range(cores)), sizes, wait_s))
 
 
 def hold(folder: Path, cores: int, size: int) -> subprocess.Popen[str]:
@@ -52,33 +59,34 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def test_each_holder_has_cores_of_its_own(folder: Path) -> None:
-    leases = [take_lease(folder, SINGLE, f"m{number}", shared=False, wait_s=0) for number in range(4)]
+    leases = [take(folder, f"m{number}") for number in range(4)]
     assert [lease.cores for lease in leases] == [(0,), (1,), (2,), (3,)]
-    assert set(read_holders(folder)) == {Holder((number,), f"m{number}", os.getpid()) for number in range(4)}
+    expected = {worker_of(f"m{number}")._replace(cores=(number,)) for number in range(4)}
+    assert set(read_holders(folder)) == expected
     leases[2].release()
-    assert take_lease(folder, SINGLE, "again", shared=False, wait_s=0).cores == (2,)
+    assert take(folder, "again").cores == (2,)
 
 
 def test_a_wait_in_vain_ends_with_who_holds_what(folder: Path) -> None:
-    held = [take_lease(folder, SINGLE, "search", shared=False, wait_s=0) for _ in range(4)]
+    held = [take(folder, "search") for _ in range(4)]
     message = rf"no group of 2 contiguous cores became free .* held are .*0 by search \(pid {os.getpid()}\)"
     with pytest.raises(PlacementError, match=message):
-        take_lease(folder, possible_groups(range(4), 2), "intent", shared=False, wait_s=0.2)
+        take(folder, "intent", size=2, wait_s=0.2)
     assert len(held) == 4
 
 
 def test_groups_of_different_sizes_never_overlap(folder: Path) -> None:
-    first = take_lease(folder, SINGLE, "m", shared=False, wait_s=0)
-    pair = take_lease(folder, possible_groups(range(4), 2), "m", shared=False, wait_s=0)
-    last = take_lease(folder, SINGLE, "m", shared=False, wait_s=0)
-    assert (first.cores, pair.cores, last.cores) == ((0,), (2, 3), (1,))
+    first = take(folder, "m")
+    pair = take(folder, "m", size=2)
+    last = take(folder, "m")
+    assert (first.cores, pair.cores, last.cores) == ((0,), (1, 2), (3,))
 
 
 def test_a_killed_holders_cores_are_free_at_once(folder: Path) -> None:
     process = hold(folder, 1, 1)
     assert cores_of(process) == (0,)
     end(process)
-    assert take_lease(folder, [(0,)], "next", shared=False, wait_s=0).cores == (0,)
+    assert take(folder, "next", cores=1).cores == (0,)
     assert len(list(folder.glob("*.lease"))) == 1
 
 
@@ -114,10 +122,8 @@ def test_no_core_is_ever_held_twice(folder: Path) -> None:
 
 
 def test_shared_groups_are_given_to_the_least_used_and_apart_within_a_model(folder: Path) -> None:
-    groups = possible_groups(range(4), 2)[:2]
-
     def share(model: str) -> tuple[int, ...]:
-        kept.append(take_lease(folder, groups, model, shared=True, wait_s=0))
+        kept.append(take_lease(folder, SharedGroup(worker_of(model), (0, 1, 2, 3), (2, 2))))
         return kept[-1].cores
 
     kept: list[Lease] = []
@@ -139,7 +145,7 @@ def test_the_folder_is_one_for_the_host(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_other_users_may_write_to_it(folder: Path) -> None:
     before = os.umask(0o077)
     try:
-        lease = take_lease(folder, SINGLE, "m", shared=False, wait_s=0)
+        lease = take(folder, "m")
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o644}
@@ -150,4 +156,32 @@ def test_other_users_may_write_to_it(folder: Path) -> None:
 def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "leases").write_text("")
     with pytest.raises(PlacementError, match="is not a folder; remove it"):
-        take_lease(tmp_path / "leases" / "neuron", SINGLE, "m", shared=False, wait_s=0)
+        take(tmp_path / "leases" / "neuron", "m")
+
+
+def test_a_stopped_holder_of_the_mutex_is_named_after_a_while(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(folder, "m").release()
+    lock = f"f = open({str(folder / 'mutex')!r}); fcntl.flock(f, fcntl.LOCK_EX)"
+    code = f"import fcntl, time; {lock}; print(flush=True); time.sleep(600)"
+    monkeypatch.setattr(module, "MUTEX_WAIT_S", 0.3)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(PlacementError, match=rf"mutex has been locked for 0 s by the process {process.pid}; end"):
+            take(folder, "m")
+        process.kill()
+    assert take(folder, "m").cores == (0,)
+
+
+@pytest.mark.parametrize("content", [b"", b"no json", b"[1]", b'{"cores": ["a"], "model": "m", "pid": 1}'])
+def test_a_locked_file_that_is_no_lease_is_reported_and_ignored(
+    folder: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    take(folder, "m").release()
+    path = folder / "strange.lease"
+    path.write_bytes(content)
+    with path.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert take(folder, "m").cores == (0,)
+    assert f"{path} is locked, but is not a lease; remove it" in caplog.text

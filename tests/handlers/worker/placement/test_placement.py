@@ -13,6 +13,7 @@ import pytest
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import core_groups, group_cores
+from handlers.worker.placement.choice import Sizes
 from handlers.worker.placement.discovery import cpu_cores
 from tests.conftest import ENGINE, ROOT
 
@@ -67,7 +68,7 @@ def test_without_groups_a_neuron_worker_has_one_core(tmp_path: Path) -> None:
 
 def test_a_group_larger_than_the_machine_is_refused(tmp_path: Path) -> None:
     message = placed(tmp_path, "neuron", "8", NEURON_RT_VISIBLE_CORES="0-3")
-    assert message.startswith("a core group of 8 is asked for, but only 4 cores can be used here")
+    assert message.startswith("a core group of 8 is configured, but only 4 cores can be used here")
     assert "a core group of 99" in placed(tmp_path, ENGINE, "99")
 
 
@@ -84,12 +85,14 @@ def test_without_groups_a_cpu_worker_has_every_core(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_groups_of_the_environment_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_of_the_environment_are_for_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NEURONCORE_GROUP_SIZES", raising=False)
-    assert core_groups(None) is None
-    assert (core_groups("2,2"), group_cores("2,2"), group_cores(None)) == ((2, 2), 2, len(cpu_cores()))
-    monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "1,1")
-    assert core_groups("2,2") == core_groups(None) == (1, 1)
+    assert core_groups(None) == Sizes(None, (1,))
+    assert core_groups("2,2") == Sizes((2, 2), (2, 2))
+    assert (group_cores("2,2"), group_cores(None)) == (2, len(cpu_cores()))
+    monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "3,4,1")
+    assert core_groups("2,2") == Sizes((3, 4, 1), (2, 2), True, "NEURONCORE_GROUP_SIZES")
+    assert core_groups(None).wanted == (1,)
     monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "2;2")
     with pytest.raises(PlacementError, match="NEURONCORE_GROUP_SIZES: '2;2' is not a list"):
         core_groups("2,2")

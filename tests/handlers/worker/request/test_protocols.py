@@ -18,7 +18,7 @@ from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Task
 from handlers.worker.values import Instance
 
-LIMITS = Limits(instances=4, characters=50, windows=4, body_bytes=200_000)
+LIMITS = Limits(instances=4, characters=50, windows=4, body_bytes=200_000, tokens=1000)
 JSON = "application/json"
 IDENTITY = {"name": "m", "version": "1.0"}
 RANKING = [{"label": "a", "score": 0.75}, {"label": "b", "score": 0.25}]

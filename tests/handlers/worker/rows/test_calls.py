@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from handlers.worker.artifact import artifact_from, read_json
 from handlers.worker.engines import Inputs
-from handlers.worker.rows.calls import Runner, load_graphs
+from handlers.worker.rows.calls import Runner, load_graphs, number_positions
 from handlers.worker.values import Call, Row, Shape
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
@@ -60,3 +65,15 @@ def test_rows_come_back_in_order_however_many_calls_run_at_once(
         assert [float(output[0][0]) for output in outputs if isinstance(output, list)] == [
             float(number) for number in range(100, 124)
         ]
+
+
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 3), st.randoms())
+def test_positions_are_numbered_as_the_library_numbers_them(
+    rows: int, tokens: int, padding: int, chance: random.Random
+) -> None:
+    """Wherever padding tokens are: a text may contain one."""
+    module = import_module("transformers.models.roberta.modeling_roberta")
+    own = getattr(module, "create_position_ids_from_input_ids", None)
+    own = own or module.RobertaEmbeddings.create_position_ids_from_input_ids
+    ids = np.array([[chance.randint(0, 5) for _ in range(tokens)] for _ in range(rows)])
+    assert number_positions(ids, padding).tolist() == own(torch.from_numpy(ids), padding).tolist()

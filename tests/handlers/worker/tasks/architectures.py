@@ -30,9 +30,10 @@ DISTILBERT = {
     "hidden_dim": 64,
     "max_position_embeddings": 72,
 }
-# for each architecture: the prefix of its classes, its configuration, its kind of tokenizer, and
-# whether that gives token types
-ARCHITECTURES: dict[str, tuple[str, dict[str, Any], str, bool]] = {
+# of an architecture: the prefix of its classes, its configuration, its kind of tokenizer, and whether that gives
+# token types
+Described = tuple[str, dict[str, Any], str, bool]
+ARCHITECTURES: dict[str, Described] = {
     "bert": ("Bert", SMALL, "wordpiece", True),
     "distilbert": ("DistilBert", {**DISTILBERT, "initializer_range": 0.3}, "wordpiece", False),
     "roberta": ("Roberta", {**SMALL, "pad_token_id": 1, "type_vocab_size": 1}, "bytes", False),
@@ -73,15 +74,17 @@ SUFFIXES = {
 NER_LABELS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG")
 
 
-def save_model(folder: Path, architecture: str, task: str, seed: int = 0, **options: Any) -> Path:
+def save_model(
+    folder: Path, architecture: str, task: str, seed: int = 0, described: Described | None = None, **options: Any
+) -> Path:
     """Write a random model of an architecture for a task as an ordinary Hugging Face folder."""
-    prefix, config, kind, types = ARCHITECTURES[architecture]
+    prefix, config, kind, types = described or ARCHITECTURES[architecture]
     if task == "token-classification":
         options["id2label"] = dict(enumerate(NER_LABELS))
         options["label2id"] = {label: number for number, label in enumerate(NER_LABELS)}
     torch.manual_seed(seed)
-    config_class = getattr(transformers, f"{prefix}Config")
-    model = getattr(transformers, f"{prefix}{SUFFIXES[task]}")(config_class(**{**config, **options}))
+    model_class = getattr(transformers, f"{prefix}{SUFFIXES[task]}")
+    model = model_class(model_class.config_class(**{**config, **options}))
     model.save_pretrained(folder)
     if kind == "wordpiece":
         save_tokenizer(folder)

@@ -15,14 +15,13 @@ import torch
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from handlers.worker.model import Model
-from handlers.worker.request.instances import Limits
-from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import ROOT, WORDS, make_project, no_progress, scores, write_spec
 from tests.handlers.worker.tasks.architectures import ARCHITECTURES, save_model
+from tests.settings import WIDE, make_settings
 
 JSON = {"content-type": "application/json"}
 STRATEGIES = ("none", "simple", "first", "average", "max")
@@ -39,7 +38,7 @@ def open_model(
     fields = {"shapes": {"exact": ["1x16", "2x32", "1x64"]}, **fields}
     path = write_spec(project, folder.name, task=task, source={"path": str(folder)}, **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
-    settings = Settings(long_text, None, "core-per-worker", Limits(256, 10_000, windows, 1_000_000), {}, "1.0")
+    settings = make_settings(WIDE._replace(windows=windows), long_text=long_text)
     return Model(artifact, settings, TASKS[task])
 
 

@@ -1,5 +1,6 @@
 import csv
 import io
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pydantic import TypeAdapter
 
 from marina.bench.load.measurement import GeneratorLimit, GeneratorMetrics, Measurement
 from marina.bench.report.csv_file import csv_of
+from marina.bench.report.drawing import label_apart, new_figure
 from marina.bench.report.figures import figures_of
 from marina.bench.report.page import page_of
 from marina.bench.report.pictures import pictures_of
@@ -38,7 +40,7 @@ def test_figures_are_medians_over_rounds_with_ratios_within_them() -> None:
     assert int8.cost_ratio == pytest.approx(1 / int8.faster.median)
     assert f32.cost == pytest.approx(1e6 / (3600 * 100))
     assert [one.place for one in (f32, int8, bf16)] == ["3", "1=", "1="]
-    assert "cannot tell them apart" in " ".join(notes_of(TWO))
+    assert "the difference is not significant" in " ".join(notes_of(TWO))
 
 
 def test_one_round_tells_no_places() -> None:
@@ -105,13 +107,51 @@ def test_the_csv_has_the_columns_of_neuronperf_and_of_torchserves_tool() -> None
 
 def test_pictures_are_drawn_and_the_page_holds_all_of_them() -> None:
     pictures = pictures_of(TWO)
-    assert {"latency-throughput", "cost-p99", "latency-time", "throughput-time", "padding"} == set(pictures)
+    assert {"latency-throughput", "cost-p99", "latency-percentiles", "over-time", "padding"} == set(pictures)
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     page = page_of(TWO, layout_of(TWO), pictures)
     assert page.count("data:image/png") == len(pictures)
     assert "a &lt;title&gt;" in page
     assert "<title>a <title>" not in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_one_run_is_drawn_with_its_histogram_and_no_lone_bar() -> None:
+    assert set(pictures_of(result([entry([measured(100)])]))) == {"latency-histogram", "over-time"}
+
+
+def test_labels_that_would_cover_each_other_are_moved_or_left_out() -> None:
+    with new_figure() as (figure, (axis,)):
+        axis.plot([0, 1], [0, 1])
+        label_apart(axis, [(f"label {number}", (0.5, 0.5)) for number in range(20)])
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in axis.texts]
+        assert 2 <= len(boxes) < 20
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_a_report_begins_with_its_conclusion(tmp_path: Path) -> None:
+    said = layout_of(TWO).conclusion
+    assert said == (
+        "int8 is fastest: 200 instances per second, with a median of 15.0 ms and a p99 of 19.9 ms at 16 connections. "
+        "That is 2.01 times the baseline. The difference from bf16 is not significant. "
+        "In the worker, the graphs took 90% of the time. A million inferences cost 1.389 USD."
+    )
+    write_reports(TWO, layout_of(TWO), {}, tmp_path)
+    assert (tmp_path / "report.md").read_text().startswith(f"**{said}**")
+    page = (tmp_path / "report.html").read_text()
+    assert page.index(said) < page.index("<table>")
+    alone = layout_of(result([entry([measured(100)])])).conclusion
+    assert alone.startswith("m answered 100 instances per second, with a median of 15.0 ms")
+    waiting = replace(measured(9).server, queue_ms=80.0)  # type: ignore[type-var]
+    full = layout_of(result([entry([measured(100, server=waiting)])])).conclusion
+    assert "A request waited 80.0 ms in the queue: the workers are the bottleneck." in full
+
+
+def test_a_conclusion_compares_only_what_places_compare() -> None:
+    rounds = [measured(100), measured(101), measured(102)]
+    models = result([entry(rounds, model=model, strategy=how) for model in ("m", "n") for how in ("a", "b")])
+    assert "The difference from m, b is not significant." in layout_of(models).conclusion
 
 
 def test_a_stored_result_makes_the_same_reports(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from marina.bench.report.results import Entry, Result, read_result, write_result
 from marina.bench.tables.kinds import draw, layout_of
 from tests.marina.bench.results import entry, measured, result
 
-NEAR = {"one-worker": 400.0, "worker-a-core": 500.0}
+NEAR = {"one-worker": 400.0, "worker-per-core": 500.0}
 
 
 def served(strategy: str, instances: int, connections: int, rate: float, **fields: object) -> Entry:
@@ -40,16 +40,16 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def test_bare_graphs_come_first_then_what_was_served_and_bert_base_last(stored: Result) -> None:
     (table,) = layout_of(stored).tables
-    assert table.columns == ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare", "of usual"]
+    assert table.columns == ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare graphs", "x usual"]
     assert [row[:4] for row in table.rows] == [
-        ["one-worker, bare", "", "", "1000"],
-        ["worker-a-core, bare", "", "", "1000"],
-        ["bert-base, bare", "", "", "20"],
-        ["usual", "1", "64", "50"],
-        ["one-worker", "1", "64", "400"],
-        ["worker-a-core", "1", "64", "500"],
-        ["one-worker", "32", "64", "800"],
-        ["worker-a-core", "32", "64", "1000"],
+        ["Marina, one worker: bare graphs", "", "", "1000"],
+        ["Marina, one worker per core: bare graphs", "", "", "1000"],
+        ["bert-base: bare graphs", "", "", "20"],
+        ["usual TorchServe handler", "1", "64", "50"],
+        ["Marina, one worker", "1", "64", "400"],
+        ["Marina, one worker per core", "1", "64", "500"],
+        ["Marina, one worker", "32", "64", "800"],
+        ["Marina, one worker per core", "32", "64", "1000"],
         ["bert-base", "1", "16", "18"],
     ]
 
@@ -68,10 +68,19 @@ def test_ratios_are_to_its_own_bare_graphs_and_to_the_usual_handler_under_the_sa
 
 def test_notes_say_graphs_shares_of_stages_and_memory(stored: Result) -> None:
     notes = layout_of(stored).notes
-    assert "one-worker: int8, graphs 1x8, 8x32" in notes
+    assert "Marina, one worker: int8, graphs 1x8, 8x32" in notes
     assert "a text alone in its bare graph: 1.50 ms, with pauses as between requests 2.00 ms" in notes
-    assert "worker-a-core, 32 texts a request: of a worker's time graph 90.0%, tokenize 10.0%" in notes
+    assert (
+        "Marina, one worker per core, 32 texts per request: of the worker's time graph 90.0%, tokenize 10.0%" in notes
+    )
     assert "resident: worker 1190 MB, worker that does nothing 233 MB, bare graphs 902 MB" in notes
+
+
+def test_it_concludes_who_is_fastest_and_by_how_much(stored: Result) -> None:
+    assert layout_of(stored).conclusion == (
+        "Marina, one worker per core is fastest: 500 texts per second with 64 clients, 10 times the usual handler. "
+        "That is 50% of what its graphs compute without a server."
+    )
 
 
 def test_its_picture_is_among_those_of_every_result(stored: Result) -> None:

@@ -56,28 +56,28 @@ def test_a_rate_with_errors_or_a_late_tail_is_not_kept() -> None:
     assert not keeps([*rounds(10), measured(10, errors={"HTTP 503": 1})])
 
 
-def test_published_figures_stand_in_columns_of_their_own() -> None:
+def test_published_rows_stand_below_ours_in_the_same_columns() -> None:
     configuration = {"batch": 6, "mode": "data parallel", "cores_per_model": 1}
     table = result(
         [
             entry(rounds(20), strategy="the usual handler", **{**configuration, "mode": "TorchScript on the CPU"}),
             entry(rounds(50), strategy="Marina", **configuration),
-            entry(
-                rounds(40), strategy="Marina", **{**configuration, "mode": "all cores a model", "cores_per_model": 2}
-            ),
         ],
         kind="table-nlp-12x",
     )
-    (found,) = layout_of(table).tables
-    place = found.columns.index("published: inst./s")
-    usual, parallel, all_cores = found.rows
-    assert parallel[place] == "1181"
-    assert "inf1.xlarge" in parallel[-1]
-    assert usual[place:] == [""] * 5
-    assert all_cores[place] == ""  # nothing was published at batch 6 in a pipeline
-    assert "1181" not in " ".join(cell for row in found.rows for cell in row[:place])
+    layout = layout_of(table)
+    (found,) = layout.tables
+    usual, parallel, *theirs = found.rows
     assert parallel[found.columns.index("x throughput")] == "2.50"
     assert parallel[found.columns.index("x cost")] == "0.400"
+    assert usual[0] == "the usual handler"
+    assert [row[0] for row in theirs] == ["published by AWS"] * 10
+    assert all(len(row) == len(found.columns) for row in found.rows)
+    fastest = next(row for row in theirs if row[1:4] == ["inf1.6xlarge", "1", "pipeline"])
+    assert fastest[found.columns.index("inst./s") :] == ["1793", "6.9", "0.30", "12.0", "0.30"]
+    assert layout.conclusion.startswith(
+        "Marina with data parallel at batch 6 is fastest here: 50.0 texts per second, 2.50"
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_published_figures_stand_in_columns_of_their_own() -> None:
     [
         ("neuron", ["data parallel", "pipeline"]),
         ("neuronx", ["data parallel"]),
-        ("openvino", ["data parallel", "all cores a model"]),
+        ("openvino", ["data parallel", "all cores for one model"]),
     ],
 )
 def test_bert_base_is_laid_on_the_cores_that_there_are(
@@ -111,10 +111,15 @@ def test_the_table_of_ava_has_its_windows() -> None:
         kind="table-ava",
         baseline=Configuration(strategy="the usual handler"),
     )
-    figures, windows = layout_of(table).tables
+    layout = layout_of(table)
+    figures, others, windows = layout.tables
     assert figures.rows[1][figures.columns.index("x usual handler")].startswith("8.00")
-    assert figures.rows[0][figures.columns.index("published: x, on")] == ""
+    assert others.rows == [
+        ["throughput against the baseline", "4.9", "8.00"],
+        ["latency against the baseline", "about 0.5", "1.00"],
+    ]
     assert len(windows.rows) == 2 * 3 * 2
+    assert layout.conclusion.startswith("Marina answers 8.00 times as many requests per second as the usual handler")
 
 
 def test_the_table_of_search_says_where_the_promise_breaks() -> None:
@@ -125,10 +130,14 @@ def test_the_table_of_search_says_where_the_promise_breaks() -> None:
     ]
     table = result(entries, kind="table-search", more={"highest_rate": 20.0, "promise_ms": 10.0})
     layout = layout_of(table)
-    assert [row[6] for row in layout.tables[0].rows] == ["kept", "broken"]
-    assert "20 requests a second" in layout.notes[0]
+    assert [row[6] for row in layout.tables[0].rows] == ["met", "missed"]
+    assert "20 requests per second" in layout.notes[0]
+    assert layout.conclusion == (
+        "The p99 stays within 10 ms up to 20 requests per second. In bulk, 900 pairs per second are compared."
+    )
+    assert layout.tables[2].rows[1][2] == "20 within it"
     none = result(entries[1:], kind="table-search", more={"highest_rate": None, "promise_ms": 10.0})
-    assert "no rate from" in layout_of(none).notes[0]
+    assert "no rate of 25" in layout_of(none).notes[0]
 
 
 def test_the_table_of_darwinbox_tells_reductions() -> None:
@@ -138,18 +147,21 @@ def test_the_table_of_darwinbox_tells_reductions() -> None:
         kind="table-darwinbox",
         price=None,
     )
-    (found,) = layout_of(table).tables
-    assert [row[found.columns.index("shorter by")][:4] for row in found.rows] == ["", "50.0", "90.0"]
-    assert found.rows[2][found.columns.index("ms a resume")].startswith("10.0")
+    found, others = layout_of(table).tables
+    assert [row[found.columns.index("time saved")][:4] for row in found.rows] == ["", "50.0", "90.0"]
+    assert found.rows[2][found.columns.index("ms per resume")].startswith("10.0")
+    assert others.rows[1] == ["time saved, one by one", "over 87 %", "90 %"]
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead"}))
 def test_every_table_names_what_was_published_and_where(name: str) -> None:
-    claim = published(name.removeprefix("table-"))["claim"]
-    assert {"said", "hardware", "source"} == set(claim)
+    figures = published(name)
     markdown = markdown_of(layout_of(SMALLEST[name]))
-    assert "published, not measured here" in markdown
-    assert claim["source"] in markdown
+    assert "Not measured here" in markdown
+    for said in (figures.source, figures.claim, figures.hardware):
+        assert said in markdown
+    for row in figures.rows:
+        assert f"| {' | '.join(map(str, row))} |" in markdown
 
 
 SMALLEST = {

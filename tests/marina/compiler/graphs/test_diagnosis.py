@@ -79,6 +79,10 @@ def test_models_that_another_engine_takes(project: Project, tmp_path: Path, name
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.skipif(
+    "4.53" <= transformers.__version__ < "5",
+    reason="these releases make causal masks with vmap, which cannot be traced",
+)
 def test_a_decoder_needs_no_cache(project: Project, tmp_path: Path, engine: str) -> None:
     compile_random(project, tmp_path / "w", "GPT2", engine)
 

@@ -27,7 +27,10 @@ def test_a_model_of_the_hub_that_was_fetched_before(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub._snapshot_download.constants.HF_HUB_CACHE", str(tmp_path))
     assert find_source(Source(hub="org/tiny", revision=commit), tmp_path) == snapshot
-    with pytest.raises(SourceError, match="source org/other@main cannot be fetched from the hub"):
+    with pytest.raises(
+        SourceError,
+        match=r"org/other@main cannot be fetched from the Hugging Face hub: .*; without network",
+    ):
         find_source(Source(hub="org/other", revision="main"), tmp_path)
 
 

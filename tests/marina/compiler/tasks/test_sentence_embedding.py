@@ -16,8 +16,6 @@ from sentence_transformers.sentence_transformer.modules import Dense, Dropout, L
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.model import Model
-from handlers.worker.request.instances import Limits
-from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.compiler.source import fingerprint
@@ -28,6 +26,7 @@ from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import no_progress, write_spec
 from tests.embedders import PROMPTS, WIDTH, edit_json, save_embedder
+from tests.settings import make_settings
 
 TEXTS = ["ok", " Change company ADDRESS\n", "", "how do i reset my password?", "ok thanks " * 9]
 DIRECT = {"content-type": "application/json", "host": "x"}
@@ -37,7 +36,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     shapes = {"exact": ["1x16", "4x40"]}
     options = {"task": "sentence-embedding", "source": {"path": str(folder)}, "shapes": shapes, **fields}
     artifact = compile_model(read_spec(write_spec(project, folder.name, **options)), project, no_progress).folder
-    settings = Settings("truncate", None, "core-per-worker", Limits(64, 10_000, 64, 1_000_000), {}, "1.0")
+    settings = make_settings()
     return Model(artifact, settings, TASKS["sentence-embedding"])
 
 

@@ -12,8 +12,6 @@ from safetensors.torch import save_file
 from transformers import AutoModel, AutoTokenizer
 
 from handlers.worker.model import Model
-from handlers.worker.request.instances import Limits
-from handlers.worker.settings import Settings
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.compiler.tasks.wrappers import HeadsModel
@@ -22,6 +20,7 @@ from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import no_progress, save_tiny_model, scores, write_spec
 from tests.embedders import WIDTH
+from tests.settings import make_settings
 
 HEADS: dict[str, dict[str, Any]] = {
     "kind": {"labels": ["a", "b", "c"]},
@@ -47,7 +46,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     artifact = compile_model(read_spec(path), project, no_progress).folder
     return Model(
         artifact,
-        Settings("truncate", None, "core-per-worker", Limits(9, 999, 9, 9999), {}, "1.0"),
+        make_settings(),
         TASKS["text-classification"],
     )
 

@@ -23,7 +23,9 @@ class DataParallel:
             raise ValueError(f"device_ids {list(ids)} are not within this process's {len(cores)} NeuronCores")
         self._model, self._dim, self._dynamic = model, dim, dynamic and dim == 0
         self._count = len(list(ids))
-        self.num_workers = 2 * self._count
+        # contiguous cores share one loaded module, for which two threads are made (torch-neuronx's data_parallel.py)
+        contiguous = list(ids) == list(range(min(ids), min(ids) + self._count))
+        self.num_workers = 2 if contiguous else 2 * self._count
         self.split_size: int | None = None
 
     def disable_dynamic_batching(self) -> None:
@@ -34,14 +36,13 @@ class DataParallel:
         size = self.split_size or max(1, rows // self._count)
         if not self._dynamic and rows / self._count != compiled:
             raise RuntimeError(f"without dynamic batching {self._count} times {compiled} rows are needed, not {rows}")
-        chunks = list(zip(*(tensor.split(size, self._dim) for tensor in inputs)))
+        # dynamic batching divides chunks that are larger than what was compiled
+        chunks = list(zip(*(tensor.split(min(size, compiled), self._dim) for tensor in inputs)))
         with ThreadPoolExecutor(self.num_workers) as threads:
             parts = list(threads.map(self._run, chunks))
         return tuple(torch.cat(outputs, self._dim) for outputs in zip(*parts))
 
     def _run(self, chunk: Any) -> Any:
         rows, compiled = chunk[0].shape[self._dim], self._header["shapes"][0][self._dim]
-        if rows > compiled:
-            raise RuntimeError("this stand-in splits no chunk again")
         padded = [torch.cat([tensor, tensor[:1].expand(compiled - rows, *tensor.shape[1:])]) for tensor in chunk]
         return [output[:rows] for output in self._model(*padded)]

@@ -1,15 +1,22 @@
-"""A stand-in for torch-neuronx: the arguments and types that AWS documents, and no others."""
+"""A stand-in for torch-neuronx: the arguments and types that AWS documents, and no others.
+
+Sources: the SDK's reference of torch-neuronx for inference, neuronx-cc's command-line reference and its error codes
+EARG001 and EARG002. Unlike an older torch-neuronx, which warns, it refuses unknown arguments of `trace`.
+"""
 
 from __future__ import annotations
 
 import shlex
+import subprocess
 import warnings
 from pathlib import Path
 from typing import Any
 
 import neuron_standin
 import torch
-from neuron_standin import data_parallel
+from neuron_standin import arguments, data_parallel
+
+subprocess.run(["libneuronpjrt-path"], check=True, stdout=subprocess.DEVNULL)
 
 VALUES = {
     "--target": ("inf2", "trn1", "trn1n", "trn2"),
@@ -49,38 +56,47 @@ def trace(
     ):
         if not isinstance(value, kinds):
             raise TypeError(f"{name} is of type {type(value).__name__}")
-    arguments = shlex.split(compiler_args) if isinstance(compiler_args, str) else list(compiler_args or [])
-    header = _read(arguments)
-    if cpu_backend and "--target" not in arguments:
+    header = _read(compiler_args or [])
+    if cpu_backend and header["target"] is None:
         raise RuntimeError("cpu_backend=True needs --target in compiler_args")
     if not cpu_backend:
         neuron_standin.RUNTIME.claim()
+    inner, inputs = neuron_standin.trace_on_cpu(func, example_inputs)
+    neuron_standin.compiler("neuronx-cc", "neuronx-cc compiler binary does not exist")
     if compiler_workdir:
-        (Path(compiler_workdir) / "model.log").write_text(" ".join(arguments))
+        (Path(compiler_workdir) / "model.log").write_text(" ".join(header["arguments"]))
     header["separate_weights"] = not inline_weights_to_neff
-    return neuron_standin.compile_graph(func, example_inputs, header, on_cpu=False)
+    return neuron_standin.compile_graph(inner, inputs, header)
 
 
-def _read(arguments: list[str]) -> dict[str, Any]:
+def _read(given: list[str] | str) -> dict[str, Any]:
     """The arguments of neuronx-cc, by its command-line reference."""
-    given, index = {}, 0
-    while index < len(arguments):
-        name = arguments[index]
-        if name in SWITCHES:
-            given[name] = ""
-        elif name in VALUES and index + 1 < len(arguments) and arguments[index + 1] in VALUES[name]:
-            index += 1
-            given[name] = arguments[index]
-        elif name not in ("-O1", "-O2", "-O3"):
-            raise RuntimeError(f"neuronx-cc: error: unrecognized arguments: {' '.join(arguments[index:])}")
-        index += 1
-    casts = {"none": "none", "matmult": "products", "all": "all"}[given.get("--auto-cast", "none")]
+    found = dict(arguments.split(given, {"-O": "--optlevel", "-lnc": "--logical-nc-config"}))
+    found = {{"--lnc": "--logical-nc-config"}.get(name, name): values for name, values in found.items()}
+    unknown = [
+        name
+        for name, values in found.items()
+        if not (name in SWITCHES and not values)
+        and not (name in VALUES and len(values) == 1 and values[0] in VALUES[name])
+    ]
+    if unknown:
+        raise RuntimeError(
+            "[NCC_EARG002] Illegal argument(s) - the following argument(s) are unrecognized: "
+            + " ".join(part for name in unknown for part in (name, *found[name]))
+        )
+    target = found.get("--target", [None])[0]
+    if found.get("--logical-nc-config") == ["2"] and target != "trn2":
+        raise RuntimeError(f"[NCC_EARG001] {target}: only lnc=1 is supported")
+    casts = {"none": "none", "matmult": "products", "all": "all"}[found.get("--auto-cast", ["none"])[0]]
     return {
-        "arguments": arguments,
+        "arguments": shlex.split(given) if isinstance(given, str) else list(given),
+        "target": target,
         "casts": casts,
-        "saturates": "--enable-saturate-infinity" in given,
+        # on trn2 the option has no effect
+        "saturates": "--enable-saturate-infinity" in found and target != "trn2",
         "exact": casts == "none",
         "pipeline_cores": 1,
+        "generation": "inf2",
     }
 
 
@@ -108,3 +124,11 @@ def move_trace_to_device(trace: torch.jit.ScriptModule, device_id: int) -> None:
     if not neuron_standin.header_of(trace)["separate_weights"]:
         warnings.warn("the model was traced with its weights inside", stacklevel=2)
     neuron_standin.set_flag(trace, "weights_moved", True)
+
+
+def replace_weights(neuron_model: Any, weights: torch.nn.Module | dict[str, torch.Tensor]) -> None:
+    if not neuron_standin.header_of(neuron_model)["separate_weights"]:
+        warnings.warn("the model has no separated weights", stacklevel=2)
+        return
+    neuron_standin.set_weights(neuron_model, weights.state_dict() if isinstance(weights, torch.nn.Module) else weights)
+    neuron_standin.set_flag(neuron_model, "weights_moved", False)

@@ -1,0 +1,237 @@
+"""reference/openapi.json: the bodies of requests and answers, for tools that read OpenAPI 3.1.
+
+Every answer of the tests is checked against it, so it holds what the worker does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handlers.worker.errors import KINDS
+from handlers.worker.tasks import TASKS
+from handlers.worker.tasks.base import Task
+
+Schema = dict[str, Any]
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+LABELS = {"$ref": "#/components/schemas/Labels"}
+SHARED: dict[str, Schema] = {
+    "Labels": {
+        "description": "Labels with their scores, the best first.",
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["label", "score"],
+            "properties": {"label": TEXT, "score": NUMBER},
+            "additionalProperties": False,
+        },
+    },
+    "Error": {
+        "description": "Why a request was refused. Every type is explained in docs/reference/errors.md.",
+        "type": "object",
+        "required": ["code", "type", "error", "fix"],
+        "properties": {
+            "code": {"type": "integer"},
+            "type": {"enum": sorted(KINDS)},
+            "error": TEXT,
+            "fix": TEXT,
+        },
+        "additionalProperties": False,
+    },
+    "OpenAIEmbeddings": {
+        "type": "object",
+        "required": ["object", "data", "model", "usage"],
+        "properties": {
+            "object": {"const": "list"},
+            "model": TEXT,
+            "data": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["object", "index", "embedding"],
+                    "properties": {
+                        "object": {"const": "embedding"},
+                        "index": COUNT,
+                        "embedding": {
+                            "description": "base64 holds float32 in little-endian order",
+                            "type": ["array", "string"],
+                        },
+                    },
+                },
+            },
+            "usage": {
+                "type": "object",
+                "properties": {"prompt_tokens": COUNT, "total_tokens": COUNT},
+            },
+        },
+    },
+    "Tensors": {
+        "description": "Open Inference Protocol; see docs/reference/requests.md for the names of tensors.",
+        "type": "object",
+        "required": ["outputs"],
+        "properties": {
+            "outputs": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "shape", "datatype"],
+                    "properties": {"name": TEXT, "datatype": TEXT, "shape": {"type": "array", "items": COUNT}},
+                },
+            }
+        },
+    },
+}
+ENTITY = {
+    "type": "object",
+    "required": ["score", "word", "start", "end"],
+    "properties": {"entity": TEXT, "entity_group": TEXT, "index": COUNT, "score": NUMBER, "word": TEXT},
+}
+SPAN = {
+    "type": "object",
+    "required": ["answer", "score", "start", "end"],
+    "properties": {"answer": TEXT, "score": NUMBER, "start": COUNT, "end": COUNT},
+    "additionalProperties": False,
+}
+ANSWERS: dict[str, Schema] = {
+    "sentence-embedding": {"description": "The embedding.", "type": "array", "items": NUMBER},
+    "text-classification": {
+        "description": "Labels; of a model with several heads an object with the labels of each.",
+        "anyOf": [LABELS, {"type": "object", "additionalProperties": LABELS}],
+    },
+    "token-classification": {
+        "description": "Entities or tokens, with their place in the text.",
+        "type": "array",
+        "items": ENTITY,
+    },
+    "question-answering": {"description": "An answer, or several.", "anyOf": [SPAN, {"type": "array", "items": SPAN}]},
+}
+
+
+def openapi() -> Schema:
+    """The whole document."""
+    schemas = dict(SHARED)
+    for name, task in TASKS.items():
+        title = camel(name)
+        schemas[f"{title}Instance"] = _instance(task)
+        schemas[f"{title}Parameters"] = _parameters(task)
+        schemas[f"{title}Request"] = _request(task, title)
+        schemas[f"{title}Answer"] = ANSWERS[name]
+        schemas[f"{title}Response"] = _response(task, title)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Marina",
+            "version": "0.1.0",
+            "description": "Predictions of models that Marina has packed for TorchServe. What a model takes and answers "
+            "depends on its task.",
+        },
+        "servers": [{"url": "http://127.0.0.1:8080"}],
+        "security": [{"token": []}],
+        "paths": {
+            "/predictions/{name}": {"post": _operation("predict", "Send texts to a model.")},
+            "/v1/models/{name}:predict": {"post": _operation("predictKServe", "The same, under KServe's URL (v1).")},
+            "/v2/models/{name}/infer": {
+                "post": _operation("infer", "The same, under the Open Inference Protocol's URL.")
+            },
+        },
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, "schemas": schemas},
+    }
+
+
+def camel(name: str) -> str:
+    """A task's name as schemas have it: TextClassification."""
+    return "".join(part.capitalize() for part in name.split("-"))
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _instance(task: Task) -> Schema:
+    fields = task.fields
+    properties = {fields.first: TEXT, **({fields.second: {"type": ["string", "null"]}} if fields.second else {})}
+    required = [fields.first, *([fields.second] if fields.second_required else [])]
+    document = {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
+    return document if fields.second_required else {"anyOf": [TEXT, document]}
+
+
+def _parameters(task: Task) -> Schema:
+    properties = {
+        name: {**parameter.schema, "default": parameter.default, "description": parameter.expected}
+        for name, parameter in task.parameters.items()
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _request(task: Task, title: str) -> Schema:
+    """The bodies in JSON, of every protocol but tensors."""
+    instance, parameters = _ref(f"{title}Instance"), _ref(f"{title}Parameters")
+    several = {"type": "array", "items": instance, "minItems": 1}
+
+    def body(**properties: Schema) -> Schema:
+        return {
+            "type": "object",
+            "required": list(properties),
+            "properties": {**properties, "parameters": parameters},
+        }
+
+    bodies = [body(inputs={"anyOf": [instance, several]}), body(instances=several)]
+    if task.vectors:
+        compared = {
+            "type": "object",
+            "required": ["source_sentence", "sentences"],
+            "properties": {"source_sentence": TEXT, "sentences": {"type": "array", "items": TEXT, "minItems": 1}},
+        }
+        openai = body(input={"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]})
+        openai["properties"]["encoding_format"] = {"enum": ["float", "base64"], "default": "float"}
+        bodies += [body(inputs=compared), openai]
+    return {"anyOf": bodies}
+
+
+def _response(task: Task, title: str) -> Schema:
+    answer = _ref(f"{title}Answer")
+    answers = {"type": "array", "items": answer}
+    predictions = {"type": "object", "required": ["predictions"], "properties": {"predictions": answers}}
+    shapes = [answer, answers, predictions, _ref("Tensors")]
+    if task.vectors:
+        shapes += [{"description": "Cosines.", "type": "array", "items": NUMBER}, _ref("OpenAIEmbeddings")]
+    return {"anyOf": shapes}
+
+
+def _operation(name: str, summary: str) -> Schema:
+    titles = [camel(task) for task in TASKS]
+    plain = "a text, for tasks whose instance is one text"
+    error = {"application/json": {"schema": _ref("Error")}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "parameters": [{"name": "name", "in": "path", "required": True, "schema": TEXT}],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"anyOf": [_ref(f"{title}Request") for title in titles]}},
+                "text/plain": {"schema": {**TEXT, "description": plain}},
+            },
+        },
+        "responses": {
+            "200": {
+                "description": "The answers, in the order of the instances.",
+                "headers": {
+                    "X-Request-Id": {"description": "TorchServe's id of the request.", "schema": TEXT},
+                    "X-Marina-Truncated": {
+                        "description": "Numbers of the instances that were cut to fit.",
+                        "schema": TEXT,
+                    },
+                    "Server-Timing": {
+                        "description": "Where the time went, with serving.server_timing.",
+                        "schema": TEXT,
+                    },
+                },
+                "content": {"application/json": {"schema": {"anyOf": [_ref(f"{title}Response") for title in titles]}}},
+            },
+            "4XX": {"description": "The request cannot be answered.", "content": error},
+            "500": {"description": "The worker failed.", "content": error},
+            "503": {"description": "TorchServe's own: the queue is full, or no worker is READY."},
+        },
+    }

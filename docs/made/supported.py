@@ -1,0 +1,36 @@
+"""The table of docs/models.md: which architectures were proven for which task, and what was refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from docs.made.tables import table
+from handlers.worker.tasks import TASKS
+
+PROVEN = "proven"
+MARKS = {"both": "yes", "openvino": "openvino only", "torchscript": "torchscript only", "none": "refused"}
+
+
+def supported_table(stored: Path) -> str:
+    """The table, and under it why models were refused."""
+    document = json.loads(stored.read_text(encoding="utf-8"))
+    models: dict[str, dict[str, dict[str, str]]] = document["models"]
+    rows = [
+        (f"`{name}`", *(_mark(tasks[task]) if task in tasks else "" for task in TASKS))
+        for name, tasks in models.items()
+    ]
+    refusals = [f"- `{name}`: {reason}" for name, tasks in models.items() if (reason := _refusal(tasks))]
+    made = f"Tested with transformers {document['transformers']} and torch {document['torch']}."
+    return "\n".join([made, "", table(("architecture", *TASKS), rows), "", "Why models were refused:", "", *refusals])
+
+
+def _mark(outcome: dict[str, str]) -> str:
+    proven = [engine for engine, what in outcome.items() if what == PROVEN]
+    return MARKS["both" if len(proven) == len(outcome) else proven[0] if proven else "none"]
+
+
+def _refusal(tasks: dict[str, dict[str, str]]) -> str | None:
+    """The first reason that an architecture was refused with; None where every task was proven."""
+    reasons = [what for outcome in tasks.values() for what in outcome.values() if what != PROVEN]
+    return reasons[0] if reasons else None

@@ -1,0 +1,134 @@
+"""Chooses which requests of a batch are computed now, so that costly requests do not make others wait for long.
+
+TorchServe hands a worker up to batch_size requests at once, whatever they cost, and waits for all answers together.
+A request that is not computed is refused with 503 at once; its client may send it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from handlers.worker.errors import RequestError
+from handlers.worker.rows.backlog import Backlog
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.tokenizer import Window
+from handlers.worker.values import Instance, Shape
+
+# an instance as the tokenizer reads it, and how it is laid out in rows; or why it cannot be read
+Prepared = tuple[Instance, Window] | RequestError
+
+# characters per token, for estimates before anything is tokenized: English, and text that is not ASCII
+CHARACTERS = {True: 4, False: 2}
+SPECIAL_TOKENS = 2
+CHARACTERS_PER_MS = 2000  # of the tokenizer; the libraries of the usual models are faster on current processors
+COSTLY = 4  # a request is costly if it needs more than this part of `max_batch_ms`
+ROWS = 2  # and more than this many rows of the longest shape, so that a single text is not costly
+CHEAP = 4  # cheap requests of a batch may need this part of the deadline
+OLD = 2  # requests are old if they may have waited for this part of the deadline
+LEAST_SHARE = 1 / 32  # of both limits, so that cheap requests are always computed
+OVERLOADED = "the worker has more work than it may take at once"
+
+
+class Admission:
+    """Bounds the work of a batch.
+
+    Requests are taken in ascending order of cost: cheap ones until a part of the deadline is reached, then costly ones
+    until `max_batch_ms` is. A costly request may exceed that if it is nearly alone, and if no such request was computed
+    in the batch before or there is nothing else to do. So a cheap request waits for one costly request at most, and
+    costly ones are computed in every second batch at least while there is little other work.
+
+    If a batch is full, and not all of it can be computed or its requests may be old, the next batch gets half of both
+    limits, and nothing may exceed them. So a queue of requests whose clients may have given up is soon refused, and new
+    requests find it empty.
+
+    Args:
+        times: milliseconds of one call of every shape.
+        max_batch_ms: estimated milliseconds of work in a batch with costly requests.
+        deadline_ms: milliseconds that a request may take.
+        backlog: what is known of the queue.
+    """
+
+    def __init__(self, times: Mapping[Shape, float], max_batch_ms: float, deadline_ms: float, backlog: Backlog) -> None:
+        self._max_length = longest(times)
+        # for every number of tokens, the least milliseconds per row of a graph that holds them
+        self._per_row = [
+            min(time / shape.batch_size for shape, time in times.items() if shape.sequence_length >= tokens)
+            for tokens in range(self._max_length + 1)
+        ]
+        self._per_token = min(time / (shape.batch_size * shape.sequence_length) for shape, time in times.items())
+        self._max_batch_ms = max_batch_ms
+        self._costly_ms = max(max_batch_ms / COSTLY, ROWS * self._per_row[self._max_length])
+        self._deadline_ms = deadline_ms
+        self._backlog = backlog
+        self._share = 1.0  # of the limits that this batch gets
+        self._exceeded = False
+        self._full = self._old = self._unread = False
+
+    def begin(self, requests: int) -> None:
+        """A batch of so many requests is handed over."""
+        self._full = requests >= self._backlog.batch_size
+        self._old = self._backlog.begin(requests) * 1000 > self._deadline_ms / OLD
+        self._unread = False
+
+    def end(self) -> None:
+        """The batch has been answered."""
+        self._backlog.end()
+
+    def refusal_unread(self, size: int) -> RequestError | None:
+        """Why a request whose body has this number of bytes is not even read; None if it is.
+
+        While a queue of costly requests is refused, reading them would take longer than computing the others.
+        """
+        cost = size / CHARACTERS[True] * self._per_token
+        if self._share == 1 or cost <= self._limit(cost):
+            return None
+        self._unread = True
+        return RequestError("Overloaded", OVERLOADED)
+
+    def refusals(self, requests: Sequence[Sequence[Prepared]]) -> list[RequestError | None]:
+        """For each request of the batch that was read, why it is not computed; None if it is."""
+        costs = [self._cost(prepared) for prepared in requests]
+        admitted = self._choose({index: cost for index, cost in enumerate(costs) if cost <= self._deadline_ms})
+        refusals: list[RequestError | None] = [RequestError("Overloaded", OVERLOADED) for _ in requests]
+        for index, cost in enumerate(costs):
+            if cost > self._deadline_ms:
+                message = f"the request needs about {cost / 1000:.1f} s; the deadline is {self._deadline_ms / 1000:g} s"
+                refusals[index] = RequestError("TooMuchWork", message)
+            elif index in admitted:
+                refusals[index] = None
+        return refusals
+
+    def _choose(self, costs: Mapping[int, float]) -> set[int]:
+        """The requests that are computed; `costs` has the estimated milliseconds of each, by its number."""
+        admitted: set[int] = set()
+        total, exceeded = 0.0, False
+        for index in sorted(costs, key=costs.__getitem__):
+            if total + costs[index] > self._limit(costs[index]):
+                nearly_alone = total <= self._costly_ms and not (admitted and self._exceeded)
+                if exceeded or self._share < 1 or not nearly_alone:
+                    break
+                exceeded = True
+            admitted.add(index)
+            total += costs[index]
+        self._exceeded = exceeded
+        refused = len(admitted) < len(costs) or self._unread
+        self._share = max(self._share / 2, LEAST_SHARE) if self._full and (refused or self._old) else 1.0
+        return admitted
+
+    def _limit(self, cost: float) -> float:
+        """Milliseconds that this batch may need with a request of this cost as its last one."""
+        costly = cost > self._costly_ms
+        return self._share * (self._max_batch_ms if costly else self._deadline_ms / CHEAP)
+
+    def _cost(self, prepared: Sequence[Prepared]) -> float:
+        """Estimated milliseconds of work for a request, from the lengths of its texts."""
+        return sum(0.0 if isinstance(one, RequestError) else self._cost_of(*one) for one in prepared)
+
+    def _cost_of(self, instance: Instance, window: Window) -> float:
+        texts = [text for text in instance if text]
+        tokenizing = sum(map(len, texts)) / CHARACTERS_PER_MS
+        tokens = SPECIAL_TOKENS + sum(len(text) // CHARACTERS[text.isascii()] for text in texts)
+        rows, rest = divmod(tokens, self._max_length)
+        if rows and window.rule != "window":
+            rows, rest = 1, 0
+        return tokenizing + rows * self._per_row[self._max_length] + (self._per_row[rest] if rest else 0.0)

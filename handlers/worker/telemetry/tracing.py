@@ -1,0 +1,58 @@
+"""Traces one request: its id, and the stage times of its batch."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+REQUEST_ID = "x-request-id"
+# TorchServe always sets its own X-Request-Id in responses, so a client's id is returned under this name
+CORRELATION_ID = "x-correlation-id"
+REQUEST_START = "x-request-start"
+SERVER_TIMING = "server-timing"
+_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
+_START = re.compile(r"t=(\d{10})(\.\d{1,6})?")
+
+
+class StageTimes:
+    """Seconds spent in the stages of one batch."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the duration of a block to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def given_id(headers: Mapping[str, str]) -> str | None:
+    """The id that a client set for its request; None if there is none that is safe in a header and a log."""
+    value = headers.get(REQUEST_ID, "")
+    return value if _ID.fullmatch(value) else None
+
+
+def waited_ms(headers: Mapping[str, str], received: float) -> float | None:
+    """Milliseconds between a proxy and the worker, including TorchServe's queue; None if no proxy set the time.
+
+    Args:
+        headers: the request's headers; `X-Request-Start: t=SECONDS` is set by proxies such as nginx.
+        received: when the worker got the request, in seconds since 1970.
+    """
+    found = _START.fullmatch(headers.get(REQUEST_START, ""))
+    if not found:
+        return None
+    return max(0.0, received - float(f"{found[1]}{found[2] or ''}")) * 1000
+
+
+def server_timing(seconds: Mapping[str, float], requests: int, waited: float | None) -> str:
+    """The header Server-Timing (W3C): the batch's stages in milliseconds, and how many requests shared the batch."""
+    stages = [("queue", waited)] if waited is not None else []
+    stages += [(name, value * 1000) for name, value in seconds.items()]
+    return ", ".join([*(f"{name};dur={value:.2f}" for name, value in stages), f'batch;desc="{requests}"'])

@@ -1,0 +1,1 @@
+"""Archives: `pack` writes them from artifacts, `read` reads their contents."""

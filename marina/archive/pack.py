@@ -1,0 +1,162 @@
+"""Packs an artifact into a TorchServe archive (.mar).
+
+torch-model-archiver is not used, because it stages files in a shared temporary folder and writes
+the current time into the manifest. Layout of an archive:
+
+    MAR-INF/MANIFEST.json     in the format of torch-model-archiver
+    model-config.yaml         settings for TorchServe and the worker
+    <task>.py                 the handler
+    handlers/                 what the handler imports
+    artifact/                 the artifact
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+import handlers
+from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.engines import engine_module
+from handlers.worker.tasks import TASKS
+from marina.archive.read import CONFIG_FILE, MANIFEST, fingerprint_of
+from marina.files import exclusive, is_intact
+from marina.spec import Spec
+
+# TorchServe reads the name and the version; the other fields are those of torch-model-archiver.
+# The time is fixed, so that equal content gives equal archives.
+CREATED_ON = "01/01/1980 00:00:00"
+ARCHIVER_VERSION = "0.12.0"
+# TorchServe drops older requests without any answer; while a worker that has died starts again, they rather wait
+RESTART_MS = 25_000
+VERSION_DIGITS = 12  # of the hash of the contents, where the spec names no version
+
+
+class Packed(NamedTuple):
+    """The result of `pack`: the archive, and whether it existed already."""
+
+    path: Path
+    reused: bool
+
+
+def pack(spec: Spec, artifact: Path, model_store: Path) -> Packed:
+    """Write `model_store/<name>.mar` atomically.
+
+    Equal artifacts, settings and handlers give equal archives, byte for byte.
+    """
+    contents = _contents(spec, artifact, spec.version or "")
+    if not spec.version:
+        contents = _contents(spec, artifact, _fingerprint(contents).decode().split()[1][:VERSION_DIGITS])
+    fingerprint = _fingerprint(contents)
+    path = model_store / f"{spec.name}.mar"
+    partial = model_store / f".{spec.name}.partial"
+    model_store.mkdir(parents=True, exist_ok=True)
+    with exclusive(artifact.parent / "archive", waiting=lambda: None):
+        if fingerprint_of(path) == fingerprint.decode() and is_intact(path):
+            return Packed(path, reused=True)
+        try:
+            with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+                for name, content in contents.items():
+                    _add(archive, name, content)
+                archive.comment = fingerprint
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return Packed(path, reused=False)
+
+
+def model_config(spec: Spec, version: str) -> dict[str, object]:
+    """The contents of model-config.yaml.
+
+    If an archive has this file, TorchServe takes both timeouts from it, and uses 120 s for one that is
+    missing; so both are set. The two worker counts must be equal, because TorchServe starts minWorkers
+    and never scales by itself.
+    """
+    serving = spec.serving
+    return {
+        "minWorkers": spec.workers,
+        "maxWorkers": spec.workers,
+        "batchSize": serving.batch_size,
+        "maxBatchDelay": serving.batch_delay_ms,
+        "responseTimeout": serving.response_timeout_s,
+        "startupTimeout": serving.startup_timeout_s,
+        "jobQueueSize": serving.queue,
+        "clientTimeoutInMills": serving.deadline_ms + RESTART_MS,
+        "deviceType": "cpu",
+        "handler": {
+            "version": version,
+            "long_text": spec.long_text,
+            "core_groups": spec.core_groups,
+            "mode": spec.mode,
+            "max_instances": serving.max_instances,
+            "max_characters": serving.max_characters,
+            "max_windows": serving.max_windows,
+            "max_body_bytes": serving.max_body_bytes,
+            "max_tokens": serving.max_tokens,
+            "max_batch_ms": serving.max_batch_ms,
+            "deadline_ms": serving.deadline_ms,
+            "server_timing": serving.server_timing,
+            "parameters": spec.parameters,
+        },
+    }
+
+
+def _contents(spec: Spec, artifact: Path, version: str) -> dict[str, Path | bytes]:
+    """Every file of the archive by name, in the order of the archive."""
+    package = Path(handlers.__file__).parent
+    handler = TASKS[spec.task].entry_file
+    sources = [package / "__init__.py", *sorted((package / "worker").rglob("*.py"))]
+    contents: dict[str, Path | bytes] = {
+        MANIFEST: json.dumps(_manifest(spec, handler, version), indent=2).encode(),
+        CONFIG_FILE: yaml.safe_dump(model_config(spec, version), sort_keys=False).encode(),
+        handler: package / handler,
+    }
+    contents.update({f"handlers/{path.relative_to(package)}": path for path in sources})
+    runtime = Path(str(getattr(engine_module(spec.engine), "__file__", "")))
+    if not runtime.is_relative_to(package):  # the engine comes with a package of its own
+        contents[f"handlers/worker/engines/{spec.engine}.py"] = runtime
+    files = sorted(path for path in artifact.rglob("*") if path.is_file())
+    contents.update({f"{ARTIFACT_FOLDER}/{path.relative_to(artifact)}": path for path in files})
+    return contents
+
+
+def _manifest(spec: Spec, handler: str, version: str) -> dict[str, object]:
+    return {
+        "createdOn": CREATED_ON,
+        "runtime": "python",
+        "model": {
+            "modelName": spec.name,
+            "handler": handler,
+            "modelVersion": version,
+            "configFile": CONFIG_FILE,
+        },
+        "archiverVersion": ARCHIVER_VERSION,
+    }
+
+
+def _fingerprint(contents: dict[str, Path | bytes]) -> bytes:
+    """A hash of the archive's contents; artifact.json stands for the artifact, because it lists the files' hashes."""
+    digest = hashlib.sha256()
+    for name, content in contents.items():
+        if not name.startswith(f"{ARTIFACT_FOLDER}/") or name == f"{ARTIFACT_FOLDER}/artifact.json":
+            data = content if isinstance(content, bytes) else content.read_bytes()
+            digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    return f"marina {digest.hexdigest()}".encode()
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> None:
+    """Add one file, uncompressed, with a fixed time and mode."""
+    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    entry.external_attr = 0o644 << 16
+    if isinstance(content, bytes):
+        archive.writestr(entry, content)
+        return
+    entry.file_size = content.stat().st_size
+    with archive.open(entry, "w") as target, content.open("rb") as source:
+        shutil.copyfileobj(source, target, 1 << 20)

@@ -1,0 +1,57 @@
+"""`marina check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from marina.cli.each import for_each_spec
+from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
+from marina.console import print_table, relative, spinner
+from marina.project import find_project
+
+if TYPE_CHECKING:
+    from marina.compiler.forecast import Forecast
+    from marina.spec import Spec
+
+
+def check(
+    names: Names = None, engine: EngineOption = None, shapes: ShapesOption = None, as_json: JsonOption = False
+) -> None:
+    """Check specs before any work: fields, source, tokenizer, and what compiling would take.
+
+    Nothing is compiled and no weights are loaded. Exits with 1 if a model could not be compiled.
+    """
+    from marina.compiler.forecast import forecast
+
+    project = find_project()
+
+    def check_one(spec: Spec) -> dict[str, Any]:
+        with spinner() as report:
+            report(f"checking {spec.name}")
+            found = forecast(spec, project)
+        if not as_json:
+            _print(spec.name, found)
+        return {"name": spec.name, **vars(found), "artifact": str(found.artifact)}
+
+    for_each_spec(project, names, engine, shapes, check_one, as_json)
+
+
+def _print(name: str, found: Forecast) -> None:
+    tries = f", tries {', '.join(found.precisions)}" if len(found.precisions) > 1 else f", {found.precisions[0]}"
+    if found.compiled:
+        work = f"none: it is compiled already, in {relative(found.artifact)}"
+    elif found.seconds is None:
+        work = "minutes for each graph; no graph has been compiled for this engine here yet"
+    else:
+        work = f"about {found.seconds:.0f} s"
+    rows = [
+        ["task", found.task],
+        ["model", f"{found.architecture}, {found.weights / 1e6:.1f} million weights"],
+        ["tokenizer", found.tokenizer],
+        ["engine", f"{found.engine}{tries}"],
+        ["graphs", f"{len(found.shapes)}: {', '.join(found.shapes)}"],
+        ["artifact", f"at most {found.artifact_bytes / 1e6:.0f} MB"],
+        ["memory to compile", f"{found.memory_bytes / 1e9:.1f} GB, {found.free_bytes / 1e9:.1f} GB are free"],
+        ["time to compile", work],
+    ]
+    print_table([name, "the spec, its source and its tokenizer are fine"], rows)

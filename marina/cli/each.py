@@ -1,0 +1,70 @@
+"""Commands that do the same for several models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from handlers.worker.errors import WorkerError
+from marina.console import print_error, print_json
+from marina.errors import MarinaError, SpecError
+from marina.files import explain
+from marina.project import Project
+from marina.spec import Spec, read_spec
+
+
+def for_each_spec(
+    project: Project,
+    names: list[str] | None,
+    engine: str | None,
+    shapes: str | None,
+    work: Callable[[Spec], dict[str, Any]],
+    as_json: bool,
+) -> None:
+    """Do the work for every model; one that fails does not keep the others from theirs.
+
+    Args:
+        project: whose specs.
+        names: of models; all of them if None or empty.
+        engine, shapes: instead of each spec's, as on the command line.
+        work: returns what `--json` prints of the model.
+        as_json: whether to print that.
+
+    Raises:
+        typer.Exit: with 1 when any failed, after the last.
+    """
+    overrides: dict[str, Any] = {}
+    if engine:
+        overrides["engine"] = engine
+    if shapes:
+        overrides["shapes"] = {"exact": shapes.split(",")}
+    known = sorted(path.stem for path in project.models.glob("*.yaml"))
+    if not names and not known:
+        raise SpecError(f"{project.models} holds no spec", "make one with marina new model NAME --from FOLDER")
+    documents, failed = [], False
+    for name in names or known:
+        try:
+            if name not in known:
+                raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(known) or 'none'}")
+            documents.append(work(read_spec(project.models / f"{name}.yaml", overrides)))
+        except (MarinaError, WorkerError) as error:
+            message = _named(str(error), name)
+            print_error(message)
+            documents.append({"name": name, "error": message})
+            failed = True
+        except OSError as error:  # a full disk, or a folder that may not be written
+            message = f"{name}: {explain(error)}"
+            print_error(message)
+            documents.append({"name": name, "error": message})
+            failed = True
+    if as_json:
+        print_json(documents)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _named(message: str, name: str) -> str:
+    """A message that says which model it is about."""
+    return message if message.startswith(f"{name}:") or f"{name}.yaml" in message else f"{name}: {message}"

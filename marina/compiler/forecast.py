@@ -1,0 +1,114 @@
+"""Predicts what compiling a spec would do: all checks and estimates that do not need the weights loaded."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from handlers.worker.placement.limits import free_memory
+from marina.compiler.cache import artifact_key, is_complete
+from marina.compiler.graphs.times import read_builds
+from marina.compiler.job import Job, prepare_job
+from marina.compiler.limits import check_length, check_memory, memory_needed
+from marina.compiler.source import count_weights, encoder_folder
+from marina.compiler.source.embedder import check_modules
+from marina.compiler.source.loading import load_configuration
+from marina.project import Project
+from marina.spec import Spec
+
+BYTES_A_WEIGHT = 4  # float32; lower precisions take less
+# Compile seconds on 2 cores of an Intel Xeon: a constant, and per million weights a part paid once and a part per
+# graph, for one precision or for trials of several. Fitted to 23 and 110 million weights with 2 and 8 graphs.
+START_S = 3.0
+ONE, SEVERAL = (0.1, 0.055), (0.5, 0.035)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What would be compiled, and the resources it would need.
+
+    Attributes:
+        task: the spec's task.
+        architecture: the model's architecture, as its config.json names it.
+        tokenizer: its class, and the size of its vocabulary.
+        weights: the number of weights in the model's files.
+        engine, precisions: the engine that would compile, and the precisions that would be tried.
+        shapes: the shapes of the graphs.
+        artifact: its folder, and whether it exists already.
+        memory_bytes, free_bytes: the memory that compiling needs, and the free memory.
+        artifact_bytes: the maximum size of the artifact.
+        seconds: the estimated compile time; None if the engine's compiler takes minutes per graph and has not run here.
+    """
+
+    task: str
+    architecture: str
+    tokenizer: str
+    weights: int
+    engine: str
+    precisions: tuple[str, ...]
+    shapes: tuple[str, ...]
+    artifact: Path
+    compiled: bool
+    memory_bytes: int
+    free_bytes: float
+    artifact_bytes: int
+    seconds: float | None
+
+
+def forecast(spec: Spec, project: Project) -> Forecast:
+    """Check a spec, its source and its tokenizer, and predict what compiling it would do.
+
+    Raises:
+        SpecError, SourceError, CompileError: in the same cases as compiling.
+    """
+    from marina.compiler.tasks import HEADS, check_head
+    from marina.compiler.tasks.export import positions_of
+
+    job = prepare_job(spec, project.root)
+    check_head(spec, job.source)
+    if spec.task not in HEADS:
+        check_modules(spec, job.source)
+    config, tokenizer = load_configuration(spec, encoder_folder(job.source))
+    check_length(job, positions_of(config, tokenizer))
+    folder = project.artifacts / spec.name / artifact_key(job)
+    compiled = is_complete(folder)
+    weights = count_weights(job.source)
+    if not compiled:
+        check_memory(job, weights)
+    return Forecast(
+        task=spec.task,
+        architecture=", ".join(config.architectures or [config.model_type]),
+        tokenizer=f"{type(tokenizer).__name__}, {len(tokenizer)} tokens",
+        weights=weights,
+        engine=spec.engine,
+        precisions=job.candidates,
+        shapes=tuple(map(str, job.shapes)),
+        artifact=folder,
+        compiled=compiled,
+        memory_bytes=memory_needed(weights),
+        free_bytes=free_memory(),
+        artifact_bytes=BYTES_A_WEIGHT * weights,
+        seconds=_seconds(job, weights, folder.parent.parent),
+    )
+
+
+def _seconds(job: Job, weights: int, artifacts: Path) -> float | None:
+    """The compile time, estimated from earlier runs on this machine; None if there is no basis for an estimate."""
+    builds = read_builds(artifacts, job.spec.engine)
+    if job.engine.compiles_apart:
+        known = [seconds for one in builds for seconds in one["seconds"].values()]
+        return statistics.median(known) * len(job.shapes) if known else None
+    usual = usual_seconds(weights, len(job.shapes), len(job.candidates) > 1)
+    scales = [
+        one["build"]["seconds"]
+        / usual_seconds(one["build"]["weights"], len(one["seconds"]), len(one["precisions"]) > 1)
+        for one in builds
+    ]
+    return usual * (statistics.median(scales) if scales else 1.0)
+
+
+def usual_seconds(weights: int, graphs: int, several: bool) -> float:
+    """The compile time of `graphs` graphs on the machine of the constants above; `several` if precisions are tried."""
+    once, a_graph = SEVERAL if several else ONE
+    return START_S + weights / 1e6 * (once + a_graph * graphs)

@@ -1,0 +1,109 @@
+"""Reuses compiled graphs for other models of the same architecture, where an engine keeps weights outside of graphs.
+
+Compiling takes minutes, and a second fine-tune of a model differs in its weights only. `build/graphs` has one file for
+each graph that was compiled so, named by a hash of everything that determines it except the weights. The file still has
+the weights of the model that it was compiled for; AWS documents no way to take them out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.values import Shape
+from marina.engines.base import GraphFiles
+from marina.engines.model import ExportedModel, example_inputs
+
+WEIGHTS_FILE = "weights.safetensors"
+_PLACES = re.compile(r" # .*$|, scope: [^\n]*$", re.MULTILINE)  # of source code, in the text of a graph
+
+
+def graph_store(artifact: Path) -> Path:
+    """The folder of reusable graphs, given an artifact's folder: build/graphs beside build/artifacts."""
+    return artifact.parents[2] / "graphs"
+
+
+def graph_key(model: ExportedModel, shape: Shape, conditions: Mapping[str, Any]) -> str | None:
+    """A hash of a model's computation in one shape, of the names and sizes of its weights, and of the conditions.
+
+    None if PyTorch cannot trace the model; then its graphs are not kept for others.
+
+    Args:
+        model: the exported model.
+        shape: the shape of the graph.
+        conditions: how it is compiled: the engine, its settings, mitigations, and versions, as JSON types.
+    """
+    import torch
+
+    digest = hashlib.sha256(json.dumps(conditions, sort_keys=True).encode())
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced = torch.jit.trace(model.module, example_inputs(model, shape), check_trace=False)
+        graph = traced.inlined_graph
+        digest.update(_PLACES.sub("", str(graph)).encode())
+        for constant in _constants(graph.nodes()):
+            digest.update(_bytes(constant))
+        weights = model.module.state_dict()
+        digest.update(json.dumps({name: [list(one.shape), str(one.dtype)] for name, one in weights.items()}).encode())
+        for name, buffer in model.module.named_buffers():  # those that are not saved with the weights follow from code
+            if name not in weights:
+                digest.update(name.encode() + _bytes(buffer))
+    except Exception:  # the model's own code may raise any
+        return None
+    return digest.hexdigest()[:24]
+
+
+def keep(graph: Path, stored: Path) -> None:
+    """Keep a compiled graph for other models, as another name of the same file where the disk allows that."""
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    partial = stored.with_suffix(f".{uuid.uuid4().hex}.partial")
+    try:
+        try:
+            os.link(graph, partial)
+        except OSError:
+            shutil.copyfile(graph, partial)
+        partial.replace(stored)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def reuse(stored: Path, model: ExportedModel, shape: Shape, folder: Path) -> GraphFiles:
+    """Put a graph that was compiled for another model into an artifact's folder, and this model's weights beside it."""
+    graph = folder / "graphs" / f"{shape}.pt"
+    keep(stored, graph)
+    return GraphFiles(graph, _write_weights(model, folder / WEIGHTS_FILE), {"reused": stored.stem})
+
+
+def _write_weights(model: ExportedModel, path: Path) -> Path:
+    from safetensors.torch import save_file
+
+    if not path.exists():
+        partial = path.with_suffix(f".{os.getpid()}.partial")  # graphs of several shapes are made at once
+        save_file({name: one.contiguous().clone() for name, one in model.module.state_dict().items()}, str(partial))
+        partial.replace(path)
+    return path
+
+
+def _bytes(tensor: Any) -> bytes:
+    import torch
+
+    content: bytes = tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    return content
+
+
+def _constants(nodes: Any) -> Iterator[Any]:
+    """The tensors that a graph holds as constants; its text does not show their numbers."""
+    for node in nodes:
+        if node.kind() == "prim::Constant" and "value" in node.attributeNames() and node.kindOf("value") == "t":
+            yield node.t("value")
+        for block in node.blocks():
+            yield from _constants(block.nodes())

@@ -1,0 +1,37 @@
+"""Limits that are checked before compiling: memory, and the length of text that the model can read."""
+
+from __future__ import annotations
+
+from handlers.worker.placement.limits import free_memory
+from handlers.worker.rows.plan import longest
+from marina.compiler.job import Job
+from marina.errors import CompileError
+
+# Memory: a constant for libraries, and bytes per weight. Each weight is held in float32 by the model and by the
+# engine's copy of it, and in float64 beside the model while the reference is computed.
+BYTES, BYTES_A_WEIGHT = 500_000_000, 12
+
+
+def memory_needed(weights: int) -> int:
+    """The approximate bytes of memory that compiling a model with `weights` weights needs."""
+    return BYTES + BYTES_A_WEIGHT * weights
+
+
+def check_memory(job: Job, weights: int) -> None:
+    """CompileError if there is not enough free memory to compile."""
+    need, free = memory_needed(weights), free_memory()
+    if free < need:
+        raise CompileError(
+            f"{job.spec.name}: compiling needs about {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free, "
+            "within the limit of the container if there is one; free some, or compile elsewhere"
+        )
+
+
+def check_length(job: Job, positions: int | None) -> None:
+    """CompileError if a shape is longer than the model's number of positions; None if there is no limit."""
+    length = longest(job.shapes)
+    if positions and length > positions:
+        raise CompileError(
+            f"{job.spec.name}: a shape of {length} tokens is more than the model can read ({positions}); "
+            "lower shapes.sequence_lengths"
+        )

@@ -1,0 +1,170 @@
+"""What a machine needs to serve with the Neuron SDK: each missing step is a finding with the command that cures it.
+
+Sources: the SDK's pages on installing (setup/pytorch/manual.rst), its release manifest for versions, and the driver's
+udev rules.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from handlers.worker.engines.packages import NeuronSdk, find_program, installed, is_placeholder, missing_program
+from handlers.worker.errors import PlacementError
+from handlers.worker.placement import GROUP_SIZES, NEURONCORES, server_groups
+from handlers.worker.placement.discovery import DEVICES, neuron_cores
+from handlers.worker.placement.groups import lay_out
+from handlers.worker.placement.leases import leases_folder, read_holders
+from marina.findings import Finding, fails, note, ok
+
+DRIVER_VERSION = Path("/sys/module/neuron/version")
+PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")  # the instance type
+RUNTIME_LIBRARIES = Path("/opt/aws/neuron/lib")
+COMPILER_BYTES = 12e9  # compiles of BERT were killed on 8 GiB (aws-neuron-sdk #439, #1064)
+APT = "sudo apt-get install"
+
+
+class Packages(NamedTuple):
+    """What an instance needs besides Python packages.
+
+    Attributes:
+        instances: how types of instances begin that have the engine's cores.
+        driver: the versions of the driver that support them.
+        install_driver: the command that installs it.
+        install_runtime: the command that installs the runtime's library; "" if the Python package has its own.
+        limits: Python packages that must have other versions than the newest, by the reason.
+    """
+
+    instances: tuple[str, ...]
+    driver: SpecifierSet
+    install_driver: str
+    install_runtime: str
+    limits: Mapping[str, tuple[SpecifierSet, str]]
+
+
+def check_machine(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
+    """Check an instance from its type to a device that can be opened."""
+    return [*_instance(sdk, packages), _driver(packages), _devices(), *_runtime(packages), *_cores()]
+
+
+def check_programs(sdk: NeuronSdk) -> list[Finding]:
+    """Check the programs that the SDK's Python packages run."""
+    if not _is_real(sdk.runtime):
+        return []
+    findings = []
+    for name in (*sdk.programs, *([sdk.compiler] if _is_real(sdk.compiler) else [])):
+        found = find_program(name)
+        findings.append(
+            ok(f"{name} (program)", found) if found else fails(f"{name} (program)", "none", missing_program(sdk, name))
+        )
+    return findings
+
+
+def check_limits(packages: Packages) -> list[Finding]:
+    """Check the versions of packages that are known to break the SDK's."""
+    findings = []
+    for name, (wanted, why) in packages.limits.items():
+        here = installed(name)
+        if here and here not in wanted:
+            findings.append(fails(name, f"{here}; {why}", f"pip install '{name}{wanted}'"))
+    return findings
+
+
+def check_memory(free: int) -> Finding:
+    """Check the memory for compiling, in bytes."""
+    if free < COMPILER_BYTES:
+        fix = "compile on a larger machine, which needs no device, and copy model_store/*.mar"
+        return note("memory for compiling", f"{free / 1e9:.1f} GB free, 12 GB are safe for BERT-base", fix)
+    return ok("memory for compiling", f"{free / 1e9:.1f} GB free")
+
+
+def _is_real(package: str) -> bool:
+    return installed(package) is not None and not is_placeholder(package)
+
+
+def _instance(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
+    kind = _read(PRODUCT)
+    if not kind.startswith(("inf", "trn")):
+        return []
+    if kind.startswith(packages.instances):
+        return [ok("instance", kind)]
+    wanted = " and ".join(packages.instances)
+    return [fails("instance", f"{kind}; the engine {sdk.engine} is for {wanted}", "choose the other Neuron engine")]
+
+
+def _driver(packages: Packages) -> Finding:
+    here = _read(DRIVER_VERSION)
+    if not here:
+        return note("Neuron driver", "not loaded", f"on an instance: {packages.install_driver}; sudo modprobe neuron")
+    try:
+        fits = Version(here) in packages.driver
+    except InvalidVersion:
+        fits = True
+    if not fits:
+        return fails("Neuron driver", f"{here}; these instances need {packages.driver}", packages.install_driver)
+    return ok("Neuron driver", here)
+
+
+def _devices() -> Finding:
+    """Open every device, as the runtime does, and close it again."""
+    devices = sorted(path for path in DEVICES.glob("neuron*") if path.name.removeprefix("neuron").isdecimal())
+    if not devices:
+        fix = "on an instance install the driver; in a container pass --device=/dev/neuron0"
+        return note("Neuron devices", "no /dev/neuron device", fix)
+    for path in devices:
+        number = _refusal(path)
+        if number is None:
+            continue
+        if number in (errno.EACCES, errno.EPERM):
+            # the driver gives every user rights; AWS's page on security shows a group instead
+            group = "sudo usermod -aG neuron $USER and log in again, if the group owns it; else sudo chmod 666 "
+            return fails("Neuron devices", f"{path} may not be opened by user {os.getuid()}", f"{group}{path}")
+        return fails("Neuron devices", f"{path}: {os.strerror(number)}", "sudo rmmod neuron; sudo modprobe neuron")
+    return ok("Neuron devices", f"{len(devices)}, each can be opened")
+
+
+def _refusal(path: Path) -> int | None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno
+    return None
+
+
+def _runtime(packages: Packages) -> list[Finding]:
+    if not packages.install_runtime:
+        return []
+    found = sorted(RUNTIME_LIBRARIES.glob("libnrt.so*"))
+    if found:
+        return [ok("Neuron runtime", str(found[0]))]
+    return [
+        note("Neuron runtime", f"no libnrt.so in {RUNTIME_LIBRARIES}", f"on an instance: {packages.install_runtime}")
+    ]
+
+
+def _cores() -> list[Finding]:
+    """The cores, whether the groups of the environment fit, and who holds which."""
+    try:
+        cores = neuron_cores()
+        findings = [ok("NeuronCores", f"{len(cores)}: {','.join(str(core) for core in cores)}")]
+        groups: Sequence[int] = server_groups() or ()
+        if None in lay_out(groups, cores):
+            given = f"{','.join(map(str, groups))} on {len(cores)} cores"
+            findings.append(fails(GROUP_SIZES, given, f"{GROUP_SIZES} must add up to at most {len(cores)}"))
+        held = ", ".join(map(str, read_holders(leases_folder(NEURONCORES.leases))))
+    except PlacementError as error:
+        return [fails("NeuronCores", "none", str(error))]
+    return [*findings, *([note("NeuronCores in use", held, "a model needs cores that are free")] if held else [])]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

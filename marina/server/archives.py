@@ -1,0 +1,124 @@
+"""The archives that are served: found in the model store, checked, and kept for going back to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from handlers.worker.artifact import sha256_of
+from marina.archive.read import MANIFEST, fingerprint_of
+from marina.errors import ServerError
+from marina.files import is_intact
+from marina.project import Project
+
+DRAINING = "draining"  # the version that answers 503 while others finish their work
+
+
+def find_archives(project: Project, names: list[str], trusted: str | None = None) -> list[Path]:
+    """The archives of the named models, or every archive of the store.
+
+    Args:
+        project: project of the model store.
+        names: models; if empty, all models in the store.
+        trusted: file with the sha256 of every archive that may be served, as the command sha256sum writes it; None
+            for no such limit.
+
+    Raises:
+        ServerError: an archive is missing, damaged or not trusted, or the store is empty.
+    """
+    found = [project.model_store / f"{name}.mar" for name in names]
+    archives = found or sorted(path for path in project.model_store.glob("*.mar") if not path.name.startswith("."))
+    if not archives:
+        raise ServerError(f"{project.model_store} holds no archive", "make some with marina archive")
+    for archive in archives:
+        if not archive.is_file():
+            raise ServerError(f"{archive} does not exist", f"make it with marina archive {archive.stem}")
+        if not is_intact(archive):
+            raise ServerError(f"{archive} is damaged", f"make it again with marina archive {archive.stem}")
+    if trusted:
+        check_trusted(archives, Path(trusted))
+    return archives
+
+
+def keep(project: Project, archive: Path) -> None:
+    """Keep a copy of a served archive, and of the one that was served before it."""
+    current, previous = kept(project, archive.stem)
+    if archive == current or (current.exists() and fingerprint_of(current) == fingerprint_of(archive)):
+        return
+    for path in (current, previous):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = current.with_name(f".{current.name}.tmp")
+    try:
+        shutil.copyfile(archive, temporary)
+        if current.exists():
+            current.replace(previous)
+        temporary.replace(current)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def kept(project: Project, name: str) -> tuple[Path, Path]:
+    """Where the archive that is served, and the one that was served before it, are kept; they may not exist."""
+    folder = project.run.parent / "versions"
+    return folder / "current" / f"{name}.mar", folder / "previous" / f"{name}.mar"
+
+
+def put_back(project: Project, archive: Path) -> None:
+    """Put a kept archive into the model store."""
+    target = project.model_store / archive.name
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        shutil.copyfile(archive, temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def offered(project: Project, archive: Path) -> Iterator[str]:
+    """Put an archive where TorchServe finds it while it is registered; yields its file name in the model store."""
+    if archive.parent == project.model_store:
+        yield archive.name
+        return
+    target = project.model_store / f".{archive.stem}-{os.getpid()}.mar"
+    try:
+        _link(archive, target)
+        yield target.name
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def write_draining(path: Path) -> None:
+    """Write an archive without code, and thus without workers: TorchServe answers 503 in its place."""
+    model = {"modelName": DRAINING, "handler": "none.py", "modelVersion": DRAINING}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(MANIFEST, json.dumps({"runtime": "python", "model": model}))
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where that cannot be done."""
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def check_trusted(archives: list[Path], trusted: Path) -> None:
+    """Refuse archives that are not in a list, as the command sha256sum writes it; ServerError names the first."""
+    try:
+        lines = trusted.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ServerError(f"{trusted} with the trusted archives cannot be read: {error}") from None
+    known = {line.split()[0].lower() for line in lines if line.strip()}
+    for archive in archives:
+        if sha256_of(archive) not in known:
+            raise ServerError(
+                f"{archive} is not among the trusted archives of {trusted}",
+                "an archive is code; if you made this one, add the line of sha256sum to that file",
+            )

@@ -1,0 +1,83 @@
+"""`marina serve --foreground`: the form for systemd and containers, which start a server again themselves."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from contextlib import suppress
+
+import psutil
+
+from marina.errors import ServerError
+from marina.project import Project
+from marina.server.lifecycle import serve, stop
+from marina.server.logs import log_lines
+from marina.server.state import Ports, running
+from marina.server.torchserve.environment import serving_env
+from marina.server.torchserve.process import stop_torchserve
+from marina.server.upgrade import Report
+
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+ENDED_S = 5
+
+
+def drop_secrets() -> None:
+    """Start this command again with the environment that workers may see, as workers can read that of this process."""
+    if dict(os.environ) != serving_env():
+        os.execve(sys.executable, [sys.executable, "-m", "marina", *sys.argv[1:]], serving_env())
+
+
+def serve_in_foreground(
+    project: Project,
+    names: list[str],
+    ports: Ports,
+    timeout_s: float,
+    drain_s: float,
+    report: Report,
+    trusted: str | None = None,
+) -> int:
+    """Serve until the server ends, or this process is asked to; prints the logs on standard output.
+
+    Args:
+        project, names, ports, timeout_s, report, trusted: as for `serve`.
+        drain_s: on SIGTERM or Ctrl-C, for how many seconds requests that the server has may still be answered.
+
+    Returns:
+        0 if this process was asked to end, else the exit code of the server: 128 and more if a signal ended it.
+
+    Raises:
+        ServerError: a server is running already, or it does not start.
+    """
+    if running(project):
+        raise ServerError("a server is running already", "stop it with marina stop")
+    # TorchServe's launcher ends at once; without this, Java would become a child of another process
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    state = serve(project, names, ports, timeout_s, report, trusted, foreground=True)
+    try:
+        for line in log_lines(project, None, following=lambda: state.process() is not None):
+            with suppress(OSError):  # a full disk, or nobody reads: the server goes on
+                print(line, flush=True)
+    except (KeyboardInterrupt, SystemExit):
+        with suppress(OSError):
+            print("stopping: requests that the server has are answered, new ones refused", flush=True)
+        try:
+            stop(project, drain_s)
+        except (KeyboardInterrupt, SystemExit, ServerError):  # asked again, or another command is at work
+            stop_torchserve(project, state)
+        return 0
+    except BaseException:
+        stop(project)
+        raise
+    code = _exit_code(state.pid)
+    stop(project)
+    return code
+
+
+def _exit_code(pid: int) -> int:
+    """The exit code of a child that has ended, which is never 0 for a server that nobody stopped."""
+    try:
+        code = psutil.Process(pid).wait(ENDED_S)
+    except psutil.Error:
+        return 1
+    return 128 - code if code is not None and code < 0 else code or 1

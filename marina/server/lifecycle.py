@@ -1,0 +1,163 @@
+"""Starts and stops the server, and starts it again after a crash; one command at a time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from marina.errors import ServerError
+from marina.project import Project
+from marina.server.archives import DRAINING, find_archives, kept
+from marina.server.drain import refuse_new, wait_until_idle
+from marina.server.lock import one_at_a_time
+from marina.server.room import check_room
+from marina.server.state import Ports, RunState, read_state, running, write_state
+from marina.server.torchserve.config import check_ports
+from marina.server.torchserve.process import start_torchserve, stop_torchserve, wait_until_listening
+from marina.server.torchserve.run import prepare_run
+from marina.server.upgrade import Report, bring_up_to_date, management_of, register_new
+
+START_S = 60  # seconds that Java may take to open its ports
+
+
+def serve(
+    project: Project,
+    names: list[str],
+    ports: Ports,
+    timeout_s: float,
+    report: Report,
+    trusted: str | None = None,
+    foreground: bool = False,
+) -> RunState:
+    """Start TorchServe with archives of the model store and wait until all their workers are READY.
+
+    If a server is already running, the archives that it does not serve yet are registered with it, and those that
+    have changed are upgraded.
+
+    Args:
+        project: project whose model store is served.
+        names: models to register; if empty, all models in the store.
+        ports: ports to listen on.
+        timeout_s: seconds that workers may take to become READY.
+        report: called with a description of the current step.
+        trusted: file with the sha256 of every archive that may be served, now and later; None for no such limit.
+        foreground: whether this process stays with the server.
+
+    Raises:
+        ServerError: an archive is missing or not trusted, a port is taken, or a worker failed; a server that was
+            started is stopped again. Also if a server is already running on other ports.
+    """
+    with one_at_a_time(project):
+        state = running(project)
+        if state:
+            if ports not in (Ports(), state.ports):
+                raise ServerError(
+                    f"a server is running already (pid {state.pid}, port {state.ports.inference})",
+                    "leave the ports out to add models to it, or stop it with marina stop",
+                )
+            if trusted not in (None, state.trusted):
+                raise ServerError("a server is running already", "--trusted is for its start; stop it with marina stop")
+            for archive in find_archives(project, names, state.trusted):
+                state = bring_up_to_date(project, state, archive, timeout_s, report)
+            return state
+        archives = find_archives(project, names, trusted)
+        clean_up(project)
+        check_ports(ports)
+        check_room(archives)
+        report("starting TorchServe")
+        state = prepare_run(project, RunState(0, 0.0, ports, "", trusted=trusted, foreground=foreground))
+        try:
+            state = _start(project, state, timeout_s)
+            return register_new(project, state, archives, timeout_s, report)
+        except BaseException:
+            report("stopping TorchServe")
+            stop_torchserve(project, state)
+            raise
+
+
+def stop(project: Project, drain_s: float = 0) -> bool:
+    """Stop the server and clean up what it left behind; False if there was no server.
+
+    Args:
+        project: project of the server.
+        drain_s: for how many seconds requests that the server has may still be answered. New ones get 503.
+    """
+    with one_at_a_time(project):
+        state = read_state(project)
+        if state is None:
+            return False
+        if state.process() and drain_s:
+            _drain(project, state, drain_s)
+        stop_torchserve(project, state)
+    return True
+
+
+def restart(project: Project, state: RunState, timeout_s: float, report: Report) -> RunState:
+    """Start a server again that has died, with the archives that it served.
+
+    A model that cannot be served any more does not keep the others from it.
+
+    Args:
+        project: project of the server.
+        state: of the server that has died.
+        timeout_s: seconds that workers may take to become READY.
+        report: called with a description of each step, and of models that cannot be served any more.
+
+    Raises:
+        ServerError: TorchServe does not start.
+    """
+    stop_torchserve(project, state, keep_state=True)
+    report("starting TorchServe again")
+    # a state without a process is that of an attempt that failed
+    fresh = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s)
+    archives = [kept(project, name)[0] for name in state.models]
+    try:
+        return register_new(project, fresh, archives, timeout_s, report)
+    except (ServerError, OSError) as error:
+        report(str(error))
+    for archive in archives if len(archives) > 1 else []:
+        try:
+            fresh = register_new(project, fresh, [archive], timeout_s, report)
+        except (ServerError, OSError) as error:
+            report(str(error))
+    return fresh
+
+
+def clean_up(project: Project) -> None:
+    """Stop and remove what a run left behind that did not end well."""
+    left_behind = read_state(project)
+    if left_behind:
+        stop_torchserve(project, left_behind)
+
+
+def _start(project: Project, state: RunState, timeout_s: float) -> RunState:
+    write_state(project, state)
+    state = start_torchserve(project, state)
+    wait_until_listening(project, state, time.monotonic() + max(timeout_s, START_S))
+    return state
+
+
+def _drain(project: Project, state: RunState, seconds: float) -> None:
+    """Refuse new requests and wait until every model has answered those that it has.
+
+    A model for which that fails does not keep the others from it. If it is interrupted, requests are taken again.
+    """
+    deadline = time.monotonic() + seconds
+    management = management_of(project, state)
+    defaults: dict[str, str] = {}
+    try:
+        with suppress(ServerError):
+            for name in management.models():
+                with suppress(ServerError, OSError):
+                    defaults[name] = management.status(name).version
+                    refuse_new(project, management, name)
+        for name in defaults:
+            with suppress(ServerError):
+                for version in management.versions(name):
+                    if version != DRAINING:
+                        wait_until_idle(management, name, version, deadline)
+    except BaseException:
+        for name, version in defaults.items():
+            with suppress(ServerError):
+                management.set_default(name, version)
+        raise

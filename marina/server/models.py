@@ -1,0 +1,132 @@
+"""What a person does with the models of a running server."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from marina.errors import ServerError
+from marina.project import Project
+from marina.server.archives import check_trusted, find_archives, kept, put_back
+from marina.server.lock import one_at_a_time
+from marina.server.logs import WORKERS_LOG
+from marina.server.room import check_groups
+from marina.server.state import RunState, logs_folder, running, write_state
+from marina.server.torchserve.management import ModelStatus
+from marina.server.torchserve.readiness import log_size, wait_until_ready
+from marina.server.upgrade import Report, bring_up_to_date, management_of, retire_others
+
+
+def require_running(project: Project) -> RunState:
+    """The state of the running server; ServerError if none is running."""
+    state = running(project)
+    if state is None:
+        raise ServerError("no server is running", "start one with marina serve")
+    return state
+
+
+def register(project: Project, names: list[str], timeout_s: float, report: Report, with_outage: bool = False) -> None:
+    """Serve archives with the running server; a model that it has already is upgraded without an outage.
+
+    Args:
+        project: project of the server.
+        names: models; if empty, all models in the store.
+        timeout_s: seconds that workers may take to become READY.
+        report: called with a description of the current step.
+        with_outage: stop the old version of a model before the new one starts.
+
+    Raises:
+        ServerError: no server is running, or a worker failed. Models that were served are still served.
+    """
+    with one_at_a_time(project):
+        state = require_running(project)
+        for archive in find_archives(project, names, state.trusted):
+            state = bring_up_to_date(project, state, archive, timeout_s, report, with_outage)
+            management = management_of(project, state)
+            # left over from an upgrade that was interrupted
+            retire_others(management, archive.stem, management.status(archive.stem).version, timeout_s, report)
+
+
+def rollback(project: Project, name: str, timeout_s: float, report: Report, with_outage: bool = False) -> None:
+    """Serve the archive again that was served before the present one, and put it into the model store.
+
+    Raises:
+        ServerError: no server is running, no other archive was served before, or a worker failed. The present archive
+            is served as before, and stays in the model store.
+    """
+    with one_at_a_time(project):
+        state = require_running(project)
+        current, previous = kept(project, name)
+        if not previous.exists():
+            raise ServerError(f"no earlier archive of {name} was served", "serve two versions before you go back")
+        if state.trusted:
+            check_trusted([previous], Path(state.trusted))
+        bring_up_to_date(project, state, previous, timeout_s, report, with_outage)
+        put_back(project, current)
+
+
+def scale(project: Project, name: str, workers: int, timeout_s: float, report: Report) -> None:
+    """Set the number of workers of a model on the running server, and wait until they are READY.
+
+    Raises:
+        ServerError: no server is running, the model is not registered, there are fewer core groups, or a worker
+            failed. In the last case, the previous number of workers is restored.
+    """
+    with one_at_a_time(project):
+        state = require_running(project)
+        management = management_of(project, state)
+        before = management.status(name).workers
+        check_groups(kept(project, name)[0], workers, state)
+        log = logs_folder(project) / WORKERS_LOG
+        start, deadline = log_size(log), time.monotonic() + timeout_s
+        management.scale(name, workers)
+        report(f"waiting until {name} has {workers} worker{'s' * (workers > 1)} READY")
+        try:
+            wait_until_ready(management, {name: None}, log, start, deadline, alive=lambda: state.process() is not None)
+        except BaseException:
+            with suppress(ServerError):
+                management.scale(name, before)
+            raise
+
+
+def unregister(project: Project, names: list[str]) -> None:
+    """Unregister models from the running server; ServerError if one is not registered."""
+    with one_at_a_time(project):
+        state = require_running(project)
+        management = management_of(project, state)
+        for name in names:
+            default = management.status(name).version
+            for version in sorted(management.versions(name), key=lambda one: one == default):
+                management.unregister(name, version)
+            state = replace(state, models={other: one for other, one in state.models.items() if other != name})
+            write_state(project, state)
+
+
+def status(project: Project) -> tuple[RunState, list[ModelStatus]] | None:
+    """The running server and its models, or None."""
+    state = running(project)
+    if state is None:
+        return None
+    management = management_of(project, state)
+    return state, [management.status(name) for name in management.models()]
+
+
+def find_problems(project: Project, names: list[str]) -> list[str]:
+    """Why the named models, or all registered ones, cannot be served; empty if there are no problems."""
+    try:
+        running_now = status(project)
+    except ServerError as error:
+        return [str(error)]
+    if running_now is None:
+        return ["no server is running"]
+    models = {model.name: model for model in running_now[1]}
+    if not models:
+        return ["the server has no model"]
+    problems = [f"{name} is not registered" for name in names if name not in models]
+    return problems + [
+        f"{model.name} has {model.ready} of {model.workers} workers READY"
+        for model in models.values()
+        if (not names or model.name in names) and model.ready < max(1, model.workers)
+    ]

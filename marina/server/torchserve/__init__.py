@@ -1,0 +1,1 @@
+"""TorchServe itself: its process, configuration, tokens and management API."""

@@ -1,0 +1,67 @@
+"""The configuration of one run: the project's `config.properties` with the run's own ports."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from marina.errors import ServerError
+from marina.server.state import Ports
+
+
+def write_config(base: Path, ports: Ports, target: Path) -> None:
+    """Write the project's configuration with the given ports, for use from any working directory."""
+    values = {
+        "inference_address": f"http://127.0.0.1:{ports.inference}",
+        "management_address": f"http://127.0.0.1:{ports.management}",
+        "metrics_address": f"http://127.0.0.1:{ports.metrics}",
+        "grpc_inference_port": str(ports.grpc_inference),
+        "grpc_management_port": str(ports.grpc_management),
+    }
+    lines = []
+    for line in base.read_text().splitlines():
+        key, _, value = (part.strip() for part in line.partition("="))
+        if key == "metrics_config":
+            values[key] = str((base.parent / value).absolute())
+        lines.append(f"{key}={values.pop(key)}" if key in values else line)
+    lines += [f"{key}={value}" for key, value in values.items()]
+    target.write_text("\n".join(lines) + "\n")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that are free now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def check_ports(ports: Ports) -> None:
+    """Check that every port is free and that none is used twice.
+
+    Raises:
+        ServerError: a port is taken or used twice; the message names the port and its purpose.
+    """
+    named: dict[int, str] = {}
+    for field, port in asdict(ports).items():
+        use = field.replace("_", " ")
+        if port in named:
+            raise ServerError(f"port {port} is given for both {named[port]} and {use}; give each its own")
+        named[port] = use
+    for field, port in asdict(ports).items():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise ServerError(
+                    f"port {port} for {named[port]} cannot be used: {error.strerror}",
+                    f"stop what uses it or choose another with --{_option(field)}",
+                ) from None
+
+
+def _option(field: str) -> str:
+    return "port" if field == "inference" else f"{field.replace('_', '-')}-port"

@@ -1,0 +1,128 @@
+"""Starts and stops the TorchServe process."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from handlers.worker.engines.packages import programs_path
+from marina.errors import ServerError
+from marina.project import Project
+from marina.server.state import RunState, logs_folder, remove_state, write_state
+from marina.server.torchserve.environment import serving_env
+from marina.server.torchserve.java import find_java_home
+from marina.server.torchserve.run import config_file, console_log
+from marina.server.torchserve.tokens import KEY_FILE, check_release
+
+PID_FILE = ".model_server.pid"  # TorchServe's launcher writes the server's pid to it
+STOP_S = 20
+LAUNCHER, SERVER, WORKER = "ts.model_server", "org.pytorch.serve.ModelServer", "model_service_worker.py"
+
+
+def start_torchserve(project: Project, state: RunState) -> RunState:
+    """Start TorchServe without models, in its own process session.
+
+    Returns:
+        The state, with the process filled in.
+
+    Raises:
+        ServerError: Java was not found, or the launcher failed.
+    """
+    check_release()
+    java_home = find_java_home()
+    logs = logs_folder(project)
+    temp = Path(state.temp)
+    environment = serving_env() | {
+        "PATH": programs_path(),
+        "JAVA_HOME": str(java_home),
+        "TMPDIR": str(temp),
+        "TEMP": str(temp),
+        "LOG_LOCATION": str(logs),
+        "METRICS_LOCATION": str(logs),
+    }
+    command = [
+        *(sys.executable, "-m", "ts.model_server", "--start", "--ncs"),
+        *("--model-store", str(project.model_store)),
+        *("--ts-config", str(config_file(project))),
+        *("--log-config", str(project.root / "deploy" / "log4j2.xml")),
+    ]
+    console = console_log(project)
+    with console.open("a") as output:
+        launcher = subprocess.run(
+            command, cwd=project.run, env=environment, stdout=output, stderr=output, check=False, start_new_session=True
+        )
+    try:
+        process = psutil.Process(int((temp / PID_FILE).read_text()))
+        state = replace(state, pid=process.pid, started=process.create_time())
+    except (OSError, ValueError, psutil.Error):
+        raise ServerError(f"TorchServe did not start (exit {launcher.returncode}): {_tail(console)}") from None
+    write_state(project, state)
+    return state
+
+
+def wait_until_listening(project: Project, state: RunState, deadline: float) -> None:
+    """Wait until TorchServe has opened its ports and written its tokens.
+
+    Raises:
+        ServerError: it exited (the message has the last lines of its output), or the deadline passed.
+    """
+    console = console_log(project)
+    while not ((project.run / KEY_FILE).exists() and "Model server started" in console.read_text()):
+        if not state.process():
+            raise ServerError(f"TorchServe ended at start: {_tail(console)}. Its logs: {console.parent}")
+        if time.monotonic() > deadline:
+            raise ServerError(f"TorchServe did not open its ports in the time allowed; see {console.parent}")
+        time.sleep(0.1)
+
+
+def stop_torchserve(project: Project, state: RunState, keep_state: bool = False) -> None:
+    """Stop TorchServe and its workers, by force if necessary, and remove tokens and temporary files.
+
+    With `keep_state`, the state stays in its file, for a restart.
+    """
+    family = _family(project, state)
+    process = state.process()
+    if process:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+        psutil.wait_procs([process], timeout=STOP_S)
+    # workers that outlive the server, or all of them if it hangs
+    family = [member for member in {*family, *_family(project, state)} if member.is_running()]
+    for member in family:
+        with contextlib.suppress(psutil.Error):
+            member.kill()
+    psutil.wait_procs(family, timeout=STOP_S)
+    shutil.rmtree(state.temp, ignore_errors=True)
+    (project.run / KEY_FILE).unlink(missing_ok=True)
+    if not keep_state:
+        remove_state(project)
+
+
+def _family(project: Project, state: RunState) -> list[psutil.Process]:
+    """The server, its launcher and its workers, including orphaned ones.
+
+    They are recognized by what they run, and by the configuration file or the socket among their arguments: other
+    programs, such as an editor or `tail`, may have that file open.
+    """
+    config, socket = str(config_file(project)), f"{state.temp}/.ts.sock."
+    members = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        serves = config in line and (LAUNCHER in line or SERVER in line)
+        works = any(part.endswith(WORKER) for part in line) and any(part.startswith(socket) for part in line)
+        if serves or works:
+            members.append(process)
+    return members
+
+
+def _tail(log: Path) -> str:
+    """The last lines of a log, joined into one line."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return " / ".join(lines[-3:]) or "it printed nothing"

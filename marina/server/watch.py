@@ -1,0 +1,99 @@
+"""Starts a server again that has died, as `marina serve` in the background needs: python -m marina.server.watch
+
+It ends when the server is stopped. `marina serve --foreground` has none; there, systemd or Kubernetes does this.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+from marina.errors import ServerError
+from marina.project import Project, find_project
+from marina.server.lifecycle import restart
+from marina.server.lock import one_at_a_time
+from marina.server.state import read_state
+from marina.server.torchserve.environment import serving_env
+from marina.server.torchserve.run import console_log
+
+POLL_S = 1.0
+READY_S = 300
+LONGEST_WAIT_S = 60.0  # between two attempts
+CONSOLE_BYTES = 10_000_000
+
+
+def start_watch(project: Project) -> None:
+    """Start the watch of a server in the background, without the secrets of this process."""
+    with watch_log(project).open("a") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "marina.server.watch"],
+            cwd=project.root,
+            env=serving_env(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def watch_log(project: Project) -> Path:
+    """The file of what the watch did, over all runs."""
+    return project.run / "watch.log"
+
+
+def watch(project: Project) -> None:
+    """Start the project's server again whenever it dies, until it is stopped."""
+    pause = POLL_S
+    with (project.run / "watch.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # the server has a watch
+            return
+        while (state := read_state(project)) and not state.foreground:
+            if state.process():
+                pause = POLL_S
+                with suppress(OSError):  # a full disk
+                    rotate_console(project)
+            else:
+                pause = POLL_S if _start_again(project) else min(2 * pause, LONGEST_WAIT_S)
+            time.sleep(pause)
+
+
+def rotate_console(project: Project, largest: int = CONSOLE_BYTES) -> None:
+    """Keep the file of what Java prints small: if it is too large, its content moves to console.log.1.
+
+    Java has the file open for appending, and goes on at its new end.
+    """
+    console = console_log(project)
+    if console.exists() and console.stat().st_size > largest:
+        shutil.copyfile(console, console.with_name(f"{console.name}.1"))
+        with console.open("r+") as file:
+            file.truncate()
+
+
+def _start_again(project: Project) -> bool:
+    """Start the server again unless a command is at work; False if that failed."""
+    try:
+        with one_at_a_time(project, wait_s=0):
+            state = read_state(project)
+            if state and not state.process():
+                restart(project, state, READY_S, lambda step: _say(project, step))
+    except (ServerError, OSError) as error:
+        _say(project, str(error))
+        return False
+    return True
+
+
+def _say(project: Project, line: str) -> None:
+    with suppress(OSError), watch_log(project).open("a") as log:
+        log.write(f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ} {line}\n")
+
+
+if __name__ == "__main__":
+    watch(find_project())

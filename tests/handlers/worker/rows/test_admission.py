@@ -1,0 +1,154 @@
+"""Which requests of a batch are computed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.worker.errors import RequestError
+from handlers.worker.rows.admission import Admission, Prepared
+from handlers.worker.rows.backlog import Backlog
+from handlers.worker.rows.tokenizer import Window
+from handlers.worker.values import Instance, Shape
+
+TIMES = {Shape(1, 16): 2.0, Shape(8, 16): 8.0, Shape(1, 64): 5.0, Shape(8, 64): 24.0}
+CUT = Window(64, "truncate")
+SHORT: Prepared = (Instance("change company address"), CUT)  # one row of 16 tokens: about 1 ms
+LONG: Prepared = (Instance("ok " * 1000), CUT)  # one row of 64 tokens: 3 ms, and 1.5 ms for the tokenizer
+MS = 4.5  # of LONG
+CHEAP, COSTLY = [LONG] * 2, [LONG] * 10  # 9 and 45 ms, where a request is costly above 10 ms
+FULL = 4  # requests in a full batch
+
+
+class Worker:
+    """A worker with a limit of 40 ms for costly requests and a deadline of 200 ms: 50 ms for cheap ones."""
+
+    def __init__(self, max_batch_ms: float = 40, deadline_ms: float = 200) -> None:
+        self.now = 0.0
+        backlog = Backlog(FULL, queue_size=100, clock=lambda: self.now)
+        self.admission = Admission(TIMES, max_batch_ms, deadline_ms, backlog)
+
+    def begin(self, requests: int) -> None:
+        self.admission.begin(requests)
+
+    def computed(self, *requests: list[Prepared], took_s: float = 0.01) -> list[bool]:
+        """Whether each request of the next batch is computed, which is handed over as soon as the last one ended."""
+        self.begin(len(requests))
+        found = [refusal is None for refusal in self.admission.refusals(requests)]
+        self.now += took_s
+        self.admission.end()
+        return found
+
+
+def test_cheap_requests_come_first() -> None:
+    assert Worker().computed([LONG] * 6, [SHORT], [LONG] * 5) == [False, True, True]
+
+
+def test_many_cheap_requests_may_need_a_part_of_the_deadline() -> None:
+    assert Worker().computed(CHEAP, CHEAP, CHEAP) == [True] * 3
+    assert sum(Worker().computed(*[CHEAP] * 9)) == 5  # 45 of 50 ms
+
+
+def test_a_single_text_is_cheap_however_slow_the_model_is() -> None:
+    assert Worker(max_batch_ms=1).computed([LONG], [LONG], [LONG]) == [True] * 3
+
+
+def test_one_request_is_computed_whatever_it_costs() -> None:
+    assert Worker().computed(COSTLY) == [True]
+    assert Worker().computed(COSTLY, COSTLY) == [True, False]
+
+
+def test_cheap_requests_wait_for_one_costly_request_at_most() -> None:
+    worker = Worker()
+    assert worker.computed(COSTLY, [SHORT]) == [True, True]
+    assert worker.computed(COSTLY, [SHORT]) == [False, True]
+    assert worker.computed(COSTLY, [SHORT]) == [True, True]
+    assert worker.computed(COSTLY) == [True]
+    assert worker.computed(COSTLY) == [True]
+    # the same if several are waiting
+    worker = Worker()
+    assert worker.computed(COSTLY, COSTLY, [SHORT]) == [True, False, True]
+    assert worker.computed(COSTLY, COSTLY, [SHORT]) == [False, False, True]
+    # beside much cheap work none may exceed the limit
+    assert Worker().computed(COSTLY, CHEAP, CHEAP) == [False, True, True]
+
+
+def test_a_request_beyond_the_deadline_is_refused_for_good() -> None:
+    worker = Worker()
+    worker.begin(1)
+    (refusal,) = worker.admission.refusals([[LONG] * 50])
+    assert refusal is not None
+    assert (refusal.kind, refusal.status) == ("TooMuchWork", 413)
+
+
+def test_windows_cost_a_row_each() -> None:
+    windows: list[Prepared] = [(Instance("ok " * 1000), Window(64, "window"))]  # 12 rows of 3 ms
+    assert Worker().computed(windows, windows) == [True, False]
+    assert Worker().computed([LONG], [LONG]) == [True, True]
+
+
+def test_a_queue_of_costly_requests_is_soon_refused() -> None:
+    """Full batches, of which only the first has a request computed, until a batch is not full."""
+    worker = Worker()
+    assert [sum(worker.computed(*[COSTLY] * FULL)) for _ in range(10)] == [1] + [0] * 9
+    assert worker.computed(COSTLY, COSTLY) == [False, False]  # the last of the queue
+    assert worker.computed(COSTLY, COSTLY) == [True, False]
+
+
+def test_cheap_requests_are_computed_while_the_queue_is_refused() -> None:
+    worker = Worker()
+    for _ in range(20):
+        worker.computed(*[COSTLY] * FULL)
+    assert worker.computed(COSTLY, [SHORT], COSTLY, COSTLY) == [False, True, False, False]
+
+
+def test_costly_requests_are_not_even_read_while_the_queue_is_refused() -> None:
+    worker = Worker()
+    worker.begin(FULL)
+    assert worker.admission.refusal_unread(10_000_000) is None
+    worker.computed(*[COSTLY] * FULL)
+    for _ in range(3):
+        worker.begin(FULL)
+        assert worker.admission.refusal_unread(100_000) is not None
+        assert worker.admission.refusal_unread(20) is None
+        assert worker.admission.refusals([]) == []
+    assert worker.computed(COSTLY) == [False]
+    worker.begin(1)
+    assert worker.admission.refusal_unread(100_000) is None
+
+
+def test_a_queue_that_may_be_old_is_refused_although_all_of_it_is_cheap() -> None:
+    worker = Worker()
+    batch = [[LONG]] * FULL  # 18 ms
+    assert worker.computed(*batch, took_s=0.15) == [True] * 4
+    # these may have waited for 150 ms, and the deadline is 200 ms
+    assert worker.computed(*batch) == [True] * 4
+    assert [sum(worker.computed(*batch)) for _ in range(3)] == [4, 2, 1]
+    # a batch that is not full: the queue is empty, and the next requests are new
+    worker.computed([LONG])
+    assert worker.computed(*batch) == [True] * 4
+
+
+def test_a_request_that_cannot_be_read_costs_nothing() -> None:
+    wrong = RequestError("InvalidParameter", "no")
+    assert Worker().computed([wrong] * 100, [LONG] * 2) == [True, True]
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=6), min_size=1, max_size=12),
+    st.floats(24, 200),
+    st.floats(200, 2000),
+)
+def test_the_work_of_any_sequence_of_batches_is_bounded(
+    batches: list[list[int]], max_batch_ms: float, deadline_ms: float
+) -> None:
+    worker, refused_before = Worker(max_batch_ms, deadline_ms), False
+    for sizes in batches:
+        taken = worker.computed(*[[LONG] * size for size in sizes])
+        costs = sorted((size * MS for size, own in zip(sizes, taken) if own), reverse=True)
+        assert sum(costs) <= max(max_batch_ms, deadline_ms / 4, max_batch_ms / 4 + (costs or [0])[0]) + 1e-6
+        assert any(taken) or refused_before
+        # a request is never computed instead of a cheaper one
+        pairs = [(i, j) for i in range(len(sizes)) for j in range(len(sizes)) if sizes[i] < sizes[j]]
+        assert all(taken[i] or not taken[j] for i, j in pairs)
+        refused_before = len(sizes) >= FULL and not all(taken)

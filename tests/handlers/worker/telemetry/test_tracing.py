@@ -1,0 +1,42 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.worker.telemetry.tracing import StageTimes, given_id, server_timing, waited_ms
+
+
+@given(st.text(max_size=200))
+def test_an_id_is_one_word_that_can_stand_in_a_header(value: str) -> None:
+    found = given_id({"x-request-id": value})
+    assert found in (None, value)
+    assert found is None or (re.fullmatch(r"[!-~]+", found) and len(found) <= 128)
+
+
+def test_ids_as_proxies_make_them_are_kept() -> None:
+    for value in ("4aad1ed9-7e76-4c13-8df6-a8327ad66b86", "Root=1-67891233-abcdef012345678912345678", "a/b:1"):
+        assert given_id({"x-request-id": value}) == value
+    assert given_id({}) is None
+
+
+def test_a_stage_that_fails_is_counted_too() -> None:
+    times = StageTimes()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), times.stage("graph"):
+            raise ZeroDivisionError
+    assert list(times.seconds) == ["graph"]
+    assert times.seconds["graph"] > 0
+
+
+def test_a_request_waited_since_its_proxy_had_it() -> None:
+    assert waited_ms({"x-request-start": "t=1700000000.250"}, 1700000000.3) == pytest.approx(50)
+    assert waited_ms({"x-request-start": "t=1700000001.000"}, 1700000000.3) == 0
+    for value in ("", "yesterday", "t=nan", "t=1", "1700000000.250"):
+        assert waited_ms({"x-request-start": value}, 1700000000.3) is None
+
+
+def test_a_header_of_times() -> None:
+    header = server_timing({"read": 0.0001, "graph": 0.0034}, 3, waited=12.345)
+    assert header == 'queue;dur=12.35, read;dur=0.10, graph;dur=3.40, batch;desc="3"'
+    assert server_timing({}, 1, None) == 'batch;desc="1"'

@@ -1,0 +1,131 @@
+"""What the doctor says of an instance: each missing step has the command that cures it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handlers.worker.engines import packages
+from handlers.worker.engines.neuronx import SDK
+from marina.engines import neuron, neuron_host, neuronx
+from marina.engines.neuron_host import check_limits, check_machine, check_memory, check_programs
+from marina.findings import Finding
+from tests.standin import PROGRAMS, standin_environment
+
+Machine = Callable[..., dict[str, Finding]]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Findings on a pretended machine with 4 cores, by their checks."""
+
+    def make(engine: Any, kind: str = "", driver: str = "", devices: int = 0, **environment: str) -> dict[str, Finding]:
+        for name, value in {**standin_environment(tmp_path / "host", 4), **environment}.items():
+            monkeypatch.setenv(name, value)
+        for path, content in (("product", kind), ("version", driver)):
+            (tmp_path / path).write_text(f"{content}\n")
+        (tmp_path / "dev").mkdir(exist_ok=True)
+        for number in range(devices):
+            (tmp_path / "dev" / f"neuron{number}").write_text("")
+        monkeypatch.setattr(neuron_host, "PRODUCT", tmp_path / "product")
+        monkeypatch.setattr(neuron_host, "DRIVER_VERSION", tmp_path / "version")
+        monkeypatch.setattr(neuron_host, "DEVICES", tmp_path / "dev")
+        monkeypatch.setattr(neuron_host, "RUNTIME_LIBRARIES", tmp_path / "lib")
+        return {finding.check: finding for finding in check_machine(engine.sdk, engine.host)}
+
+    return make
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes packages appear in these versions."""
+
+    def make(**found: str) -> None:
+        named = {name.replace("_", "-"): version for name, version in found.items()}
+        monkeypatch.setattr(packages, "installed", named.get)
+        monkeypatch.setattr(neuron_host, "installed", named.get)
+
+    return make
+
+
+def test_an_instance_that_has_everything(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libnrt.so.1").write_text("")
+    found = machine(neuronx.ENGINE, "inf2.xlarge", "2.29.0.0", devices=1)
+    assert {finding.state for finding in found.values()} == {"ok"}
+    assert found["Neuron devices"].found == "1, each can be opened"
+    assert found["NeuronCores"].found == "4: 0,1,2,3"
+
+
+def test_each_missing_step_has_its_command(machine: Machine) -> None:
+    found = machine(neuronx.ENGINE, "inf2.xlarge")
+    assert "aws-neuronx-dkms=2.29.*" in found["Neuron driver"].fix
+    assert "aws-neuronx-runtime-lib=2.33.*" in found["Neuron runtime"].fix
+    assert "--device=/dev/neuron0" in found["Neuron devices"].fix
+    assert "aws-neuronx-dkms=2.24.*" in machine(neuron.ENGINE, "inf1.xlarge")["Neuron driver"].fix
+    assert "Neuron runtime" not in machine(neuron.ENGINE, "inf1.xlarge")
+
+
+def test_the_other_engines_instance_and_a_driver_without_inf1_are_refused(machine: Machine) -> None:
+    found = machine(neuron.ENGINE, "inf2.xlarge", "2.29.0.0")
+    assert found["instance"].state == "fails"
+    found = machine(neuron.ENGINE, "inf1.xlarge", "2.30.2.0")
+    assert (found["instance"].state, found["Neuron driver"].state) == ("ok", "fails")
+    assert found["Neuron driver"].fix == "sudo apt-get install 'aws-neuronx-dkms=2.24.*'"
+
+
+def test_a_device_that_may_not_be_opened(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    own = neuron_host._refusal
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert own(tmp_path / "dev" / "neuron0") == 13
+    monkeypatch.setattr(neuron_host, "_refusal", lambda _: 13)
+    finding = machine(neuronx.ENGINE, devices=2)["Neuron devices"]
+    assert finding.state == "fails"
+    assert f"may not be opened by user {os.getuid()}" in finding.found
+    assert "sudo usermod -aG neuron $USER" in finding.fix
+    monkeypatch.setattr(neuron_host, "_refusal", lambda _: 19)
+    assert machine(neuronx.ENGINE)["Neuron devices"].fix == "sudo rmmod neuron; sudo modprobe neuron"
+
+
+def test_groups_are_added_up(machine: Machine) -> None:
+    finding = machine(neuronx.ENGINE, NEURONCORE_GROUP_SIZES="3,4,1")["NEURONCORE_GROUP_SIZES"]
+    assert (finding.state, finding.found) == ("fails", "3,4,1 on 4 cores")
+
+
+def test_versions_that_are_known_to_fail(versions: Callable[..., None]) -> None:
+    versions(islpy="2026.2.1", numpy="1.25.2", protobuf="4.25.0")
+    (finding,) = check_limits(neuronx.ENGINE.host)
+    assert (finding.check, finding.fix) == ("islpy", "pip install 'islpy<2026.2'")
+    assert "NCC_ISMP902" in finding.found
+    assert {finding.check for finding in check_limits(neuron.ENGINE.host)} == {"numpy", "protobuf"}
+    versions(islpy="2023.2.5", numpy="1.23.5", protobuf="3.19.5")
+    assert [*check_limits(neuronx.ENGINE.host), *check_limits(neuron.ENGINE.host)] == []
+
+
+def test_programs_are_looked_for(versions: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    versions(torch_neuronx="2.9.0.2.15.32035", neuronx_cc="2.26.6360.0")
+    monkeypatch.setenv("PATH", "/usr/bin")
+    missing = check_programs(SDK)
+    assert [(finding.check, finding.state) for finding in missing] == [
+        ("libneuronpjrt-path (program)", "fails"),
+        ("neuronx-cc (program)", "fails"),
+    ]
+    assert "install its packages once more: pip install" in missing[0].fix
+    monkeypatch.setenv("PATH", str(PROGRAMS))
+    assert {finding.state for finding in check_programs(SDK)} == {"ok"}
+    versions(neuronx_cc="2.26.6360.0")  # for compiling with another Python
+    assert check_programs(SDK) == []
+
+
+def test_little_memory_is_a_reason_to_compile_elsewhere() -> None:
+    assert check_memory(16_000_000_000).state == "ok"
+    note = check_memory(7_000_000_000)
+    assert (note.state, "compile on a larger machine" in note.fix) == ("note", True)

@@ -1,0 +1,71 @@
+"""The archives of the model store, and those that are kept."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from marina.errors import ServerError
+from marina.project import Project
+from marina.server.archives import find_archives, keep, kept, offered, put_back
+
+
+def store(project: Project, name: str, content: str) -> Path:
+    """Write an archive as `pack` does: under another name first."""
+    path = project.model_store / f"{name}.mar"
+    temporary = project.model_store / ".new"
+    with zipfile.ZipFile(temporary, "w") as archive:
+        archive.writestr("content", content)
+        archive.comment = content.encode()
+    return temporary.replace(path)
+
+
+def content_of(path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("content").decode()
+
+
+def test_archives_are_found_by_name_or_all(project: Project) -> None:
+    one, two = store(project, "a", "1"), store(project, "b", "2")
+    assert find_archives(project, ["b"]) == [two]
+    with offered(project, one), (project.model_store / ".hidden.mar").open("w"):
+        assert find_archives(project, []) == [one, two]
+
+
+def test_only_listed_archives_are_trusted(project: Project, tmp_path: Path) -> None:
+    path = store(project, "a", "1")
+    listed = tmp_path / "trusted"
+    listed.write_bytes(subprocess.run(["sha256sum", path], capture_output=True, check=True).stdout)
+    assert find_archives(project, ["a"], str(listed)) == [path]
+    store(project, "a", "2")
+    with pytest.raises(ServerError, match=r"a\.mar is not among the trusted archives of .*; an archive is code"):
+        find_archives(project, ["a"], str(listed))
+    with pytest.raises(ServerError, match="missing with the trusted archives cannot be read"):
+        find_archives(project, ["a"], str(tmp_path / "missing"))
+
+
+def test_the_archive_before_is_kept_and_comes_back(project: Project) -> None:
+    current, previous = kept(project, "a")
+    for content in "123":
+        keep(project, store(project, "a", content))
+        keep(project, project.model_store / "a.mar")  # once more changes nothing
+    assert (content_of(current), content_of(previous)) == ("3", "2")
+    # a file that is written anew in place is not the one that was served
+    (project.model_store / "a.mar").write_bytes(b"")
+    assert content_of(current) == "3"
+    put_back(project, previous)
+    keep(project, project.model_store / "a.mar")
+    assert content_of(project.model_store / "a.mar") == content_of(current) == "2"
+    assert content_of(previous) == "3"
+    assert [path.name for path in project.model_store.iterdir()] == ["a.mar"]
+
+
+def test_an_archive_from_elsewhere_is_in_the_store_only_while_it_is_registered(project: Project) -> None:
+    keep(project, store(project, "a", "1"))
+    (project.model_store / "a.mar").unlink()
+    with offered(project, kept(project, "a")[0]) as name:
+        assert content_of(project.model_store / name) == "1"
+    assert list(project.model_store.iterdir()) == []
