@@ -7,13 +7,16 @@ VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
 # seconds that the soak of test-chaos takes
 SOAK   ?= 20
-# the models to serve; MODELS=all for every one
+# the models to serve; MODELS=all for every one, MODELS=ava-bot for a bundle of them
 MODELS ?= resume-search ava-intent
-ALL    := $(basename $(notdir $(wildcard models/*.yaml)))
+BUNDLES := $(basename $(notdir $(shell grep -l '^bundle:' models/*.yaml)))
+ALL    := $(filter-out $(BUNDLES),$(basename $(notdir $(wildcard models/*.yaml))))
 NAMES  := $(if $(filter all,$(MODELS)),$(ALL),$(MODELS))
+# the models of the bundles among them
+INSIDE := $(foreach one,$(filter $(BUNDLES),$(NAMES)),$(shell sed -n 's/^bundle: *\[\(.*\)\]/\1/p' models/$(one).yaml | tr , ' '))
 # those of them that are trained here
 EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner
-TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES)))
+TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES) $(INSIDE)))
 BIN    := $(VENV)/bin
 PIP     = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 # PyTorch's own builds for CPUs; the one of PyPI brings CUDA along
@@ -59,6 +62,7 @@ archive: setup $(TRAINED)  ## compile the models and pack them into model_store
 serve: archive  ## all of the above, start TorchServe, and show an answer
 	$(BIN)/marina serve $(NAMES) $(SERVE_FLAGS)
 	$(if $(filter ava-intent,$(NAMES)),$(BIN)/marina predict ava-intent "change company address")
+	$(if $(filter ava-bot,$(NAMES)),$(BIN)/marina predict ava-bot/ava-intent "change company address")
 
 stop: setup  ## stop TorchServe
 	$(BIN)/marina stop

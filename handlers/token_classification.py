@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from handlers.worker.hosts.torchserve import TorchServeHandler
 from handlers.worker.tasks.token_classification import TASK
 
@@ -9,4 +11,4 @@ from handlers.worker.tasks.token_classification import TASK
 class TokenClassification(TorchServeHandler):
     """TorchServe creates one handler per worker."""
 
-    task = TASK
+    tasks = MappingProxyType({TASK.name: TASK})

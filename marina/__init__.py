@@ -1,6 +1,7 @@
 """What a person runs: compile, pack, serve and predict.
 
-For programs, `marina.Client` sends requests and `marina.read_archive` says what an archive holds.
+For programs, `marina.Client` sends requests and `marina.read_archive` says what an archive holds, and
+`marina.read_artifacts` what a bundle holds.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from marina.archive.read import read_archive
+    from marina.archive.read import read_archive, read_artifacts
     from marina.client import Client
 
-__all__ = ["Client", "read_archive"]
+__all__ = ["Client", "read_archive", "read_artifacts"]
 
 # where an installed Marina keeps the package `handlers`; in the repository it is found beside this one first
 sys.path.append(str(Path(__file__).parent / "bundled"))
@@ -25,8 +26,8 @@ def __getattr__(name: str) -> Any:
         from marina.client import Client
 
         return Client
-    if name == "read_archive":
-        from marina.archive.read import read_archive
+    if name in ("read_archive", "read_artifacts"):
+        from marina.archive import read
 
-        return read_archive
+        return getattr(read, name)
     raise AttributeError(f"module 'marina' has no attribute {name!r}")

@@ -94,8 +94,8 @@ class Parity(Section):
     reference model's."""
 
 
-class Serving(Section):
-    """How TorchServe and its workers serve the model. Changing these fields compiles nothing."""
+class WorkerServing(Section):
+    """How TorchServe and its workers serve an archive. Changing these fields compiles nothing."""
 
     batch_size: int = Field(default=32, ge=1)
     """Maximum number of requests in a batch."""
@@ -124,6 +124,18 @@ class Serving(Section):
     """Maximum number of waiting requests. Further requests get 503 immediately. Default: as many as
     can be answered before the deadline, that is batch_size * deadline_ms / max_batch_ms."""
 
+    server_timing: bool = False
+    """Add a Server-Timing header to answers: milliseconds of each stage of the batch that the request was in."""
+
+    @property
+    def queue(self) -> int:
+        """`queue_size`, or its default."""
+        return self.queue_size or max(1, self.batch_size * self.deadline_ms // self.max_batch_ms)
+
+
+class Serving(WorkerServing):
+    """How TorchServe and its workers serve the model. Changing these fields compiles nothing."""
+
     max_instances: int = Field(default=256, ge=1)
     """Maximum number of instances in a request, and of windows that their texts make."""
 
@@ -139,14 +151,6 @@ class Serving(Section):
     max_body_bytes: int = Field(default=500_000, ge=1)
     """Maximum size of a request body in bytes. TorchServe's own limit is max_request_size in
     config.properties."""
-
-    server_timing: bool = False
-    """Add a Server-Timing header to answers: milliseconds of each stage of the batch that the request was in."""
-
-    @property
-    def queue(self) -> int:
-        """`queue_size`, or its default."""
-        return self.queue_size or max(1, self.batch_size * self.deadline_ms // self.max_batch_ms)
 
 
 class HeadSpec(Section):

@@ -8,31 +8,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import Field, ValidationError, ValidationInfo, create_model, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_model, field_validator, model_validator
 
 from handlers.worker.errors import RequestError
-from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.tasks import TASKS
 from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
-from marina.fields import Section, near_field
+from marina.fields import near_field
 from marina.sections import HeadSpec, Parity, Serving, Shapes, Source
+from marina.served import Served, check_name, read_yaml
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
-
-class Spec(Section):
+class Spec(Served):
     """One model: where it comes from, what it does, how it is compiled and served."""
-
-    name: str
-    """Name of the model and its archive; also the file's name."""
-
-    version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
-    """Version of the archive, as TorchServe shows it. Default: made from the content, so every change has a version of
-    its own. Changing it packs again, without compiling."""
 
     task: str
     """What the model answers: sentence-embedding, text-classification, token-classification or question-answering."""
@@ -61,12 +51,6 @@ class Spec(Section):
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Defaults for request parameters, where they differ from the task's, for example
     `aggregation_strategy: simple`."""
-
-    core_groups: str | None = None
-    """Cores of each worker, in the format of NEURONCORE_GROUP_SIZES: "1,1" is two workers with one core
-    each. The environment variable NEURONCORE_GROUP_SIZES, if set on the server, lists the groups of all
-    its models, and overrides it. Default: on CPU engines one worker with all cores, on Neuron engines one
-    worker with one core."""
 
     mode: Literal["core-per-worker", "pipeline", "data-parallel"] = "core-per-worker"
     """How a worker of a Neuron engine uses its core group. core-per-worker: one core with every graph.
@@ -97,22 +81,6 @@ class Spec(Section):
     serving: Serving = Serving()
     """How the model is served."""
 
-    @field_validator("name")
-    @classmethod
-    def _archive_name(cls, name: str) -> str:
-        if not NAME.fullmatch(name):
-            raise ValueError("use letters, digits, '_', '-' and '.', starting with a letter or digit")
-        if name.lower().startswith("token"):
-            raise ValueError("TorchServe takes /models/token... for its token API; choose another name")
-        return name
-
-    @field_validator("version")
-    @classmethod
-    def _free_version(cls, version: str | None) -> str | None:
-        if version in ("all", "draining"):
-            raise ValueError(f"{version!r} means something else to the server; choose another")
-        return version
-
     @field_validator("task", "engine", mode="before")
     @classmethod
     def _known(cls, value: Any, info: ValidationInfo) -> Any:
@@ -121,13 +89,6 @@ class Spec(Section):
             *others, last = (f"{name!r}" for name in known)
             raise ValueError(f"must be {', '.join(others)} or {last}")
         return value
-
-    @field_validator("core_groups")
-    @classmethod
-    def _readable_groups(cls, core_groups: str | None) -> str | None:
-        if core_groups is not None:
-            parse_core_groups(core_groups)
-        return core_groups
 
     @field_validator("heads")
     @classmethod
@@ -178,11 +139,6 @@ class Spec(Section):
             options=getattr(self, self.engine, None),
         )
 
-    @property
-    def workers(self) -> int:
-        """The number of worker processes: one per core group."""
-        return len(parse_core_groups(self.core_groups)) if self.core_groups else 1
-
 
 def make_spec(fields: Mapping[str, Any]) -> Spec:
     """Create a spec from its fields, in the format of the file; pydantic's ValidationError if they are invalid."""
@@ -207,31 +163,24 @@ def read_spec(path: Path, overrides: dict[str, Any] | None = None) -> Spec:
     Raises:
         SpecError: the spec is invalid; the message names the file, the field and the problem.
     """
-    try:
-        with path.open(encoding="utf-8") as file:  # a file and no text, so that errors have its name
-            fields = yaml.safe_load(file)
-    except FileNotFoundError:
-        raise SpecError(f"{path} does not exist; models/ holds one YAML file a model") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path} is not YAML: {error}") from None
-    if not isinstance(fields, dict):
-        raise SpecError(f"{path} must hold fields such as 'name: {path.stem}'")
+    fields = read_yaml(path)
+    if "bundle" in fields:
+        raise SpecError(f"{path} is a bundle, and this takes a single model; name one of {fields['bundle']}")
     try:
         spec = make_spec({**fields, **(overrides or {})})
     except ValidationError as error:
         raise SpecError(f"{path}: {explain(error)}") from None
-    if spec.name != path.stem:
-        raise SpecError(f"{path}: name: {spec.name!r} must be the file's name, {path.stem!r}")
+    check_name(spec, path)
     return spec
 
 
-def explain(error: ValidationError) -> str:
+def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """All errors on one line, each with the field, the problem and the given value."""
     faults = []
     for fault in error.errors():
         field = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            near = near_field(spec_model(), fault["loc"])
+            near = near_field(model or spec_model(), fault["loc"])
             perhaps = f", perhaps to {near}" if near else ""
             faults.append(f"{field}: unknown field; remove it or correct its name{perhaps}")
         elif fault["type"] == "missing":

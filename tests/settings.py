@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from handlers.worker.request.instances import Limits
-from handlers.worker.settings import Settings
+from handlers.worker.settings import MemberSettings, Settings
 
 WIDE = Limits(instances=256, characters=10_000, windows=256, body_bytes=1_000_000, tokens=100_000)
 
 
-def make_settings(limits: Limits = WIDE, **changes: Any) -> Settings:
+class _ForAll(dict[str, MemberSettings]):
+    """The same settings for every model, whatever its name."""
+
+    def __init__(self, settings: MemberSettings) -> None:
+        self._settings = settings
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+    def __getitem__(self, _: str) -> MemberSettings:
+        return self._settings
+
+
+def make_settings(
+    limits: Limits = WIDE, *, long_text: str = "truncate", parameters: Mapping[str, Any] | None = None, **changes: Any
+) -> Settings:
     """Settings that no test meets the limits of, but for those it changes."""
     plain = Settings(
-        long_text="truncate",
+        members=_ForAll(MemberSettings(long_text, limits, parameters or {})),
         core_groups=None,
         mode="core-per-worker",
-        limits=limits,
-        parameters={},
         version="1.0",
         server_timing=False,
         deadline_ms=600_000,

@@ -1,5 +1,7 @@
 """Reads an artifact: the folder that holds a model's graphs and everything needed to use them.
 
+In the archive of a bundle, the folder holds one artifact per member, and `bundle.json`.
+
 artifact.json     how each graph was made; read into `Artifact`
 golden.json       golden rows; read by `handlers.worker.golden`
 tokenizer.json    the tokenizer, in the format of the `tokenizers` library
@@ -10,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +23,15 @@ from handlers.worker.values import Shape
 FORMAT = 4
 ARTIFACT_FOLDER = "artifact"  # in an archive
 ARTIFACT_FILE = "artifact.json"
+BUNDLE_FILE = "bundle.json"
 TOKENIZER_FILE = "tokenizer.json"
 GOLDEN_FILE = "golden.json"
 POOLING_MASK = "pooling_mask"  # input of graphs whose pooling excludes the tokens of a prompt
 POSITION_IDS = "position_ids"  # input of graphs of models that number tokens by their ids, as RoBERTa does
 REMEDY = "compile the model again and pack a new archive"
+
+
+Locate = Callable[[str], Path]  # from the name of an artifact's file to its path
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,9 @@ class GraphFile:
     weights: str | None
     parity: float | None
 
-    def paths(self, folder: Path) -> tuple[Path, Path | None]:
-        """The paths of the graph and of its weights, given the artifact's folder."""
-        return folder / self.graph, folder / self.weights if self.weights else None
+    def paths(self, locate: Locate) -> tuple[Path, Path | None]:
+        """The paths of the graph and of its weights."""
+        return locate(self.graph), locate(self.weights) if self.weights else None
 
 
 class Head(NamedTuple):
@@ -93,6 +99,7 @@ class Artifact:
 
     tolerance is the upper bound on the absolute difference between any output and the golden rows.
     compiler records how a Neuron engine's graphs were compiled; it is empty for CPU engines.
+    stored has the paths, relative to `folder`, of files that a bundle stores once for several members.
     """
 
     folder: Path
@@ -106,14 +113,63 @@ class Artifact:
     graphs: tuple[GraphFile, ...]
     versions: Mapping[str, str]
     files: Mapping[str, Mapping[str, Any]]
+    stored: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, name: str) -> Path:
+        """The path of one of its files."""
+        return self.folder / self.stored.get(name, name)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(graph.shape for graph in self.graphs)
 
 
-def read_artifact(folder: Path) -> Artifact:
+class Contents(NamedTuple):
+    """What the artifact folder of an archive holds.
+
+    Attributes:
+        name: the archive's name.
+        engine: the engine of all artifacts.
+        folders: the folder of each artifact by its name, relative to the artifact folder; "" if there is only one.
+        stored: for each artifact, where files are that a bundle stores once, as in `Artifact`.
+        bundle: whether it is a bundle.
+    """
+
+    name: str
+    engine: str
+    folders: Mapping[str, str]
+    stored: Mapping[str, Mapping[str, str]]
+    bundle: bool
+
+
+def contents_of(document: Mapping[str, Any], bundle: bool) -> Contents:
+    """The contents that a `bundle.json` describes, or the `artifact.json` of an archive that is no bundle.
+
+    Raises:
+        ArtifactError: a field is missing.
+    """
+    try:
+        name, engine = str(document["name"]), str(document["engine"])
+        stored = {str(member): dict(own) for member, own in document["members"].items()} if bundle else {name: {}}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{BUNDLE_FILE if bundle else ARTIFACT_FILE} is not complete ({error!r}); {REMEDY}"
+        ) from None
+    return Contents(name, engine, {member: member if bundle else "" for member in stored}, stored, bundle)
+
+
+def read_contents(folder: Path) -> Contents:
+    """What the artifact folder of an archive holds; ArtifactError if it cannot be read."""
+    bundle = (folder / BUNDLE_FILE).exists()
+    return contents_of(read_json(folder / (BUNDLE_FILE if bundle else ARTIFACT_FILE)), bundle)
+
+
+def read_artifact(folder: Path, stored: Mapping[str, str] | None = None) -> Artifact:
     """Read `artifact.json`.
+
+    Args:
+        folder: the artifact's folder.
+        stored: the files that are elsewhere; see `Artifact`.
 
     Raises:
         ArtifactError: it is missing, is not JSON, or has another format.
@@ -122,7 +178,7 @@ def read_artifact(folder: Path) -> Artifact:
     fields = read_json(path)
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise ArtifactError(f"{path} is not of artifact format {FORMAT}; {REMEDY}")
-    return artifact_from(fields, folder)
+    return replace(artifact_from(fields, folder), stored=stored or {})
 
 
 def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
@@ -169,7 +225,7 @@ def check_files(artifact: Artifact) -> None:
         ArtifactError: a file is missing or damaged; the message names the first such file.
     """
     for name, recorded in artifact.files.items():
-        path = artifact.folder / name
+        path = artifact.path(name)
         if not path.is_file():
             raise ArtifactError(f"{path} is missing; {REMEDY}")
         size = path.stat().st_size

@@ -96,6 +96,16 @@ KINDS = {
         "The answer would be larger than TorchServe accepts from a worker.",
         "Send fewer texts per request, or limit the answer with parameters.",
     ),
+    "NoModel": Kind(
+        400,
+        "The archive is a bundle, and the request names none of its models.",
+        'Name one with "model", or several with "models".',
+    ),
+    "ModelFailed": Kind(
+        500,
+        "A model of the bundle did not start; the others are served.",
+        "Read the worker's log, compile the model again, pack the bundle, and upgrade it.",
+    ),
     "NoExplanation": Kind(
         400, "The URL is for explanations, which are not supported.", "Use /predictions/NAME, :predict or /infer."
     ),

@@ -1,41 +1,43 @@
-"""A served model: turns the bodies of a batch into answers, independently of TorchServe."""
+"""A served archive: turns the bodies of a batch into answers, independently of TorchServe."""
 
 from __future__ import annotations
 
 import logging
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
+import orjson
 
-from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, check_files, read_artifact
-from handlers.worker.engines import Setup, engine_module, open_runtime
-from handlers.worker.errors import ArtifactError, RequestError, request_error
-from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
-from handlers.worker.placement import place
+from handlers.worker.artifact import read_contents
+from handlers.worker.errors import RequestError, request_error
+from handlers.worker.loading import load_members
+from handlers.worker.member import Member
+from handlers.worker.request.body import Body, decode
 from handlers.worker.request.instances import Answered, Request
-from handlers.worker.request.protocols import read_request, write_answers, write_error
-from handlers.worker.rows.admission import Admission, Prepared
+from handlers.worker.request.protocols import dump, write_answers, write_error
+from handlers.worker.request.selection import select
+from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
-from handlers.worker.rows.calls import Runner, load_graphs
-from handlers.worker.rows.plan import Planner, longest
-from handlers.worker.rows.timing import time_graphs
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized
+from handlers.worker.rows.calls import Runner
+from handlers.worker.rows.costs import Prepared
+from handlers.worker.rows.plan import Planner
+from handlers.worker.rows.schedule import Schedule
+from handlers.worker.rows.timing import time_switches
+from handlers.worker.rows.tokenizer import Tokenized
 from handlers.worker.settings import Settings
-from handlers.worker.tasks.base import Example, Task, own_parameters
-from handlers.worker.telemetry.description import describe
+from handlers.worker.tasks.base import Task
+from handlers.worker.telemetry.description import describe_member, describe_worker
 from handlers.worker.telemetry.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
 from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, waited_ms
-from handlers.worker.values import Instance, Json, Outputs
+from handlers.worker.values import Json
 
 # bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
 MAX_ANSWER = 6_500_000
-TIMING_BUDGET_S = 1.5  # at a worker's start, for all graphs together
 TRUNCATED_HEADER = "x-marina-truncated"
 RETRY_AFTER = {"retry-after": "1"}  # seconds
+NO_MEMBER = "-"  # the label of requests to a bundle that are for none of its models
 _log = logging.getLogger(__name__)
 
 
@@ -51,16 +53,37 @@ class Reply(NamedTuple):
     headers: Mapping[str, str]
 
 
+class Part(NamedTuple):
+    """What a request wants of one model: the number of the model, and the request as that model reads it."""
+
+    member: int
+    request: Request
+
+
+class Asked(NamedTuple):
+    """A request: for each model that it is for, by name, its part or why there is none.
+
+    several is true if the answer is by model too.
+    """
+
+    parts: Mapping[str, Part | RequestError]
+    several: bool
+
+    def readable(self) -> list[Part]:
+        return [part for part in self.parts.values() if isinstance(part, Part)]
+
+
 class Model:
-    """An artifact in memory, checked on its golden rows.
+    """The models of an archive in memory, checked on their golden rows: one, or the members of a bundle.
 
     Args:
-        folder: the artifact.
+        folder: the artifact folder of the archive.
         settings: how to serve it.
-        task: the task that it was made for.
+        tasks: the tasks that the archive's handler has, by name.
 
     Attributes:
         metrics: the worker's counters.
+        failures: why models of a bundle cannot be served, by name.
 
     Raises:
         ArtifactError: the artifact is damaged, or was made for another task.
@@ -68,47 +91,38 @@ class Model:
         GoldenError: a graph or the tokenizer does not reproduce the golden rows.
     """
 
-    def __init__(self, folder: Path, settings: Settings, task: Task) -> None:
+    def __init__(self, folder: Path, settings: Settings, tasks: Mapping[str, Task]) -> None:
         self.metrics = Metrics()
-        artifact = read_artifact(folder)
-        if artifact.task != task.name:
-            raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {task.name}; {REMEDY}")
-        check_files(artifact)
-        self._placement = place(
-            engine_module(artifact.engine).CORES, settings.core_groups, artifact.name, settings.version
-        )
-        # threads of the tokenizer; if there is only one, handing work over to it costs more than it saves
-        os.environ["RAYON_NUM_THREADS"] = str(self._placement.threads)
-        os.environ["TOKENIZERS_PARALLELISM"] = "true" if self._placement.threads > 1 else "false"
-        golden = read_golden_rows(folder)
-        self._artifact = artifact
+        contents = read_contents(folder)
+        self._members, self.failures, self._placement = load_members(folder, contents, settings, tasks)
+        self._contents = contents
         self._settings = settings
-        self._task = task
-        self._max_length = longest(artifact.shapes)
-        self._tokenizer = RowTokenizer(folder / TOKENIZER_FILE, artifact.signature.truncation_side, task.offsets)
-        check_tokenizer(golden, self._tokenizer, self._max_length)
-        self._defaults = own_parameters(task, artifact, settings.parameters)
-        setup = Setup(
-            cores=len(self._placement.cores),
-            threads=self._placement.threads,
-            precision=artifact.precision,
-            mode=settings.mode,
-            compiler=artifact.compiler,
-            versions=artifact.versions,
+        self._unread_label = NO_MEMBER if contents.bundle else contents.name
+        self._numbers = {member.name: number for number, member in enumerate(self._members)}
+        self._body_bytes = max(member.settings.limits.body_bytes for member in self._members)
+        graphs = [member.graphs for member in self._members]
+        self._switch_ms = time_switches(graphs, [member.times for member in self._members])
+        self._runner = Runner(graphs)
+        self._schedule = Schedule([Planner(member.times) for member in self._members])
+        self._admission = Admission(
+            [member.costs for member in self._members],
+            settings.max_batch_ms,
+            settings.deadline_ms,
+            Backlog(settings.batch_size, settings.queue_size),
         )
-        runtime = open_runtime(artifact.engine, setup)
-        streams = load_graphs(runtime, folder, artifact.graphs, artifact.signature)
-        self._parity = check_graphs(streams[0], golden, artifact.signature, artifact.tolerance)
-        self._times = time_graphs(streams, artifact.signature, TIMING_BUDGET_S)
-        self._runner = Runner(streams, artifact.signature)
-        self._planner = Planner(self._times)
-        backlog = Backlog(settings.batch_size, settings.queue_size)
-        self._admission = Admission(self._times, settings.max_batch_ms, settings.deadline_ms, backlog)
 
     def describe(self) -> Json:
-        """A description of the served model; see `handlers.worker.telemetry.description`."""
-        measured = (self._placement.cores, self._parity, self._times)
-        return describe(self._artifact, self._settings, self._task, self._defaults, *measured)
+        """A description of the served archive; see `handlers.worker.telemetry.description`."""
+        worker = describe_worker(self._settings, self._placement.cores)
+        if not self._contents.bundle:
+            return {**describe_member(self._members[0]), **worker}
+        members = {
+            member.name: {**describe_member(member), "switch_ms": round(switch_ms, 3)}
+            for member, switch_ms in zip(self._members, self._switch_ms)
+        }
+        failures = {name: str(error) for name, error in self.failures.items()}
+        named = {"name": self._contents.name, "engine": self._contents.engine}
+        return {**named, "members": members, "failed": failures, **worker}
 
     def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
         """Answer a batch.
@@ -123,19 +137,14 @@ class Model:
         start, received, times = time.perf_counter(), time.time(), StageTimes()
         self._admission.begin(len(bodies))
         with times.stage("read"):
-            requests = [self._read(body, headers, received) for body, headers in bodies]
-        answers = iter(self._answers([request for request in requests if isinstance(request, Request)], times))
+            asked = [self._read(body, headers, received) for body, headers in bodies]
+        readable = [one.readable() if isinstance(one, Asked) else [] for one in asked]
+        answers = iter(self._answers(readable, times))
         with times.stage("answer"):
-            replies = [
-                self._write(request, [next(answers) for _ in request.instances])
-                if isinstance(request, Request)
-                else error_reply(request)
-                for request in requests
-            ]
+            replies = [self._reply(one, answers) for one in asked]
         self._admission.end()
         self.metrics.count_stages(times.seconds)
         for reply, (_, headers) in zip(replies, bodies):
-            self.metrics.add("marina_requests_total", 1, str(reply.status))
             if reply.status == 500:
                 _log.error("request %s was answered with %s", headers.get(REQUEST_ID, "without id"), reply.status)
         self.metrics.observe(LATENCY, time.perf_counter() - start, LATENCY_BUCKETS, times=len(replies))
@@ -152,7 +161,7 @@ class Model:
             for reply, (_, headers) in zip(replies, bodies)
         ]
 
-    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> Request | RequestError:
+    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> Asked | RequestError:
         waited = waited_ms(headers, received)
         if waited and waited > self._settings.deadline_ms:
             message = f"the request has waited {waited:.0f} ms; the deadline is {self._settings.deadline_ms} ms"
@@ -161,111 +170,140 @@ class Model:
         if refusal:
             return refusal
         try:
-            return read_request(body, headers, self._task, self._settings.limits, self._defaults)
+            decoded = decode(body, headers, self._body_bytes)
+            if not self._contents.bundle:
+                return Asked({self._contents.name: self._part(self._contents.name, decoded)}, several=False)
+            selected, several = select(decoded, list(self._contents.folders))
+            return Asked({name: self._part(name, own) for name, own in selected.items()}, several)
         except Exception as error:
             return request_error(error)
 
-    def _answers(self, requests: Sequence[Request], times: StageTimes) -> list[Answered | RequestError]:
-        """Tokenize, plan, call and gather; returns one answer per instance, or the error that it fails with."""
-        instances = [instance for request in requests for instance in request.instances]
-        parameters = [request.parameters for request in requests for _ in request.instances]
+    def _part(self, name: str, body: Body) -> Part | RequestError:
+        if name in self.failures:
+            return RequestError("ModelFailed", f"the model {name} did not start; the worker's log says why")
+        number = self._numbers[name]
+        request = self._members[number].read(body)
+        return request if isinstance(request, RequestError) else Part(number, request)
+
+    def _answers(self, asked: Sequence[Sequence[Part]], times: StageTimes) -> list[Answered | RequestError]:
+        """Tokenize, plan, call and gather; returns one answer per instance of every part, or its error."""
+        parts = [part for own in asked for part in own]
+        owners = [(part, instance) for part in parts for instance in part.request.instances]
         with times.stage("tokenize"):
-            answers = self._tokenize(requests)
-            rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
+            found = self._tokenize(asked)
+            rows = [row for answer in found if isinstance(answer, Tokenized) for row in answer.rows]
+            members = [
+                part.member
+                for (part, _), answer in zip(owners, found)
+                if isinstance(answer, Tokenized)
+                for _ in answer.rows
+            ]
             lengths = [len(row.ids) for row in rows]
         with times.stage("plan"):
-            calls = self._planner.plan(lengths)
+            switches = self._schedule.switches
+            calls = self._schedule.plan(lengths, members)
         with times.stage("graph"):
             outputs = iter(self._runner.run(calls, rows))
-        self.metrics.count_calls(calls, lengths)
+        self.metrics.count_calls(calls, lengths, [member.name for member in self._members])
+        self.metrics.count_switches(self._schedule.switches - switches)
         with times.stage("answer"):
             return [
-                self._answer(instance, answer, [next(outputs) for _ in answer.rows], own)
+                self._members[part.member].answer(
+                    instance, answer, [next(outputs) for _ in answer.rows], part.request.parameters
+                )
                 if isinstance(answer, Tokenized)
                 else answer
-                for instance, own, answer in zip(instances, parameters, answers)
+                for (part, instance), answer in zip(owners, found)
             ]
 
-    def _tokenize(self, requests: Sequence[Request]) -> list[Tokenized | RequestError]:
-        """The rows of every instance of every request that is computed."""
-        groups = [self._prepare(request) for request in requests]
-        refusals = self._admission.refusals(groups)
-        prepared = [refusal or one for group, refusal in zip(groups, refusals) for one in group]
-        fine = [one for one in prepared if not isinstance(one, RequestError)]
-        found = iter(self._tokenizer.encode([instance for instance, _ in fine], [window for _, window in fine]))
-        answers = [one if isinstance(one, RequestError) else next(found) for one in prepared]
-        return self._bounded(requests, answers)
-
-    def _prepare(self, request: Request) -> list[Prepared]:
-        """The instances of a request as the tokenizer reads them, and how each is laid out in rows."""
-        try:
-            window = self._task.window(request.parameters, self._max_length, self._settings.long_text)
-            window = window._replace(most=self._settings.limits.windows)
-            signature = self._artifact.signature
-            prepared = [self._task.prepare(one, request.parameters, signature) for one in request.instances]
-        except Exception as error:
-            return [request_error(error)] * len(request.instances)
-        return [(instance, window._replace(prompt_tokens=tokens)) for instance, tokens in prepared]
-
-    def _bounded(
-        self, requests: Sequence[Request], answers: list[Tokenized | RequestError]
-    ) -> list[Tokenized | RequestError]:
-        """Replace requests that make more rows or tokens than allowed by errors, before their rows are computed."""
-        limits = self._settings.limits
+    def _tokenize(self, asked: Sequence[Sequence[Part]]) -> list[Tokenized | RequestError]:
+        """The rows of every instance of every part that is computed."""
+        groups = [[(part, self._members[part.member].prepare(part.request)) for part in own] for own in asked]
+        costs = [sum(self._members[part.member].costs.of_request(one) for part, one in group) for group in groups]
+        switching = sum(self._switch_ms[member] for member in {part.member for own in asked for part in own})
+        admitted: list[tuple[Part, list[Prepared]]] = []
+        for group, refusal in zip(groups, self._admission.refusals(costs, switching)):
+            for part, prepared in group:
+                admitted.append((part, [refusal] * len(prepared) if refusal else prepared))
+        answers = self._encode([(part.member, one) for part, prepared in admitted for one in prepared])
         start = 0
-        for request in requests:
-            own = slice(start, start + len(request.instances))
+        for part, prepared in admitted:
+            own = slice(start, start + len(prepared))
             start = own.stop
-            rows = [row for answer in answers[own] if isinstance(answer, Tokenized) for row in answer.rows]
-            tokens = sum(len(row.ids) for row in rows)
-            if len(rows) > limits.instances:
-                message = f"the request makes {len(rows)} rows; at most {limits.instances} are allowed"
-                answers[own] = [RequestError("TooManyRows", message)] * len(request.instances)
-            elif tokens > limits.tokens:
-                message = f"the request has {tokens} tokens; at most {limits.tokens} are allowed"
-                answers[own] = [RequestError("TooMuchWork", message)] * len(request.instances)
+            excess = self._members[part.member].excess(answers[own])
+            if excess:
+                answers[own] = [excess] * len(prepared)
         return answers
 
-    def _answer(
-        self,
-        instance: Instance,
-        tokenized: Tokenized,
-        results: Sequence[Outputs | RequestError],
-        parameters: Mapping[str, Json],
-    ) -> Answered | RequestError:
-        outputs = []
-        for result in results:
-            if isinstance(result, RequestError):
-                return result
-            if not all(np.isfinite(output).all() for output in result):
-                return RequestError("NotFinite", "the model returned NaN or infinity")
-            outputs.append(result)
-        try:
-            example = Example(instance, tokenized, outputs, parameters)
-            answer = self._task.answer(example, self._artifact.signature, self._tokenizer)
-            return Answered(answer, tokenized.cut, sum(len(row.ids) for row in tokenized.rows))
-        except Exception as error:
-            return request_error(error)
+    def _encode(self, prepared: Sequence[tuple[int, Prepared]]) -> list[Tokenized | RequestError]:
+        """The rows of instances, each given with the number of its model; equal tokenizers read them together."""
+        answers: list[Tokenized | RequestError | None] = [
+            one if isinstance(one, RequestError) else None for _, one in prepared
+        ]
+        for tokenizer in {id(member.tokenizer): member.tokenizer for member in self._members}.values():
+            own = [
+                (place, member, one)
+                for place, (member, one) in enumerate(prepared)
+                if not isinstance(one, RequestError) and self._members[member].tokenizer is tokenizer
+            ]
+            offsets = any(self._members[member].task.offsets for _, member, _ in own)
+            found = tokenizer.encode([one[0] for _, _, one in own], [one[1] for _, _, one in own], offsets)
+            for (place, _, _), answer in zip(own, found):
+                answers[place] = answer
+        return [answer for answer in answers if answer is not None]
 
-    def _write(self, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
+    def _reply(self, asked: Asked | RequestError, answers: Iterator[Answered | RequestError]) -> Reply:
+        """The reply to a request, for which the next of the answers are."""
+        if isinstance(asked, RequestError):
+            self.metrics.add("marina_requests_total", 1, self._unread_label, str(asked.status))
+            return error_reply(asked)
+        replies = {}
+        for name, part in asked.parts.items():
+            if isinstance(part, RequestError):
+                replies[name] = error_reply(part)
+            else:
+                own = [next(answers) for _ in part.request.instances]
+                replies[name] = self._write(self._members[part.member], part.request, own)
+            self.metrics.add("marina_requests_total", 1, name, str(replies[name].status))
+        return _together(replies) if asked.several else next(iter(replies.values()))
+
+    def _write(self, member: Member, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
         answered = []
         for number, answer in enumerate(answers):
             if isinstance(answer, RequestError):
                 return error_reply(answer, request.place(number))
             answered.append(answer)
         cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
-        identity = {"name": self._artifact.name, "version": self._settings.version}
         if cut:
-            self.metrics.add("marina_truncated_total", cut.count(",") + 1)
+            self.metrics.add("marina_truncated_total", cut.count(",") + 1, member.name)
         try:
-            body = write_answers(request, answered, identity)
-            if len(body) > MAX_ANSWER:
-                raise RequestError(
-                    "AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed"
-                )
+            body = write_answers(request, answered, {"name": member.name, "version": self._settings.version})
+            _check_size(body)
         except Exception as error:
             return error_reply(request_error(error))
         return Reply(200, body, {TRUNCATED_HEADER: cut} if cut else {})
+
+
+def _check_size(body: bytes) -> None:
+    if len(body) > MAX_ANSWER:
+        raise RequestError("AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed")
+
+
+def _together(replies: Mapping[str, Reply]) -> Reply:
+    """One reply with those of several models by name: 200 if any of them answered, unless a repetition could help."""
+    body = dump({name: orjson.Fragment(reply.body) for name, reply in replies.items()})
+    statuses = [reply.status for reply in replies.values()]
+    first = next(iter(replies.values()))
+    if 503 in statuses:
+        return next(reply for reply in replies.values() if reply.status == 503)
+    if 200 not in statuses:
+        return first
+    try:
+        _check_size(body)
+    except RequestError as error:
+        return error_reply(error)
+    cut = [f"{name}={reply.headers[TRUNCATED_HEADER]}" for name, reply in replies.items() if reply.headers]
+    return Reply(200, body, {TRUNCATED_HEADER: ";".join(cut)} if cut else {})
 
 
 def error_reply(error: RequestError, where: str = "") -> Reply:

@@ -10,32 +10,41 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.request.instances import Limits
 
 # fields that are not in the section of the handler under their own names
-ELSEWHERE = ("limits", "batch_size", "queue_size")
+ELSEWHERE = ("members", "batch_size", "queue_size")
+
+
+class MemberSettings(NamedTuple):
+    """Settings of one model of an archive.
+
+    long_text is "truncate", "reject" or "window". parameters are the model's own defaults for the request parameters.
+    """
+
+    long_text: str
+    limits: Limits
+    parameters: Mapping[str, Any]
 
 
 class Settings(NamedTuple):
     """Serving settings; they can change without compiling again.
 
-    long_text is "truncate", "reject" or "window". parameters are the model's own defaults for the request
-    parameters. core_groups has the format of NEURONCORE_GROUP_SIZES, for example "2,2". If it is None, there is
+    core_groups has the format of NEURONCORE_GROUP_SIZES, for example "2,2". If it is None, there is
     one worker, which uses every CPU core that it may run on, or one NeuronCore.
     mode is "core-per-worker", "pipeline" or "data-parallel", as in the spec. version is the archive's version.
     server_timing is true if responses have a Server-Timing header. deadline_ms is the age in milliseconds at which
     a request is not computed any more, max_batch_ms the estimated milliseconds of work in a batch, batch_size
     the number of requests that TorchServe hands over at once, and queue_size the places in its queue for each worker.
+    members has the settings of each model of the archive by its name; an archive that is no bundle has one.
     """
 
-    long_text: str
     core_groups: str | None
     mode: str
-    limits: Limits
-    parameters: Mapping[str, Any]
     version: str
     server_timing: bool
     deadline_ms: float
     max_batch_ms: float
     batch_size: int
     queue_size: int
+    members: Mapping[str, MemberSettings]
 
 
 def read_settings(config: Mapping[str, Any]) -> Settings:
@@ -49,9 +58,14 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
     """
     try:
         section = config["handler"]
-        limits = Limits(*(section[f"max_{name}"] for name in Limits._fields))
         named = {name: section[name] for name in Settings._fields if name not in ELSEWHERE}
+        members = {name: _member(own) for name, own in section["members"].items()}
         queue_size = math.ceil(config["jobQueueSize"] / config["minWorkers"])
-        return Settings(limits=limits, batch_size=config["batchSize"], queue_size=queue_size, **named)
-    except (KeyError, TypeError) as error:
+        return Settings(members=members, batch_size=config["batchSize"], queue_size=queue_size, **named)
+    except (KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None
+
+
+def _member(section: Mapping[str, Any]) -> MemberSettings:
+    limits = Limits(*(section[f"max_{name}"] for name in Limits._fields))
+    return MemberSettings(section["long_text"], limits, section["parameters"])

@@ -52,7 +52,8 @@ class Shape(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One run of one graph: the graph's shape and the indices of the rows it computes."""
+    """One run of one graph: its shape, the indices of the rows it computes, and the number of its model in a bundle."""
 
     shape: Shape
     rows: tuple[int, ...]
+    member: int = 0

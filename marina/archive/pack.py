@@ -5,9 +5,9 @@ the current time into the manifest. Layout of an archive:
 
     MAR-INF/MANIFEST.json     in the format of torch-model-archiver
     model-config.yaml         settings for TorchServe and the worker
-    <task>.py                 the handler
+    <task>.py                 the handler; bundle.py for a bundle
     handlers/                 what the handler imports
-    artifact/                 the artifact
+    artifact/                 the artifact; for a bundle, a folder with the artifact of each member, and bundle.json
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ import hashlib
 import json
 import shutil
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
 import handlers
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, BUNDLE_FILE
 from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
 from marina.archive.read import CONFIG_FILE, MANIFEST, fingerprint_of
 from marina.files import exclusive, is_intact
+from marina.sections import WorkerServing
+from marina.served import Served
 from marina.spec import Spec
 
 # TorchServe reads the name and the version; the other fields are those of torch-model-archiver.
@@ -45,25 +48,60 @@ class Packed(NamedTuple):
     reused: bool
 
 
+class Parts(NamedTuple):
+    """What an archive is made of.
+
+    Attributes:
+        served: name, version and core groups.
+        serving: how it is served.
+        models: the specs of its models.
+        handler: the file of `handlers/` that is its entry point.
+        files: the contents of its artifact folder, by names in that folder.
+    """
+
+    served: Served
+    serving: WorkerServing
+    models: Sequence[Spec]
+    handler: str
+    files: Mapping[str, Path | bytes]
+
+
 def pack(spec: Spec, artifact: Path, model_store: Path) -> Packed:
     """Write `model_store/<name>.mar` atomically.
 
     Equal artifacts, settings and handlers give equal archives, byte for byte.
     """
-    contents = _contents(spec, artifact, spec.version or "")
-    if not spec.version:
-        contents = _contents(spec, artifact, _fingerprint(contents).decode().split()[1][:VERSION_DIGITS])
+    return write_archive(parts_of(spec, artifact), model_store, artifact.parent)
+
+
+def parts_of(spec: Spec, artifact: Path) -> Parts:
+    """The parts of an archive with one artifact."""
+    files = {str(path.relative_to(artifact)): path for path in files_of(artifact)}
+    return Parts(spec, spec.serving, [spec], TASKS[spec.task].entry_file, files)
+
+
+def files_of(artifact: Path) -> list[Path]:
+    """The files of an artifact, in order."""
+    return sorted(path for path in artifact.rglob("*") if path.is_file())
+
+
+def write_archive(parts: Parts, model_store: Path, workdir: Path) -> Packed:
+    """Write an archive atomically, unless it exists with the same contents; the lock is a file in `workdir`."""
+    name = parts.served.name
+    contents = _contents(parts, parts.served.version or "")
+    if not parts.served.version:
+        contents = _contents(parts, _fingerprint(contents).decode().split()[1][:VERSION_DIGITS])
     fingerprint = _fingerprint(contents)
-    path = model_store / f"{spec.name}.mar"
-    partial = model_store / f".{spec.name}.partial"
+    path = model_store / f"{name}.mar"
+    partial = model_store / f".{name}.partial"
     model_store.mkdir(parents=True, exist_ok=True)
-    with exclusive(artifact.parent / "archive", waiting=lambda: None):
+    with exclusive(workdir / "archive", waiting=lambda: None):
         if fingerprint_of(path) == fingerprint.decode() and is_intact(path):
             return Packed(path, reused=True)
         try:
             with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
-                for name, content in contents.items():
-                    _add(archive, name, content)
+                for own, content in contents.items():
+                    _add(archive, own, content)
                 archive.comment = fingerprint
             partial.replace(path)
         finally:
@@ -71,17 +109,17 @@ def pack(spec: Spec, artifact: Path, model_store: Path) -> Packed:
     return Packed(path, reused=False)
 
 
-def model_config(spec: Spec, version: str) -> dict[str, object]:
+def model_config(parts: Parts, version: str) -> dict[str, object]:
     """The contents of model-config.yaml.
 
     If an archive has this file, TorchServe takes both timeouts from it, and uses 120 s for one that is
     missing; so both are set. The two worker counts must be equal, because TorchServe starts minWorkers
     and never scales by itself.
     """
-    serving = spec.serving
+    serving = parts.serving
     return {
-        "minWorkers": spec.workers,
-        "maxWorkers": spec.workers,
+        "minWorkers": parts.served.workers,
+        "maxWorkers": parts.served.workers,
         "batchSize": serving.batch_size,
         "maxBatchDelay": serving.batch_delay_ms,
         "responseTimeout": serving.response_timeout_s,
@@ -91,48 +129,54 @@ def model_config(spec: Spec, version: str) -> dict[str, object]:
         "deviceType": "cpu",
         "handler": {
             "version": version,
-            "long_text": spec.long_text,
-            "core_groups": spec.core_groups,
-            "mode": spec.mode,
-            "max_instances": serving.max_instances,
-            "max_characters": serving.max_characters,
-            "max_windows": serving.max_windows,
-            "max_body_bytes": serving.max_body_bytes,
-            "max_tokens": serving.max_tokens,
+            "core_groups": parts.served.core_groups,
+            "mode": parts.models[0].mode,
             "max_batch_ms": serving.max_batch_ms,
             "deadline_ms": serving.deadline_ms,
             "server_timing": serving.server_timing,
-            "parameters": spec.parameters,
+            "members": {spec.name: _member(spec) for spec in parts.models},
         },
     }
 
 
-def _contents(spec: Spec, artifact: Path, version: str) -> dict[str, Path | bytes]:
+def _member(spec: Spec) -> dict[str, object]:
+    serving = spec.serving
+    return {
+        "long_text": spec.long_text,
+        "max_instances": serving.max_instances,
+        "max_characters": serving.max_characters,
+        "max_windows": serving.max_windows,
+        "max_body_bytes": serving.max_body_bytes,
+        "max_tokens": serving.max_tokens,
+        "parameters": spec.parameters,
+    }
+
+
+def _contents(parts: Parts, version: str) -> dict[str, Path | bytes]:
     """Every file of the archive by name, in the order of the archive."""
     package = Path(handlers.__file__).parent
-    handler = TASKS[spec.task].entry_file
     sources = [package / "__init__.py", *sorted((package / "worker").rglob("*.py"))]
     contents: dict[str, Path | bytes] = {
-        MANIFEST: json.dumps(_manifest(spec, handler, version), indent=2).encode(),
-        CONFIG_FILE: yaml.safe_dump(model_config(spec, version), sort_keys=False).encode(),
-        handler: package / handler,
+        MANIFEST: json.dumps(_manifest(parts, version), indent=2).encode(),
+        CONFIG_FILE: yaml.safe_dump(model_config(parts, version), sort_keys=False).encode(),
+        parts.handler: package / parts.handler,
     }
     contents.update({f"handlers/{path.relative_to(package)}": path for path in sources})
-    runtime = Path(str(getattr(engine_module(spec.engine), "__file__", "")))
+    engine = parts.models[0].engine
+    runtime = Path(str(getattr(engine_module(engine), "__file__", "")))
     if not runtime.is_relative_to(package):  # the engine comes with a package of its own
-        contents[f"handlers/worker/engines/{spec.engine}.py"] = runtime
-    files = sorted(path for path in artifact.rglob("*") if path.is_file())
-    contents.update({f"{ARTIFACT_FOLDER}/{path.relative_to(artifact)}": path for path in files})
+        contents[f"handlers/worker/engines/{engine}.py"] = runtime
+    contents.update({f"{ARTIFACT_FOLDER}/{name}": content for name, content in parts.files.items()})
     return contents
 
 
-def _manifest(spec: Spec, handler: str, version: str) -> dict[str, object]:
+def _manifest(parts: Parts, version: str) -> dict[str, object]:
     return {
         "createdOn": CREATED_ON,
         "runtime": "python",
         "model": {
-            "modelName": spec.name,
-            "handler": handler,
+            "modelName": parts.served.name,
+            "handler": parts.handler,
             "modelVersion": version,
             "configFile": CONFIG_FILE,
         },
@@ -141,10 +185,10 @@ def _manifest(spec: Spec, handler: str, version: str) -> dict[str, object]:
 
 
 def _fingerprint(contents: dict[str, Path | bytes]) -> bytes:
-    """A hash of the archive's contents; artifact.json stands for the artifact, because it lists the files' hashes."""
+    """A hash of the archive's contents; an artifact.json stands for its artifact, as it lists the files' hashes."""
     digest = hashlib.sha256()
     for name, content in contents.items():
-        if not name.startswith(f"{ARTIFACT_FOLDER}/") or name == f"{ARTIFACT_FOLDER}/artifact.json":
+        if not name.startswith(f"{ARTIFACT_FOLDER}/") or name.endswith((f"/{ARTIFACT_FILE}", f"/{BUNDLE_FILE}")):
             data = content if isinstance(content, bytes) else content.read_bytes()
             digest.update(f"{name}\0{len(data)}\0".encode() + data)
     return f"marina {digest.hexdigest()}".encode()

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
-from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, FORMAT, REMEDY, Artifact, artifact_from
+from handlers.worker.artifact import (
+    ARTIFACT_FILE,
+    ARTIFACT_FOLDER,
+    BUNDLE_FILE,
+    FORMAT,
+    REMEDY,
+    Artifact,
+    Contents,
+    artifact_from,
+    contents_of,
+)
 from handlers.worker.errors import ArtifactError
 
 MANIFEST = "MAR-INF/MANIFEST.json"
@@ -15,7 +27,7 @@ CONFIG_FILE = "model-config.yaml"
 
 
 def read_archive(path: Path | str) -> Artifact:
-    """Read and verify an archive.
+    """Read and verify an archive with one model.
 
     Every file of the artifact is compared with its recorded size and sha256.
 
@@ -26,19 +38,48 @@ def read_archive(path: Path | str) -> Artifact:
         A description of the artifact: task, engine, precision, shapes, labels, prompts and package versions.
 
     Raises:
+        ArtifactError: The file is not an archive of this format, it is damaged, or it is a bundle.
+        OSError: The file cannot be read.
+    """
+    artifacts = read_artifacts(path)
+    if len(artifacts) > 1:
+        raise ArtifactError(f"{path} is a bundle of {', '.join(artifacts)}", "read_artifacts reads all of them")
+    return next(iter(artifacts.values()))
+
+
+def read_artifacts(path: Path | str) -> dict[str, Artifact]:
+    """Read and verify an archive, which may be a bundle.
+
+    Args:
+        path: Path of the archive (.mar).
+
+    Returns:
+        The description of each model's artifact by the name of the model, as from `read_archive`.
+
+    Raises:
         ArtifactError: The file is not an archive of this format, or it is damaged.
         OSError: The file cannot be read.
     """
+    found = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            fields = json.loads(archive.read(f"{ARTIFACT_FOLDER}/{ARTIFACT_FILE}"))
-            if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-                raise ArtifactError(f"{path} is not of artifact format {FORMAT}", REMEDY)
-            artifact = artifact_from(fields, Path(ARTIFACT_FOLDER))
-            _check_recorded(archive, artifact)
+            contents = _contents(archive)
+            for name, own in contents.folders.items():
+                folder = Path(ARTIFACT_FOLDER) / own
+                fields = json.loads(archive.read(f"{folder}/{ARTIFACT_FILE}"))
+                if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+                    raise ArtifactError(f"{path} is not of artifact format {FORMAT}", REMEDY)
+                found[name] = replace(artifact_from(fields, folder), stored=contents.stored[name])
+                _check_recorded(archive, found[name])
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise ArtifactError(f"{path} is not an archive of Marina, or is damaged: {error}", REMEDY) from None
-    return artifact
+    return found
+
+
+def _contents(archive: zipfile.ZipFile) -> Contents:
+    bundle = f"{ARTIFACT_FOLDER}/{BUNDLE_FILE}" in archive.namelist()
+    document = json.loads(archive.read(f"{ARTIFACT_FOLDER}/{BUNDLE_FILE if bundle else ARTIFACT_FILE}"))
+    return contents_of(document, bundle)
 
 
 def version_of(path: Path) -> str:
@@ -60,11 +101,11 @@ def placement_of(path: Path) -> tuple[str, str | None]:
 
     try:
         with zipfile.ZipFile(path) as archive:
-            engine = json.loads(archive.read(f"{ARTIFACT_FOLDER}/{ARTIFACT_FILE}"))["engine"]
+            engine = _contents(archive).engine
             groups = yaml.safe_load(archive.read(CONFIG_FILE))["handler"]["core_groups"]
     except zipfile.BadZipFile as error:
         raise ValueError(str(error)) from None
-    return str(engine), None if groups is None else str(groups)
+    return engine, None if groups is None else str(groups)
 
 
 def fingerprint_of(path: Path) -> str | None:
@@ -80,7 +121,7 @@ def _check_recorded(archive: zipfile.ZipFile, artifact: Artifact) -> None:
     """Compare every file with its recorded size and hash; ArtifactError names the first one that differs."""
     for name, recorded in artifact.files.items():
         digest, size = hashlib.sha256(), 0
-        with archive.open(f"{ARTIFACT_FOLDER}/{name}") as content:
+        with archive.open(posixpath.normpath(str(artifact.path(name)))) as content:
             while block := content.read(1 << 20):
                 digest.update(block)
                 size += len(block)

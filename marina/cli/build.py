@@ -9,6 +9,7 @@ from typing import Any
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.values import Shape
+from marina.bundle import Bundle
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_table, progress_bar, relative, say
@@ -25,7 +26,12 @@ def compile_models(
     interrupted work continues where it stopped.
     """
     project = find_project()
-    for_each_spec(project, names, engine, shapes, lambda spec: _compile(spec, project, not as_json), as_json)
+
+    def compile_all(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:
+        done = [_compile(spec, project, not as_json) for spec in specs]
+        return {"name": model.name, "members": done} if isinstance(model, Bundle) else done[0]
+
+    for_each_spec(project, names, engine, shapes, compile_all, as_json)
 
 
 def archive(
@@ -34,18 +40,26 @@ def archive(
     """Pack models as model_store/NAME.mar; models that are not compiled yet are compiled first.
 
     An archive contains the artifact, its handler and everything else the worker needs, except
-    installed packages. The same spec, weights and versions give the same archive, byte for byte.
+    installed packages. The archive of a bundle contains those of all its models. The same spec, weights
+    and versions give the same archive, byte for byte.
     """
+    from marina.archive.bundle import pack_bundle
     from marina.archive.pack import pack
 
     project = find_project()
 
-    def compile_and_pack(spec: Spec) -> dict[str, Any]:
-        document = _compile(spec, project, not as_json)
-        packed = pack(spec, Path(document["artifact"]), project.model_store)
+    def compile_and_pack(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:
+        done = [_compile(spec, project, not as_json) for spec in specs]
+        artifacts = [Path(document["artifact"]) for document in done]
+        if isinstance(model, Bundle):
+            document: dict[str, Any] = {"name": model.name, "members": done}
+            packed = pack_bundle(model, list(zip(specs, artifacts)), project.model_store)
+        else:
+            document = done[0]
+            packed = pack(model, artifacts[0], project.model_store)
         if not as_json:
             size = packed.path.stat().st_size / 1e6
-            say(f"{spec.name}: {'unchanged' if packed.reused else 'packed'} {relative(packed.path)} ({size:.1f} MB)")
+            say(f"{model.name}: {'unchanged' if packed.reused else 'packed'} {relative(packed.path)} ({size:.1f} MB)")
         return {**document, "archive": str(packed.path), "archive_reused": packed.reused}
 
     for_each_spec(project, names, engine, shapes, compile_and_pack, as_json)

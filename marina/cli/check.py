@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from marina.bundle import Bundle
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_table, relative, spinner
@@ -33,7 +34,11 @@ def check(
             _print(spec.name, found)
         return {"name": spec.name, **vars(found), "artifact": str(found.artifact)}
 
-    for_each_spec(project, names, engine, shapes, check_one, as_json)
+    def check_all(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:
+        checked = [check_one(spec) for spec in specs]
+        return {"name": model.name, "members": checked} if isinstance(model, Bundle) else checked[0]
+
+    for_each_spec(project, names, engine, shapes, check_all, as_json)
 
 
 def _print(name: str, found: Forecast) -> None:

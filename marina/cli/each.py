@@ -8,11 +8,12 @@ from typing import Any
 import typer
 
 from handlers.worker.errors import WorkerError
+from marina.bundle import Bundle, read_members, read_model
 from marina.console import print_error, print_json
 from marina.errors import MarinaError, SpecError
 from marina.files import explain
 from marina.project import Project
-from marina.spec import Spec, read_spec
+from marina.spec import Spec
 
 
 def for_each_spec(
@@ -20,16 +21,16 @@ def for_each_spec(
     names: list[str] | None,
     engine: str | None,
     shapes: str | None,
-    work: Callable[[Spec], dict[str, Any]],
+    work: Callable[[Spec | Bundle, list[Spec]], dict[str, Any]],
     as_json: bool,
 ) -> None:
-    """Do the work for every model; one that fails does not keep the others from theirs.
+    """Do the work for every model and bundle; one that fails does not keep the others from theirs.
 
     Args:
         project: whose specs.
-        names: of models; all of them if None or empty.
+        names: of models and bundles; all of them if None or empty.
         engine, shapes: instead of each spec's, as on the command line.
-        work: returns what `--json` prints of the model.
+        work: takes a spec, or a bundle, and the specs of its models; returns what `--json` prints of it.
         as_json: whether to print that.
 
     Raises:
@@ -48,7 +49,9 @@ def for_each_spec(
         try:
             if name not in known:
                 raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(known) or 'none'}")
-            documents.append(work(read_spec(project.models / f"{name}.yaml", overrides)))
+            model = read_model(project.models / f"{name}.yaml", overrides)
+            specs = read_members(model, project.models, overrides) if isinstance(model, Bundle) else [model]
+            documents.append(work(model, specs))
         except (MarinaError, WorkerError) as error:
             message = _named(str(error), name)
             print_error(message)

@@ -9,7 +9,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -58,8 +58,8 @@ class Answer(TypedDict):
 class Client:
     """A client for the models of one server, with one method per task.
 
-    Parameters that you do not give take the model's own defaults. If a request fails, every method raises a
-    subclass of `ClientError` from `marina.errors`.
+    A model of a bundle is named BUNDLE/MODEL, for example "ava-bot/ava-intent". Parameters that you do not give take
+    the model's own defaults. If a request fails, every method raises a subclass of `ClientError` from `marina.errors`.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -222,7 +222,28 @@ class Client:
             The answer, decoded from JSON.
         """
         document = {"inputs": inputs, "parameters": parameters} if parameters else {"inputs": inputs}
-        return self._transport.predict(model, document)
+        archive, _, member = model.partition("/")
+        return self._transport.predict(archive, {"model": member, **document} if member else document)
+
+    def predict_with(
+        self, bundle: str, models: Sequence[str], inputs: Json, /, parameters: Mapping[str, Mapping[str, Json]] = {}
+    ) -> dict[str, Json]:
+        """Send the same inputs to several models of a bundle.
+
+        Args:
+            bundle: Name of the bundle.
+            models: Names of its models.
+            inputs: The inputs, which all the models take.
+            parameters: Request parameters by model.
+
+        Returns:
+            The answer of each model by its name. If a model could not answer, its answer is an object with `error`
+            and `code`; if none could, an exception is raised.
+        """
+        document = {"models": list(models), "inputs": inputs}
+        if parameters:
+            document["parameters"] = {name: dict(own) for name, own in parameters.items()}
+        return cast("dict[str, Json]", self._transport.predict(bundle, document))
 
     def close(self) -> None:
         """Close all connections."""

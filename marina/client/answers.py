@@ -16,7 +16,7 @@ from marina.errors import (
 )
 
 Json = Any
-OWN_FAILURES = ("Unexpected", "NotFinite")
+OWN_FAILURES = ("Unexpected", "NotFinite", "ModelFailed")
 
 
 def read_answer(body: bytes, server: str, what: str) -> Json:

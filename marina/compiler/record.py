@@ -34,7 +34,7 @@ class CompiledGraph:
 
     def paths(self, folder: Path) -> tuple[Path, Path | None]:
         """The paths of the graph and of its weights, given the artifact's folder."""
-        return GraphFile(self.shape, self.graph, self.weights, None).paths(folder)
+        return GraphFile(self.shape, self.graph, self.weights, None).paths(folder.joinpath)
 
     def as_json(self) -> dict[str, Any]:
         """Convert to JSON types; `from_json` returns an equal value."""

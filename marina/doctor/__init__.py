@@ -22,7 +22,7 @@ def examine(project: Project, names: list[str], engines: list[str], ports: Ports
         ports: ports that must be free.
     """
     archives, findings = open_archives(project, names)
-    needed = sorted({archive.artifact.engine for archive in archives} | set(engines)) or [DEFAULT]
+    needed = sorted({archive.engine for archive in archives} | set(engines)) or [DEFAULT]
     found = check_host(project, ports)
     return [*found, *check_engines(needed), *findings, *check_archives(archives)]
 

@@ -14,7 +14,7 @@ from handlers.worker.errors import ArtifactError, PlacementError
 from handlers.worker.placement import core_groups
 from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.limits import free_memory
-from marina.archive.read import CONFIG_FILE, read_archive
+from marina.archive.read import CONFIG_FILE, read_artifacts
 from marina.engines import engine_of, engines
 from marina.engines.base import CORE_PER_WORKER
 from marina.files import is_intact
@@ -31,10 +31,14 @@ class Archive(NamedTuple):
     """The description of an archive."""
 
     name: str
-    artifact: Artifact
+    artifacts: tuple[Artifact, ...]  # of its models, which have the same engine
     serving: dict[str, Any]  # the `handler:` section of model-config.yaml
     workers: int
     size: int  # bytes
+
+    @property
+    def engine(self) -> str:
+        return self.artifacts[0].engine
 
 
 def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], list[Finding]]:
@@ -56,10 +60,10 @@ def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], li
             try:
                 archive = _read(path)
                 findings.append(ok(check, f"intact, {path.stat().st_size / 1e6:.1f} MB"))
-                if archive.artifact.engine in engines():
+                if archive.engine in engines():
                     archives.append(archive)
                 else:
-                    unknown = f"its engine {archive.artifact.engine} is not known here; its workers check themselves"
+                    unknown = f"its engine {archive.engine} is not known here; its workers check themselves"
                     findings.append(note(f"{path.stem}: engine", unknown, "install the package that offers it"))
             except (KeyError, ValueError, ArtifactError) as error:
                 findings.append(fails(check, f"not of this release: {error}", f"marina archive {path.stem}"))
@@ -75,17 +79,20 @@ def check_archives(archives: list[Archive]) -> list[Finding]:
 def _read(path: Path) -> Archive:
     with zipfile.ZipFile(path) as file:
         config = yaml.safe_load(file.read(CONFIG_FILE))
-    return Archive(path.stem, read_archive(path), config["handler"], config["minWorkers"], path.stat().st_size)
+    artifacts = tuple(read_artifacts(path).values())
+    return Archive(path.stem, artifacts, config["handler"], config["minWorkers"], path.stat().st_size)
 
 
 def _versions(archive: Archive) -> Finding:
-    check, artifact = f"{archive.name}: versions", archive.artifact
+    check = f"{archive.name}: versions"
     try:
-        engine_of(artifact.engine).check_versions(artifact.versions)
+        for artifact in archive.artifacts:
+            engine_of(artifact.engine).check_versions(artifact.versions)
     except ArtifactError as error:
         return fails(check, error.cause, error.fix or "see the packages above")
     others = {
         name: (wanted, installed(name))
+        for artifact in archive.artifacts
         for name, wanted in artifact.versions.items()
         if installed(name) not in (None, wanted)
     }
@@ -99,14 +106,14 @@ def _versions(archive: Archive) -> Finding:
 
 def _cores(archive: Archive) -> Finding:
     check = f"{archive.name}: cores"
-    kind = engine_of(archive.artifact.engine).cores
+    kind = engine_of(archive.engine).cores
     try:
         cores = kind.usable()
         given = core_groups(archive.serving["core_groups"]).sizes
     except PlacementError as error:
         return fails(check, error.cause, str(error))
     sizes = given or (1 if kind.exclusive else len(cores),) * archive.workers
-    spanned = int(archive.artifact.compiler.get("pipeline_cores", 1))
+    spanned = max(int(artifact.compiler.get("pipeline_cores", 1)) for artifact in archive.artifacts)
     each = str(sizes[0]) if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
     found = f"{len(sizes)} workers with {each} of {len(cores)} cores each"
     places = lay_out(sizes, cores)
@@ -133,7 +140,7 @@ def _together(archives: list[Archive]) -> list[Finding]:
 
 def _need(archive: Archive) -> Need:
     groups = core_groups(archive.serving["core_groups"]).wanted
-    return Need(archive.name, engine_of(archive.artifact.engine).cores, groups)
+    return Need(archive.name, engine_of(archive.engine).cores, groups)
 
 
 def _memory(archives: list[Archive]) -> Finding:

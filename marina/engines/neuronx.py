@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import import_runtime
-from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, EngineFields
+from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields
 from marina.engines.mitigations import MORE_EXACT, SATURATE
 from marina.engines.neuron_host import APT, Packages
 from marina.engines.neuroncores import NeuronEngine, Trace
@@ -90,6 +90,8 @@ class Neuronx(NeuronEngine):
     )
     options = NeuronxOptions
     modes = (CORE_PER_WORKER, DATA_PARALLEL)
+    # AWS Neuron's page on the architecture of Inf2: 32 GB per chip, with two cores
+    memory = DeviceMemory("Inferentia 2", "inf2", 16e9)
     more_exact = "neuronx.auto_cast: none"
 
     def check(self, fields: EngineFields) -> None:

@@ -137,7 +137,7 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
         return times
     cores = group_cores(spec.core_groups)
     setup = Setup(cores, cores, artifact.precision)
-    streams = load_graphs(open_runtime(artifact.engine, setup), folder, artifact.graphs, artifact.signature)
+    streams = load_graphs(open_runtime(artifact.engine, setup), folder.joinpath, artifact.graphs, artifact.signature)
     return time_graphs(streams, artifact.signature, TIMING_BUDGET_S)
 
 

@@ -14,7 +14,7 @@ import yaml
 from model_archiver.manifest_components.manifest import RuntimeType
 from model_archiver.model_packaging_utils import ModelExportUtils
 
-from marina.archive.pack import Packed, model_config, pack
+from marina.archive.pack import Packed, model_config, pack, parts_of
 from marina.archive.read import version_of
 from marina.compiler import compile_model
 from marina.project import Project
@@ -99,8 +99,8 @@ def test_the_manifest_is_what_torch_model_archiver_writes(tmp_path: Path, spec: 
     assert manifest == expected
 
 
-def test_torchserve_is_told_both_timeouts_and_equal_worker_counts(spec: Spec) -> None:
-    config = model_config(spec.model_copy(update={"core_groups": "1,1,1"}), "7")
+def test_torchserve_is_told_both_timeouts_and_equal_worker_counts(spec: Spec, artifact: Path) -> None:
+    config = model_config(parts_of(spec.model_copy(update={"core_groups": "1,1,1"}), artifact), "7")
     assert config["minWorkers"] == config["maxWorkers"] == 3
     assert config["responseTimeout"] == 30
     assert config["startupTimeout"] == 120
@@ -131,7 +131,9 @@ def test_torchserves_loader_serves_it_without_this_repository(
     folder = tmp_path / "unpacked"
     with zipfile.ZipFile(archive) as file:
         file.extractall(folder)
-    assert yaml.safe_load((folder / "model-config.yaml").read_text())["handler"]["long_text"] == "truncate"
+    assert (
+        yaml.safe_load((folder / "model-config.yaml").read_text())["handler"]["members"]["m"]["long_text"] == "truncate"
+    )
     command = [sys.executable, "-c", LOAD, str(folder)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

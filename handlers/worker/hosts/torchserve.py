@@ -22,28 +22,34 @@ BODY_NAMES = ("body", "data")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 # headers of a bidirectional stream (StreamPredictions2), and the content type of an Open Inference call
 GRPC_HEADERS = {"ts_request_sequence_id", "ts_request_sequence_start", "ts_request_sequence_end", "content-type"}
-# `marina serve` looks for this marker in the log to report why a worker did not start.
+# `marina serve` looks for this marker in the log to report why a worker, or a model of its bundle, did not start.
 FAILURE_MARK = "marina: cannot serve:"
 
 
 class TorchServeHandler:
-    """Serves one task: TorchServe calls `initialize` once, then `handle` for every batch."""
+    """Serves an archive: TorchServe calls `initialize` once, then `handle` for every batch.
 
-    task: Task
+    Attributes:
+        tasks: the tasks that the archive's models may have, by name.
+    """
+
+    tasks: Mapping[str, Task]
 
     def initialize(self, context: Any) -> None:
-        """Load the artifact and check it on its golden rows, before TorchServe reports the worker as READY."""
+        """Load the models and check them on their golden rows, before TorchServe reports the worker as READY."""
         # TorchServe's worker logs a line for every batch at INFO
         logging.getLogger().setLevel(logging.WARNING)
         folder = Path(context.system_properties["model_dir"]) / ARTIFACT_FOLDER
         try:
-            self._model = Model(folder, read_settings(context.model_yaml_config), self.task)
+            self._model = Model(folder, read_settings(context.model_yaml_config), self.tasks)
         except WorkerError as error:
             print(f"{FAILURE_MARK} {error}", file=sys.stderr, flush=True)
             raise
         except Exception as error:
             print(f"{FAILURE_MARK} {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             raise
+        for name, failure in self._model.failures.items():
+            print(f"{FAILURE_MARK} {name}: {failure}", file=sys.stderr, flush=True)
         self._emitter = Emitter(self._model.metrics, context.model_name, context.metrics)
         self._emitter.start()
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.compression import decompress
-from handlers.worker.request.instances import Limits
 from handlers.worker.values import Json
 
 DEPTH = 16  # maximum nesting; the deepest body that a supported protocol needs has 5 levels
@@ -17,18 +16,22 @@ HEADER_LENGTH = "inference-header-content-length"
 
 
 class Body(NamedTuple):
-    """A decoded body: text or JSON, the bytes that follow the JSON, and the request's headers."""
+    """A decoded body: text or JSON, the bytes that follow the JSON, and the request's headers.
+
+    size is the number of bytes without compression; 0 if TorchServe has decoded it.
+    """
 
     value: Json
     tail: bytes
     headers: Mapping[str, str]
+    size: int = 0
 
 
-def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> Body:
+def decode(body: Any, headers: Mapping[str, str], most: int) -> Body:
     """Decompress and decode a body into text or JSON, and split off bytes after the JSON if the headers announce them.
 
     TorchServe passes either decoded JSON and text, or plain bytes (`decode_input_request=false`,
-    gRPC, unknown content types, and JSON that it could not decode).
+    gRPC, unknown content types, and JSON that it could not decode). `most` is the maximum number of bytes.
 
     Raises:
         RequestError: the body is empty, too large, not UTF-8, not JSON, or does not match its headers.
@@ -41,17 +44,16 @@ def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> Body:
     encoding = headers.get("content-encoding", "")
     is_json = media_type == "application/json"
     if isinstance(body, (bytes, bytearray)):
-        if len(body) > limits.body_bytes:
-            message = f"the body has {len(body)} bytes; at most {limits.body_bytes} are allowed"
-            raise RequestError("BodyTooLarge", message)
-        body = decompress(bytes(body), encoding, limits.body_bytes)
+        check_size(len(body), most)
+        body = decompress(bytes(body), encoding, most)
+        size = len(body)
         length = _header_length(headers, len(body))
         if length is not None:
-            return Body(_decode_json(_utf8(body[:length])), bytes(body[length:]), headers)
+            return Body(_decode_json(_utf8(body[:length])), bytes(body[length:]), headers, size)
         text = _utf8(body)
         if is_json or (not media_type.startswith("text/") and text.lstrip()[:1] in ("{", "[")):
-            return Body(_decode_json(text), b"", headers)
-        return Body(text, b"", headers)
+            return Body(_decode_json(text), b"", headers, size)
+        return Body(text, b"", headers, size)
     # TorchServe has already decoded the body, so it cannot have the encoding that the header names
     decompress(b"", encoding, 0)
     if isinstance(body, str) and is_json:
@@ -59,6 +61,12 @@ def decode(body: Any, headers: Mapping[str, str], limits: Limits) -> Body:
         return Body(None, b"", headers)
     _check_depth(body)
     return Body(body, b"", headers)
+
+
+def check_size(size: int, most: int) -> None:
+    """Refuse a body of too many bytes."""
+    if size > most:
+        raise RequestError("BodyTooLarge", f"the body has {size} bytes; at most {most} are allowed")
 
 
 def _header_length(headers: Mapping[str, str], size: int) -> int | None:

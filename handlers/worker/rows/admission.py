@@ -10,17 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from handlers.worker.errors import RequestError
 from handlers.worker.rows.backlog import Backlog
-from handlers.worker.rows.plan import longest
-from handlers.worker.rows.tokenizer import Window
-from handlers.worker.values import Instance, Shape
+from handlers.worker.rows.costs import Costs
 
-# an instance as the tokenizer reads it, and how it is laid out in rows; or why it cannot be read
-Prepared = tuple[Instance, Window] | RequestError
-
-# characters per token, for estimates before anything is tokenized: English, and text that is not ASCII
-CHARACTERS = {True: 4, False: 2}
-SPECIAL_TOKENS = 2
-CHARACTERS_PER_MS = 2000  # of the tokenizer; the libraries of the usual models are faster on current processors
 COSTLY = 4  # a request is costly if it needs more than this part of `max_batch_ms`
 ROWS = 2  # and more than this many rows of the longest shape, so that a single text is not costly
 CHEAP = 4  # cheap requests of a batch may need this part of the deadline
@@ -42,22 +33,16 @@ class Admission:
     requests find it empty.
 
     Args:
-        times: milliseconds of one call of every shape.
+        models: the costs of each model of the worker.
         max_batch_ms: estimated milliseconds of work in a batch with costly requests.
         deadline_ms: milliseconds that a request may take.
         backlog: what is known of the queue.
     """
 
-    def __init__(self, times: Mapping[Shape, float], max_batch_ms: float, deadline_ms: float, backlog: Backlog) -> None:
-        self._max_length = longest(times)
-        # for every number of tokens, the least milliseconds per row of a graph that holds them
-        self._per_row = [
-            min(time / shape.batch_size for shape, time in times.items() if shape.sequence_length >= tokens)
-            for tokens in range(self._max_length + 1)
-        ]
-        self._per_token = min(time / (shape.batch_size * shape.sequence_length) for shape, time in times.items())
+    def __init__(self, models: Sequence[Costs], max_batch_ms: float, deadline_ms: float, backlog: Backlog) -> None:
+        self._models = models
         self._max_batch_ms = max_batch_ms
-        self._costly_ms = max(max_batch_ms / COSTLY, ROWS * self._per_row[self._max_length])
+        self._costly_ms = max(max_batch_ms / COSTLY, ROWS * max(model.longest_row for model in models))
         self._deadline_ms = deadline_ms
         self._backlog = backlog
         self._share = 1.0  # of the limits that this batch gets
@@ -79,17 +64,23 @@ class Admission:
 
         While a queue of costly requests is refused, reading them would take longer than computing the others.
         """
-        cost = size / CHARACTERS[True] * self._per_token
+        cost = min(model.of_body(size) for model in self._models)
         if self._share == 1 or cost <= self._limit(cost):
             return None
         self._unread = True
         return RequestError("Overloaded", OVERLOADED)
 
-    def refusals(self, requests: Sequence[Sequence[Prepared]]) -> list[RequestError | None]:
-        """For each request of the batch that was read, why it is not computed; None if it is."""
-        costs = [self._cost(prepared) for prepared in requests]
-        admitted = self._choose({index: cost for index, cost in enumerate(costs) if cost <= self._deadline_ms})
-        refusals: list[RequestError | None] = [RequestError("Overloaded", OVERLOADED) for _ in requests]
+    def refusals(self, costs: Sequence[float], switching: float = 0.0) -> list[RequestError | None]:
+        """For each request of the batch that was read, why it is not computed; None if it is.
+
+        Args:
+            costs: the estimated milliseconds of each.
+            switching: milliseconds that the batch needs to switch between models.
+        """
+        admitted = self._choose(
+            {index: cost for index, cost in enumerate(costs) if cost <= self._deadline_ms}, switching
+        )
+        refusals: list[RequestError | None] = [RequestError("Overloaded", OVERLOADED) for _ in costs]
         for index, cost in enumerate(costs):
             if cost > self._deadline_ms:
                 message = f"the request needs about {cost / 1000:.1f} s; the deadline is {self._deadline_ms / 1000:g} s"
@@ -98,10 +89,10 @@ class Admission:
                 refusals[index] = None
         return refusals
 
-    def _choose(self, costs: Mapping[int, float]) -> set[int]:
+    def _choose(self, costs: Mapping[int, float], switching: float) -> set[int]:
         """The requests that are computed; `costs` has the estimated milliseconds of each, by its number."""
         admitted: set[int] = set()
-        total, exceeded = 0.0, False
+        total, exceeded = switching, False
         for index in sorted(costs, key=costs.__getitem__):
             if total + costs[index] > self._limit(costs[index]):
                 nearly_alone = total <= self._costly_ms and not (admitted and self._exceeded)
@@ -119,16 +110,3 @@ class Admission:
         """Milliseconds that this batch may need with a request of this cost as its last one."""
         costly = cost > self._costly_ms
         return self._share * (self._max_batch_ms if costly else self._deadline_ms / CHEAP)
-
-    def _cost(self, prepared: Sequence[Prepared]) -> float:
-        """Estimated milliseconds of work for a request, from the lengths of its texts."""
-        return sum(0.0 if isinstance(one, RequestError) else self._cost_of(*one) for one in prepared)
-
-    def _cost_of(self, instance: Instance, window: Window) -> float:
-        texts = [text for text in instance if text]
-        tokenizing = sum(map(len, texts)) / CHARACTERS_PER_MS
-        tokens = SPECIAL_TOKENS + sum(len(text) // CHARACTERS[text.isascii()] for text in texts)
-        rows, rest = divmod(tokens, self._max_length)
-        if rows and window.rule != "window":
-            rows, rest = 1, 0
-        return tokenizing + rows * self._per_row[self._max_length] + (self._per_row[rest] if rest else 0.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, GraphFile, Signature
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, GraphFile, Locate, Signature
 from handlers.worker.engines import Graph, Runtime
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.values import Call, Outputs, Row, Shape
@@ -17,8 +17,8 @@ from handlers.worker.values import Call, Outputs, Row, Shape
 Graphs = Mapping[Shape, Graph]
 
 
-def load_graphs(runtime: Runtime, folder: Path, files: Sequence[GraphFile], signature: Signature) -> list[Graphs]:
-    """Load graphs from the folder of an artifact.
+def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], signature: Signature) -> list[Graphs]:
+    """Load the graphs of an artifact, whose files `locate` finds.
 
     Returns:
         Streams: one set of the graphs for each call that the runtime can run concurrently. Their
@@ -31,7 +31,7 @@ def load_graphs(runtime: Runtime, folder: Path, files: Sequence[GraphFile], sign
     for file in files:
         shape = Shape(file.shape.batch_size * runtime.replicas, file.shape.sequence_length)
         loaded = runtime.load(
-            *file.paths(folder),
+            *file.paths(locate),
             [new_inputs(shape, signature) for _ in streams],
         )
         for stream, graph in zip(streams, loaded):
@@ -44,33 +44,42 @@ def new_inputs(shape: Shape, signature: Signature) -> list[npt.NDArray[np.int64]
     return [np.zeros(shape, dtype=np.int64) for _ in signature.inputs]
 
 
+class ModelGraphs(NamedTuple):
+    """The graphs of a model, from `load_graphs`, and its signature."""
+
+    streams: Sequence[Graphs]
+    signature: Signature
+
+
 class Runner:
     """Runs calls on the streams of a worker.
 
     Args:
-        streams: from `load_graphs`.
-        signature: the model's signature.
+        members: the models of the worker, each with the same number of streams.
     """
 
-    def __init__(self, streams: Sequence[Graphs], signature: Signature) -> None:
-        self._streams = streams
-        self._signature = signature
-        self._threads = ThreadPoolExecutor(len(streams), thread_name_prefix="stream") if len(streams) > 1 else None
+    def __init__(self, members: Sequence[ModelGraphs]) -> None:
+        self._members = members
+        self._streams = range(len(members[0].streams))
+        self._threads = (
+            ThreadPoolExecutor(len(self._streams), thread_name_prefix="stream") if len(self._streams) > 1 else None
+        )
 
     def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> list[Outputs | RequestError]:
         """Compute every row.
 
         Returns:
-            For each row its outputs in the order of `Signature.outputs`, without the batch dimension, or
+            For each row its outputs in the order of its model's `Signature.outputs`, without the batch dimension, or
             the error of the call that it was in.
         """
         outputs: list[Outputs | RequestError] = [[] for _ in rows]
         waiting = iter(calls)
 
-        def work(stream: Graphs) -> None:
+        def work(stream: int) -> None:
             for call in waiting:
+                streams, signature = self._members[call.member]
                 try:
-                    results = run_rows(stream[call.shape], [rows[index] for index in call.rows], self._signature)
+                    results = run_rows(streams[stream][call.shape], [rows[index] for index in call.rows], signature)
                 except Exception as error:  # an error of the runtime affects only this call
                     outputs_of_call: list[Outputs | RequestError] = [request_error(error)] * len(call.rows)
                 else:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
-from handlers.worker.rows.calls import Graphs, write_rows
+from handlers.worker.rows.calls import Graphs, ModelGraphs, write_rows
 from handlers.worker.values import Row, Shape
 
 ROUNDS = (3, 50)  # minimum and maximum
+SWITCHES = 15  # measured for each model
 
 
 def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float) -> dict[Shape, float]:
@@ -46,6 +47,39 @@ def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float
                     list(threads.map(lambda stream, shape=shape: stream[shape].run(shape.batch_size), streams))
                 times[shape].append((time.perf_counter() - start) / len(streams))
     return {shape: statistics.median(found) * 1000 for shape, found in times.items()}
+
+
+def time_switches(models: Sequence[ModelGraphs], times: Sequence[Mapping[Shape, float]]) -> list[float]:
+    """For each model, how many milliseconds longer a call takes if the call before it was another model's.
+
+    Two graphs run in turn, the quickest of the model and of the next one; this is compared with the first alone. A
+    worker with one model has no switches.
+
+    Args:
+        models: the graphs.
+        times: milliseconds of one call of every shape of each.
+    """
+    if len(models) == 1:
+        return [0.0]
+    quickest = [min(own, key=own.__getitem__) for own in times]
+    graphs = [model.streams[0][shape] for model, shape in zip(models, quickest)]
+    found = []
+    for number, (graph, shape) in enumerate(zip(graphs, quickest)):
+        other = (number + 1) % len(graphs)
+        alone, in_turn = [], []
+        for _ in range(SWITCHES):
+            graph.run(shape.batch_size)
+            alone.append(_seconds(graph, shape))
+            graphs[other].run(quickest[other].batch_size)
+            in_turn.append(_seconds(graph, shape))
+        found.append(max(0.0, statistics.median(in_turn) - statistics.median(alone)) * 1000)
+    return found
+
+
+def _seconds(graph: Graph, shape: Shape) -> float:
+    start = time.perf_counter()
+    graph.run(shape.batch_size)
+    return time.perf_counter() - start
 
 
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:

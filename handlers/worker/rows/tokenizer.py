@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,13 +49,12 @@ class RowTokenizer:
     Args:
         path: tokenizer.json.
         truncation_side: the side that is truncated, "right" or "left".
-        offsets: whether encodings must contain the offsets of tokens in the text, which is slower.
 
     Attributes:
         library: the library's own tokenizer, with truncation and padding disabled.
     """
 
-    def __init__(self, path: Path, truncation_side: str, offsets: bool = False) -> None:
+    def __init__(self, path: Path, truncation_side: str) -> None:
         from tokenizers import Tokenizer
 
         try:
@@ -65,33 +64,32 @@ class RowTokenizer:
         self._truncation_side = truncation_side
         self.library.no_padding()
         self.library.no_truncation()
-        self._encode_batch = self.library.encode_batch if offsets else self.library.encode_batch_fast
 
-    def encode(self, instances: Sequence[Instance], windows: Sequence[Window]) -> list[Tokenized | RequestError]:
-        """The rows of each instance, or the error for an instance that has none."""
+    def encode(
+        self, instances: Sequence[Instance], windows: Sequence[Window], offsets: bool = False
+    ) -> list[Tokenized | RequestError]:
+        """The rows of each instance, or the error for an instance that has none.
+
+        Args:
+            instances: texts; those that are equal are tokenized once.
+            windows: how each is laid out in rows.
+            offsets: whether encodings must contain the offsets of tokens in the text, which is slower.
+        """
         # transformers treats an empty second text as no second text
         inputs = [(text, pair) if pair else text for text, pair in instances]
+        distinct = list(dict.fromkeys(inputs))
+        encode = self.library.encode_batch if offsets else self.library.encode_batch_fast
         try:
-            encodings = self._encode_batch(inputs)
+            encodings = encode(distinct)
         except ENDINGS:
             raise
         except BaseException:  # bare Exception, or a panic, which is a BaseException: find out which text caused it
-            encodings = [self._encode_alone(one) for one in inputs]
+            encodings = [_encode_alone(encode, one) for one in distinct]
+        encoded = dict(zip(distinct, encodings))
         return [
-            encoding if isinstance(encoding, RequestError) else self._laid_out(instance, window, encoding)
-            for instance, window, encoding in zip(instances, windows, encodings)
+            found if isinstance(found := encoded[one], RequestError) else self._laid_out(instance, window, found)
+            for one, instance, window in zip(inputs, instances, windows)
         ]
-
-    def _encode_alone(self, text: Any) -> Any:
-        try:
-            return self._encode_batch([text])[0]
-        except ENDINGS:
-            raise
-        except Exception:
-            return RequestError("InvalidText", "the tokenizer cannot read the text")
-        except BaseException as error:
-            logging.getLogger(__name__).error("the tokenizer failed with %s", type(error).__name__)
-            return RequestError("Unexpected", f"the tokenizer failed with {type(error).__name__}")
 
     def _laid_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
         tokens = len(encoding)
@@ -127,6 +125,18 @@ class RowTokenizer:
         finally:
             self.library.no_truncation()
         return [first, *first.overflowing]
+
+
+def _encode_alone(encode: Callable[[list[Any]], list[Any]], text: Any) -> Any:
+    try:
+        return encode([text])[0]
+    except ENDINGS:
+        raise
+    except Exception:
+        return RequestError("InvalidText", "the tokenizer cannot read the text")
+    except BaseException as error:
+        logging.getLogger(__name__).error("the tokenizer failed with %s", type(error).__name__)
+        return RequestError("Unexpected", f"the tokenizer failed with {type(error).__name__}")
 
 
 def _checked(window: Window, encoding: Any) -> Window:

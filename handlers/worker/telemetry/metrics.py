@@ -21,14 +21,19 @@ FILL_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metric(NamedTuple):
-    """A counter: its labels besides the model's name, and what it counts."""
+    """A counter: its labels besides the archive's name, and what it counts.
+
+    The label `member` is the model: that of the archive, or one of its bundle.
+    """
 
     labels: tuple[str, ...]
     meaning: str
 
 
 COUNTERS = {
-    "marina_requests_total": Metric(("status",), "Answered requests, by HTTP status."),
+    "marina_requests_total": Metric(
+        ("member", "status"), "Answered requests, by HTTP status. A request to several models counts once for each."
+    ),
     f"{LATENCY}_bucket": Metric(("le",), "Requests answered within `le` seconds after they reached the worker."),
     f"{LATENCY}_sum": Metric((), "Seconds from a request's arrival at the worker to its answer, summed."),
     f"{LATENCY}_count": Metric((), "Requests in this histogram."),
@@ -38,11 +43,14 @@ COUNTERS = {
     "marina_stage_seconds_total": Metric(
         ("stage",), "Seconds of the worker's time by stage: `read`, `tokenize`, `plan`, `graph`, `answer`."
     ),
-    "marina_rows_total": Metric((), "Computed rows, without empty ones."),
-    "marina_tokens_total": Metric((), "Tokens of texts in these rows."),
-    "marina_padding_tokens_total": Metric(("kind",), "Padding tokens: `length` after texts, `empty` in empty rows."),
-    "marina_calls_total": Metric(("shape",), "Calls, by the shape of the graph."),
-    "marina_truncated_total": Metric((), "Instances whose text was cut."),
+    "marina_rows_total": Metric(("member",), "Computed rows, without empty ones."),
+    "marina_tokens_total": Metric(("member",), "Tokens of texts in these rows."),
+    "marina_padding_tokens_total": Metric(
+        ("member", "kind"), "Padding tokens: `length` after texts, `empty` in empty rows."
+    ),
+    "marina_calls_total": Metric(("member", "shape"), "Calls, by the shape of the graph."),
+    "marina_truncated_total": Metric(("member",), "Instances whose text was cut."),
+    "marina_model_switches_total": Metric((), "Calls of a bundle that came after a call of another model."),
     READY_SECONDS: Metric((), "Seconds that workers have been READY. Its rate is the number of READY workers."),
     WORKER_STARTS: Metric((), "Workers that have become READY."),
 }
@@ -75,18 +83,21 @@ class Metrics:
         for name, value in seconds.items():
             self.add("marina_stage_seconds_total", value, name)
 
-    def count_calls(self, calls: Sequence[Call], lengths: Sequence[int]) -> None:
-        """Count the work in a plan, and how much of it is padding."""
-        tokens = in_rows = computed = 0
-        for call in calls:
-            self.add("marina_calls_total", 1, str(call.shape))
-            tokens += sum(lengths[row] for row in call.rows)
-            in_rows += len(call.rows) * call.shape.sequence_length
-            computed += call.shape.batch_size * call.shape.sequence_length
-        self.add("marina_rows_total", len(lengths))
-        self.add("marina_tokens_total", tokens)
-        self.add("marina_padding_tokens_total", in_rows - tokens, "length")
-        self.add("marina_padding_tokens_total", computed - in_rows, "empty")
+    def count_calls(self, calls: Sequence[Call], lengths: Sequence[int], members: Sequence[str]) -> None:
+        """Count the work in a plan, and how much of it is padding; `members` names the models of the calls."""
+        for shape, rows, member in calls:
+            name = members[member]
+            tokens = sum(lengths[row] for row in rows)
+            in_rows = len(rows) * shape.sequence_length
+            self.add("marina_calls_total", 1, name, str(shape))
+            self.add("marina_rows_total", len(rows), name)
+            self.add("marina_tokens_total", tokens, name)
+            self.add("marina_padding_tokens_total", in_rows - tokens, name, "length")
+            self.add("marina_padding_tokens_total", shape.batch_size * shape.sequence_length - in_rows, name, "empty")
+
+    def count_switches(self, switches: int) -> None:
+        """Count changes between the models of a bundle."""
+        self.add("marina_model_switches_total", switches)
 
     def take(self) -> dict[tuple[str, tuple[str, ...]], float]:
         """The counts since the last call, by metric and labels."""

@@ -111,7 +111,7 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
         versions=described.versions,
     )
     runtime = open_runtime(described.engine, setup)
-    graphs = load_graphs(runtime, artifact, described.graphs, described.signature)[0]
+    graphs = load_graphs(runtime, artifact.joinpath, described.graphs, described.signature)[0]
     planner = Planner(time_graphs([graphs], described.signature, TIMING_S))
     megabytes = (psutil.Process().memory_info().rss - before) / 1e6
     _loaded.append(_Loaded(described.signature, graphs, rows, planner, megabytes))

@@ -50,7 +50,7 @@ class GraphLoader:
     def time(self, folder: Path, files: Sequence[GraphFile], precision: str) -> dict[Shape, float]:
         """Milliseconds of one call of each graph in a folder, by the shape that it was compiled for."""
         runtime = self._runtime(precision)
-        streams = load_graphs(runtime, folder, files, self._signature)
+        streams = load_graphs(runtime, folder.joinpath, files, self._signature)
         times = time_graphs(streams, self._signature, BUDGET_S * len(files))
         return {
             Shape(shape.batch_size // runtime.replicas, shape.sequence_length): time for shape, time in times.items()

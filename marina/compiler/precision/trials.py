@@ -11,7 +11,6 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.calls import run_rows
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.tokenizer import RowTokenizer
-from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance, Outputs, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few
@@ -105,7 +104,7 @@ class Trials:
             results = run_rows(loaded.graph, [row.row for row in rows], self._signature)
             outputs += [[result[place] for result in results] for place in range(len(rows))]
         path = self._session.folder / TOKENIZER_FILE
-        tokenizer = RowTokenizer(path, self._signature.truncation_side, TASKS[spec.task].offsets)
+        tokenizer = RowTokenizer(path, self._signature.truncation_side)
         agree = EXPORTERS[spec.task].agree
         return Trial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))
 

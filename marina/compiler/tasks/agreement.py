@@ -24,7 +24,7 @@ def spans_of(
 ) -> list[set[tuple[int, int, str]]]:
     """For each text, the labelled spans in its answer."""
     windows = [Window(max(len(row.row.ids) for row in rows), "reject")] * len(rows)
-    encoded = tokenizer.encode([row.instance for row in rows], windows)
+    encoded = tokenizer.encode([row.instance for row in rows], windows, task.offsets)
     given = read_parameters(dict(parameters), task.parameters, {})
     spans = []
     for row, output, tokenized in zip(rows, outputs, encoded):

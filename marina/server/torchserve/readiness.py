@@ -37,16 +37,17 @@ def wait_until_ready(
         alive: returns whether the server is still running.
 
     Raises:
-        ServerError: a worker failed (the message contains its reason), the server exited, or the deadline passed.
+        ServerError: a worker, or a model of a bundle, failed (the message contains the reason), the server exited, or
+            the deadline passed.
     """
     waiting = list(models)
     while waiting:
         for name in list(waiting):
             status = management.status(name, models[name])
-            if status.workers and status.ready >= status.workers:
+            reason = failure(log, start, name, status.version)
+            if not reason and status.workers and status.ready >= status.workers:
                 waiting.remove(name)
                 continue
-            reason = failure(log, start, name, status.version)
             if reason:
                 raise ServerError(f"model {name} cannot be served: {reason}. Its log: {log}")
         if not alive():

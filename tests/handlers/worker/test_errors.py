@@ -52,19 +52,20 @@ FAILS: dict[str, Callable[[pytest.MonkeyPatch, Model], None]] = {
     "NotFinite": lambda patch, model: run_as(patch, model, lambda rows: [np.full((rows, 3), np.nan, np.float32)]),
     "Unexpected": lambda patch, model: run_as(patch, model, lambda _: 1 // 0),
 }
-# of TorchServe's URLs: tests of the host; of a batch with too much work: tests of the admission and of the model
-ELSEWHERE = {"NoExplanation", "Overloaded"}
+# of TorchServe's URLs: tests of the host; of a batch with too much work: tests of the admission and of the model; of
+# bundles: tests of bundles
+ELSEWHERE = {"NoExplanation", "Overloaded", "NoModel", "ModelFailed"}
 
 
 def run_as(patch: pytest.MonkeyPatch, model: Model, run: Callable[[int], Any]) -> None:
-    for graph in model._runner._streams[0].values():
+    for graph in model._members[0].graphs.streams[0].values():
         patch.setattr(graph, "run", run)
 
 
 @pytest.fixture(scope="module")
 def model(compiled: dict[tuple[str, str], Tiny]) -> Model:
     settings = make_settings(LIMITS, long_text="window")
-    return Model(compiled["text-classification", ENGINE].artifact, settings, TASKS["text-classification"])
+    return Model(compiled["text-classification", ENGINE].artifact, settings, TASKS)
 
 
 def check(model: Model, kind: str, body: bytes | None, headers: dict[str, str]) -> None:

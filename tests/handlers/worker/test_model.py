@@ -33,7 +33,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(scope="module")
 def models(compiled: dict[tuple[str, str], Tiny]) -> dict[tuple[str, str], Model]:
-    return {key: Model(tiny.artifact, SETTINGS, TASKS[key[0]]) for key, tiny in compiled.items()}
+    return {key: Model(tiny.artifact, SETTINGS, TASKS) for key, tiny in compiled.items()}
 
 
 def ask(model: Model, *documents: Any) -> list[tuple[int, Any]]:
@@ -104,8 +104,8 @@ def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None
 
 
 def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str], Tiny]) -> None:
-    settings = SETTINGS._replace(long_text="reject")
-    model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS["text-classification"])
+    settings = make_settings(LIMITS, long_text="reject")
+    model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS)
     long = "ok " * 70
     replies = ask(model, {"inputs": ["ok", long]}, {"inputs": long}, {"inputs": "ok"})
     assert [status for status, _ in replies] == [400, 400, 200]
@@ -125,13 +125,13 @@ def test_a_damaged_file_is_named(compiled: dict[tuple[str, str], Tiny], tmp_path
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
     with pytest.raises(ArtifactError, match=f"{name} is damaged: its sha256 is not the recorded one; compile"):
-        Model(folder, SETTINGS, TASKS["text-classification"])
+        Model(folder, SETTINGS, TASKS)
     (folder / name).write_bytes(content[:-1])
     with pytest.raises(ArtifactError, match=rf"{name} is damaged: \d+ bytes, not \d+"):
-        Model(folder, SETTINGS, TASKS["text-classification"])
+        Model(folder, SETTINGS, TASKS)
     (folder / name).unlink()
     with pytest.raises(ArtifactError, match=f"{name} is missing"):
-        Model(folder, SETTINGS, TASKS["text-classification"])
+        Model(folder, SETTINGS, TASKS)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -148,7 +148,7 @@ def test_other_weights_do_not_pass_the_golden_rows(
     document["files"].pop(weights.name)
     (folder / "artifact.json").write_text(json.dumps(document))
     with pytest.raises(GoldenError, match=r"outputs differ from the reference model's by .*; the tolerance is 0\.0001"):
-        Model(folder, SETTINGS, TASKS["text-classification"])
+        Model(folder, SETTINGS, TASKS)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_artifact_for_something_else_is_refused(
     document = json.loads((folder / "artifact.json").read_text())
     (folder / "artifact.json").write_text(json.dumps({**document, **change}))
     with pytest.raises(ArtifactError, match=message):
-        Model(folder, SETTINGS, TASKS["text-classification"])
+        Model(folder, SETTINGS, {"text-classification": TASKS["text-classification"]})
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -181,7 +181,7 @@ def test_a_graph_that_is_none_is_refused_by_its_engine(
     document["files"].pop(name)
     (folder / "artifact.json").write_text(json.dumps(document))
     with pytest.raises(ArtifactError, match=f"cannot load .*{name}"):
-        Model(folder, SETTINGS, TASKS["text-classification"])
+        Model(folder, SETTINGS, TASKS)
 
 
 def test_sixty_four_requests_with_eight_bad_ones_of_eight_kinds(models: dict[tuple[str, str], Model]) -> None:
@@ -249,9 +249,9 @@ def test_odd_requests_fail_alone_and_soon(
 def test_a_graph_that_fails_fails_its_own_rows(
     compiled: dict[tuple[str, str], Tiny], monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    model = Model(compiled["text-classification", engine].artifact, SETTINGS, TASKS["text-classification"])
+    model = Model(compiled["text-classification", engine].artifact, SETTINGS, TASKS)
     long = "ok " * 40
-    graphs = model._runner._streams[0]
+    graphs = model._members[0].graphs.streams[0]
 
     def fail(_: int) -> Any:
         raise RuntimeError(f"nrt_execute failed on {long}")
@@ -272,14 +272,17 @@ def test_a_panic_of_the_tokenizer_fails_its_own_request(
         """As pyo3 raises it: no Exception."""
 
     model = models["text-classification", ENGINE]
-    encode = model._tokenizer._encode_batch
+    tokenizer = model._members[0].tokenizer
+    library = tokenizer.library
 
-    def panic(inputs: list[str]) -> Any:
-        if "secret" in inputs:
-            raise PanicException("secret")
-        return encode(inputs)
+    class Panics:
+        @staticmethod
+        def encode_batch_fast(inputs: list[str]) -> Any:
+            if "secret" in inputs:
+                raise PanicException("secret")
+            return library.encode_batch_fast(inputs)
 
-    monkeypatch.setattr(model._tokenizer, "_encode_batch", panic)
+    monkeypatch.setattr(tokenizer, "library", Panics)
     replies = ask(model, {"inputs": "ok"}, {"inputs": "secret"}, {"inputs": "ok"})
     assert [status for status, _ in replies] == [200, 500, 200]
     assert "secret" not in json.dumps(replies[1])
@@ -309,7 +312,7 @@ def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(
             raise ZeroDivisionError(example.instance.text)
         return task.answer(example, *others)
 
-    monkeypatch.setattr(model, "_task", replace(task, answer=fail))
+    monkeypatch.setattr(model._members[0], "task", replace(task, answer=fail))
     bad, good = model.reply([(b"secret", {}), (b"ok", {})])
     assert (bad.status, good.status) == (500, 200)
     assert json.loads(bad.body)["type"] == "Unexpected"
@@ -322,7 +325,7 @@ def test_more_costly_requests_than_one_are_refused_and_cheap_ones_answered(
 ) -> None:
     task = "text-classification"
     model = Model(
-        compiled[task, ENGINE].artifact, SETTINGS._replace(max_batch_ms=1, deadline_ms=600, batch_size=3), TASKS[task]
+        compiled[task, ENGINE].artifact, SETTINGS._replace(max_batch_ms=1, deadline_ms=600, batch_size=3), TASKS
     )
     costly, cheap = {"inputs": [" ".join(WORDS)] * 30}, {"inputs": "ok"}
     replies = model.reply([(json.dumps(one).encode(), JSON) for one in (costly, cheap, costly)])

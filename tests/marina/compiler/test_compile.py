@@ -89,7 +89,7 @@ def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_
     Model(
         folder,
         make_settings(),
-        TASKS["text-classification"],
+        TASKS,
     )
 
     first = contents(folder)

@@ -153,12 +153,12 @@ def test_neuron_cores_are_counted_against_groups(
     for name, value in standin_environment(tmp_path / "host", 4).items():
         monkeypatch.setenv(name, value)
     opened = archives._read(archive)
-    fields = {**vars(opened.artifact), "engine": "neuronx", "versions": INF2}
-    artifact = type(opened.artifact)(**fields)
+    fields = {**vars(opened.artifacts[0]), "engine": "neuronx", "versions": INF2}
+    artifact = type(opened.artifacts[0])(**fields)
 
     def cores(groups: str, workers: int, **compiler: Any) -> Finding:
         changed = type(artifact)(**{**vars(artifact), "compiler": compiler})
-        checked = check_archives([Archive("m", changed, {"core_groups": groups, "mode": "pipeline"}, workers, 1000)])
+        checked = check_archives([Archive("m", (changed,), {"core_groups": groups, "mode": "pipeline"}, workers, 1000)])
         return next(finding for finding in checked if finding.check == "m: cores")
 
     assert cores("1,1,1,1", 4).state == "ok"

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
 from handlers.worker.errors import KINDS, RequestError
-from handlers.worker.request.body import Body, decode
+from handlers.worker.request.body import Body, check_size
 from handlers.worker.request.instances import Answered, Limits, Request
 from handlers.worker.request.protocols import kserve, open_inference, openai, plain, similarity
 from handlers.worker.request.schema import Schema
@@ -44,15 +43,11 @@ class Protocol(typing.Protocol):
 PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, openai, plain)
 
 
-def read_request(
-    body: Any, headers: Mapping[str, str], schema: Schema, limits: Limits, defaults: Mapping[str, Json]
-) -> Request:
+def read_request(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
     """Read one request.
 
     Args:
-        body: bytes or text as sent, JSON that TorchServe has already decoded, or None
-            if there was no body.
-        headers: the request's headers, with lower-case names.
+        body: from `handlers.worker.request.body.decode`.
         schema: defines the instances and parameters of the task.
         limits: the limits on one request.
         defaults: the model's own parameters.
@@ -60,10 +55,10 @@ def read_request(
     Raises:
         RequestError: with the reason and, if there are several instances, the instance at fault.
     """
-    decoded = decode(body, headers, limits)
+    check_size(body.size, limits.body_bytes)
     for protocol in PROTOCOLS:
-        if protocol.recognises(decoded.value, schema):
-            return protocol.read(decoded, schema, limits, defaults)
+        if protocol.recognises(body.value, schema):
+            return protocol.read(body, schema, limits, defaults)
     raise RequestError("InvalidBody", f"the JSON body must be an object such as {plain.EXAMPLE}")
 
 

@@ -17,7 +17,7 @@ ROWS = [Row([2, 9, 8, 7, 3], [0] * 5), Row([2, 3], [0, 0]), Row([2, 5, 5, 3], [0
 
 
 def load(engine: str, artifact: Artifact) -> Graphs:
-    (graphs,) = load_graphs(open_runtime(engine, Setup(1, 1)), artifact.folder, artifact.graphs, artifact.signature)
+    (graphs,) = load_graphs(open_runtime(engine, Setup(1, 1)), artifact.path, artifact.graphs, artifact.signature)
     return graphs
 
 

@@ -24,7 +24,7 @@ import numpy as np, torch, torch_neuronx
 from neuron_standin import RUNTIME
 from handlers.worker.artifact import GraphFile, Signature
 from handlers.worker.engines import Setup, open_runtime
-from handlers.worker.rows.calls import Runner, load_graphs
+from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Call, Row, Shape
 
@@ -39,10 +39,10 @@ torch.jit.save(traced, str(folder / "graph.pt"))
 versions = {name: version(name) for name in ("torch", "torch-neuronx", "neuronx-cc")}
 runtime = open_runtime("neuronx", Setup(1, 1, mode=sys.argv[2], versions=versions))
 signature = Signature(("input_ids", "attention_mask"), ("out",), 0, 0, "right", {}, {}, {}, None, False)
-streams = load_graphs(runtime, folder, [GraphFile(shape, "graph.pt", None, None)], signature)
+streams = load_graphs(runtime, folder.joinpath, [GraphFile(shape, "graph.pt", None, None)], signature)
 rows = [Row([number] * 8, [0] * 8) for number in range(200)]
 calls = [Call(shape, (start, start + 1)) for start in range(0, 200, 2)]
-found = Runner(streams, signature).run(calls, rows)
+found = Runner([ModelGraphs(streams, signature)]).run(calls, rows)
 right = all((output[0] == 2 * number).all() for number, output in enumerate(found))
 followed = RUNTIME.followed_at_once()
 times = time_graphs(streams, signature, 0.2)

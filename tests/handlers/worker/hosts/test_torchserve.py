@@ -19,16 +19,13 @@ CONFIG: dict[str, Any] = {
     "jobQueueSize": 100,
     "minWorkers": 2,
     "handler": {
-        **{"long_text": "truncate", "core_groups": None, "mode": "core-per-worker", "parameters": {}, "version": "1.0"},
-        **{
-            "max_instances": 8,
-            "max_characters": 1000,
-            "max_windows": 8,
-            "max_body_bytes": 10_000,
-            "max_tokens": 1000,
-            "server_timing": False,
-            "deadline_ms": 60_000,
-            "max_batch_ms": 60_000,
+        **{"core_groups": None, "mode": "core-per-worker", "version": "1.0", "server_timing": False},
+        **{"deadline_ms": 60_000, "max_batch_ms": 60_000},
+        "members": {
+            "text_classification": {
+                **{"long_text": "truncate", "parameters": {}, "max_instances": 8, "max_characters": 1000},
+                **{"max_windows": 8, "max_body_bytes": 10_000, "max_tokens": 1000},
+            }
         },
     },
 }

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handlers.worker.errors import KINDS, RequestError
+from handlers.worker.request.body import decode
 from handlers.worker.request.instances import Answered, Limits, Request
 from handlers.worker.request.protocols import read_request, write_answers, write_error
 from handlers.worker.tasks import TASKS
@@ -26,7 +27,7 @@ RANKING = [{"label": "a", "score": 0.75}, {"label": "b", "score": 0.25}]
 
 def read(body: Any, content_type: str = JSON, task: Task | None = None, **headers: str) -> Request:
     own = {"content-type": content_type, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return read_request(body, own, task or TASKS["text-classification"], LIMITS, {})
+    return read_request(decode(body, own, LIMITS.body_bytes), task or TASKS["text-classification"], LIMITS, {})
 
 
 def read_json(value: Any, task: Task | None = None) -> Request:

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.worker.errors import RequestError
-from handlers.worker.rows.admission import Admission, Prepared
+from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
+from handlers.worker.rows.costs import Costs, Prepared
 from handlers.worker.rows.tokenizer import Window
 from handlers.worker.values import Instance, Shape
 
@@ -26,7 +27,8 @@ class Worker:
     def __init__(self, max_batch_ms: float = 40, deadline_ms: float = 200) -> None:
         self.now = 0.0
         backlog = Backlog(FULL, queue_size=100, clock=lambda: self.now)
-        self.admission = Admission(TIMES, max_batch_ms, deadline_ms, backlog)
+        self.costs = Costs(TIMES)
+        self.admission = Admission([self.costs], max_batch_ms, deadline_ms, backlog)
 
     def begin(self, requests: int) -> None:
         self.admission.begin(requests)
@@ -34,7 +36,8 @@ class Worker:
     def computed(self, *requests: list[Prepared], took_s: float = 0.01) -> list[bool]:
         """Whether each request of the next batch is computed, which is handed over as soon as the last one ended."""
         self.begin(len(requests))
-        found = [refusal is None for refusal in self.admission.refusals(requests)]
+        costs = [self.costs.of_request(request) for request in requests]
+        found = [refusal is None for refusal in self.admission.refusals(costs)]
         self.now += took_s
         self.admission.end()
         return found
@@ -76,7 +79,7 @@ def test_cheap_requests_wait_for_one_costly_request_at_most() -> None:
 def test_a_request_beyond_the_deadline_is_refused_for_good() -> None:
     worker = Worker()
     worker.begin(1)
-    (refusal,) = worker.admission.refusals([[LONG] * 50])
+    (refusal,) = worker.admission.refusals([worker.costs.of_request([LONG] * 50)])
     assert refusal is not None
     assert (refusal.kind, refusal.status) == ("TooMuchWork", 413)
 

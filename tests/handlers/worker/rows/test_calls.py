@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from handlers.worker.artifact import artifact_from, read_json
 from handlers.worker.engines import Inputs
-from handlers.worker.rows.calls import Runner, load_graphs, number_positions
+from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs, number_positions
 from handlers.worker.values import Call, Row, Shape
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
@@ -54,14 +54,14 @@ def test_rows_come_back_in_order_however_many_calls_run_at_once(
 ) -> None:
     folder = compiled["text-classification", ENGINE].artifact
     artifact = artifact_from(read_json(folder / "artifact.json"), folder)
-    streams = load_graphs(Pretended(at_once), folder, artifact.graphs, artifact.signature)  # type: ignore[arg-type]
+    streams = load_graphs(Pretended(at_once), folder.joinpath, artifact.graphs, artifact.signature)  # type: ignore[arg-type]
     assert len(streams) == at_once
     # the places of all replicas are one call's
     assert set(streams[0]) == {Shape(3, 16), Shape(12, 16), Shape(12, 64)}
     rows = [Row([number], [0]) for number in range(100, 124)]
     calls = [Call(Shape(3, 16), tuple(range(start, start + 3))) for start in range(0, 24, 3)]
     for _ in range(3):
-        outputs = Runner(streams, artifact.signature).run(calls, rows)
+        outputs = Runner([ModelGraphs(streams, artifact.signature)]).run(calls, rows)
         assert [float(output[0][0]) for output in outputs if isinstance(output, list)] == [
             float(number) for number in range(100, 124)
         ]

@@ -23,7 +23,7 @@ def source(tiny_models: dict[str, Path]) -> Path:
 
 
 def tokenizer(source: Path) -> RowTokenizer:
-    return RowTokenizer(source / "tokenizer.json", "right", offsets=True)
+    return RowTokenizer(source / "tokenizer.json", "right")
 
 
 @in_any_project
@@ -159,8 +159,8 @@ def test_any_pair_is_cut_as_the_library_cuts_it_whole(
     tokenizers: dict[str, Path], kind: str, pair: tuple[str, str], length: int, side: str, strategy: str
 ) -> None:
     text, other = pair[0], pair[1] or "ok"
-    cutter = RowTokenizer(tokenizers[kind], side, offsets=True)
-    (found,) = cutter.encode([Instance(text, other)], [Window(length, "truncate", cut=strategy)])
+    cutter = RowTokenizer(tokenizers[kind], side)
+    (found,) = cutter.encode([Instance(text, other)], [Window(length, "truncate", cut=strategy)], offsets=True)
     library = Tokenizer.from_file(str(tokenizers[kind]))
     library.enable_truncation(length, strategy=strategy, direction=side)
     try:
@@ -203,14 +203,16 @@ def test_a_panic_of_the_library_fails_its_text_alone(source: Path, monkeypatch: 
         """As pyo3 raises it: no Exception."""
 
     own = tokenizer(source)
-    encode = own._encode_batch
+    library = own.library
 
-    def panic(inputs: list[str]) -> list[Any]:
-        if "secret" in inputs:
-            raise PanicException("called `Option::unwrap()` on a `None` value: secret")
-        return list(encode(inputs))
+    class Panics:
+        @staticmethod
+        def encode_batch_fast(inputs: list[str]) -> list[Any]:
+            if "secret" in inputs:
+                raise PanicException("called `Option::unwrap()` on a `None` value: secret")
+            return list(library.encode_batch_fast(inputs))
 
-    monkeypatch.setattr(own, "_encode_batch", panic)
+    monkeypatch.setattr(own, "library", Panics)
     fine, failed, also_fine = own.encode(
         [Instance("ok"), Instance("secret"), Instance("ok")], [Window(8, "reject")] * 3
     )

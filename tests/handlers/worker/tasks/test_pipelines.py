@@ -39,7 +39,7 @@ def open_model(
     path = write_spec(project, folder.name, task=task, source={"path": str(folder)}, **fields)
     artifact = compile_model(read_spec(path), project, no_progress).folder
     settings = make_settings(WIDE._replace(windows=windows), long_text=long_text)
-    return Model(artifact, settings, TASKS[task])
+    return Model(artifact, settings, TASKS)
 
 
 def ask(model: Model, inputs: Any, **parameters: Any) -> Any:

@@ -11,12 +11,12 @@ def test_tokens_and_padding_are_all_that_is_computed(case: tuple[list[int], Time
     lengths, times = case
     calls = Planner(times).plan(lengths)
     metrics = Metrics()
-    metrics.count_calls(calls, lengths)
+    metrics.count_calls(calls, lengths, ["m"])
     counts = metrics.take()
     found = [value for (name, _), value in counts.items() if name.endswith("tokens_total")]
     assert sum(found) == sum(call.shape.batch_size * call.shape.sequence_length for call in calls)
-    assert counts.get(("marina_tokens_total", ()), 0) == sum(lengths)
-    assert counts.get(("marina_rows_total", ()), 0) == len(lengths)
+    assert counts.get(("marina_tokens_total", ("m",)), 0) == sum(lengths)
+    assert counts.get(("marina_rows_total", ("m",)), 0) == len(lengths)
     by_shape = [value for (name, _), value in counts.items() if name == "marina_calls_total"]
     assert sum(by_shape) == len(calls)
 
@@ -35,8 +35,8 @@ def test_a_histogram_is_cumulative(sizes: list[int]) -> None:
 
 def test_what_is_taken_is_not_counted_again() -> None:
     metrics = Metrics()
-    metrics.add("marina_requests_total", 2, "200")
-    assert metrics.take() == {("marina_requests_total", ("200",)): 2}
+    metrics.add("marina_requests_total", 2, "m", "200")
+    assert metrics.take() == {("marina_requests_total", ("m", "200")): 2}
     assert metrics.take() == {}
 
 

@@ -37,7 +37,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     options = {"task": "sentence-embedding", "source": {"path": str(folder)}, "shapes": shapes, **fields}
     artifact = compile_model(read_spec(write_spec(project, folder.name, **options)), project, no_progress).folder
     settings = make_settings()
-    return Model(artifact, settings, TASKS["sentence-embedding"])
+    return Model(artifact, settings, TASKS)
 
 
 def ask(model: Model, inputs: Any, **parameters: Any) -> Any:

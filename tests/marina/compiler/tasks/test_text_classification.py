@@ -47,7 +47,7 @@ def open_model(project: Project, folder: Path, **fields: Any) -> Model:
     return Model(
         artifact,
         make_settings(),
-        TASKS["text-classification"],
+        TASKS,
     )
 
 

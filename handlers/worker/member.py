@@ -1,0 +1,163 @@
+"""One model of an archive, in memory and checked on its golden rows: requests to rows, and outputs to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, Artifact, check_files, read_artifact
+from handlers.worker.engines import Runtime
+from handlers.worker.errors import ArtifactError, RequestError, request_error
+from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
+from handlers.worker.request.body import Body
+from handlers.worker.request.instances import Answered, Request
+from handlers.worker.request.protocols import read_request
+from handlers.worker.rows.calls import ModelGraphs, load_graphs
+from handlers.worker.rows.costs import Costs, Prepared
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.timing import time_graphs
+from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized
+from handlers.worker.settings import MemberSettings
+from handlers.worker.tasks.base import Example, Task, own_parameters
+from handlers.worker.values import Instance, Json, Outputs
+
+# the tokenizer of an artifact; artifacts with equal ones may share it
+Tokenizers = Callable[[Artifact], RowTokenizer]
+
+
+def open_artifact(
+    folder: Path, stored: Mapping[str, str], tasks: Mapping[str, Task], tokenizers: Tokenizers
+) -> Artifact:
+    """Read an artifact, and check its files and its tokenizer, before any cores are taken.
+
+    Args:
+        folder: the artifact's folder.
+        stored: the files that are elsewhere; see `Artifact`.
+        tasks: the tasks that the archive's handler has, by name.
+        tokenizers: opens its tokenizer.
+
+    Raises:
+        ArtifactError: the artifact is damaged, or was made for another task.
+        GoldenError: the tokenizer does not reproduce the golden rows.
+    """
+    artifact = read_artifact(folder, stored)
+    if artifact.task not in tasks:
+        known = " and ".join(tasks)
+        raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {known}; {REMEDY}")
+    check_files(artifact)
+    check_tokenizer(read_golden_rows(folder), tokenizers(artifact), longest(artifact.shapes))
+    return artifact
+
+
+class Member:
+    """A model that is ready to serve.
+
+    Args:
+        artifact: from `open_artifact`.
+        settings: how to serve it.
+        task: its task.
+        tokenizer: its tokenizer.
+        runtime: loads its graphs.
+        budget_s: the seconds for timing its graphs.
+
+    Attributes:
+        artifact, settings, task, tokenizer: the same.
+        name: the model's name.
+        graphs: its graphs, which have passed the golden rows.
+        parity: the largest difference from the golden outputs.
+        times: milliseconds of one call of each graph.
+        costs: estimates for its requests.
+        defaults: its own defaults for request parameters.
+
+    Raises:
+        ArtifactError: a graph cannot be loaded, or the parameters in the settings do not fit the model.
+        GoldenError: a graph does not reproduce the golden rows.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        settings: MemberSettings,
+        task: Task,
+        tokenizer: RowTokenizer,
+        runtime: Runtime,
+        budget_s: float,
+    ) -> None:
+        self.artifact, self.settings, self.task, self.tokenizer = artifact, settings, task, tokenizer
+        self.name = artifact.name
+        self.defaults = own_parameters(task, artifact, settings.parameters)
+        streams = load_graphs(runtime, artifact.path, artifact.graphs, artifact.signature)
+        self.graphs = ModelGraphs(streams, artifact.signature)
+        golden = read_golden_rows(artifact.folder)
+        self.parity = check_graphs(streams[0], golden, artifact.signature, artifact.tolerance)
+        self.times = time_graphs(streams, artifact.signature, budget_s)
+        self.costs = Costs(self.times)
+        self._max_length = longest(artifact.shapes)
+
+    def read(self, body: Body) -> Request | RequestError:
+        """Read a request for this model, or the error that it fails with."""
+        try:
+            return read_request(body, self.task, self.settings.limits, self.defaults)
+        except Exception as error:
+            return request_error(error)
+
+    def prepare(self, request: Request) -> list[Prepared]:
+        """The instances of a request as the tokenizer reads them, and how each is laid out in rows."""
+        try:
+            window = self.task.window(request.parameters, self._max_length, self.settings.long_text)
+            window = window._replace(most=self.settings.limits.windows)
+            signature = self.artifact.signature
+            prepared = [self.task.prepare(one, request.parameters, signature) for one in request.instances]
+        except Exception as error:
+            return [request_error(error)] * len(request.instances)
+        return [(instance, window._replace(prompt_tokens=tokens)) for instance, tokens in prepared]
+
+    def excess(self, answers: Sequence[Tokenized | RequestError]) -> RequestError | None:
+        """Why a request with these rows is refused before they are computed; None if it is within the limits."""
+        limits = self.settings.limits
+        rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
+        tokens = sum(len(row.ids) for row in rows)
+        if len(rows) > limits.instances:
+            message = f"the request makes {len(rows)} rows; at most {limits.instances} are allowed"
+            return RequestError("TooManyRows", message)
+        if tokens > limits.tokens:
+            message = f"the request has {tokens} tokens; at most {limits.tokens} are allowed"
+            return RequestError("TooMuchWork", message)
+        return None
+
+    def answer(
+        self,
+        instance: Instance,
+        tokenized: Tokenized,
+        results: Sequence[Outputs | RequestError],
+        parameters: Mapping[str, Json],
+    ) -> Answered | RequestError:
+        """The answer to an instance, from the outputs of its rows."""
+        outputs = []
+        for result in results:
+            if isinstance(result, RequestError):
+                return result
+            if not all(np.isfinite(output).all() for output in result):
+                return RequestError("NotFinite", "the model returned NaN or infinity")
+            outputs.append(result)
+        try:
+            example = Example(instance, tokenized, outputs, parameters)
+            answer = self.task.answer(example, self.artifact.signature, self.tokenizer)
+            return Answered(answer, tokenized.cut, sum(len(row.ids) for row in tokenized.rows))
+        except Exception as error:
+            return request_error(error)
+
+
+def shared_tokenizers() -> Tokenizers:
+    """Opens tokenizers, each distinct one once."""
+    opened: dict[tuple[Path, str], RowTokenizer] = {}
+
+    def tokenizer_of(artifact: Artifact) -> RowTokenizer:
+        path, side = artifact.path(TOKENIZER_FILE).resolve(), artifact.signature.truncation_side
+        if (path, side) not in opened:
+            opened[path, side] = RowTokenizer(path, side)
+        return opened[path, side]
+
+    return tokenizer_of

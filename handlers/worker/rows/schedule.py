@@ -1,0 +1,47 @@
+"""Plans the calls for a batch whose rows belong to several models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from handlers.worker.rows.plan import Planner
+from handlers.worker.values import Call
+
+
+class Schedule:
+    """The calls of a worker, in an order that changes between models as rarely as possible.
+
+    The rows of each model have a plan of their own. A model's calls follow each other, and the model that computed last
+    comes first. So a batch with rows of n models changes the model n times at most, and n - 1 times if the model that
+    computed last is one of them.
+
+    Args:
+        planners: one per model.
+
+    Attributes:
+        switches: how often the model has changed.
+    """
+
+    def __init__(self, planners: Sequence[Planner]) -> None:
+        self._planners = planners
+        self._last: int | None = None
+        self.switches = 0
+
+    def plan(self, lengths: Sequence[int], members: Sequence[int]) -> list[Call]:
+        """The calls in the order to run them.
+
+        Args:
+            lengths: the number of tokens in each row.
+            members: the number of each row's model.
+        """
+        rows: dict[int, list[int]] = {}
+        for row, member in enumerate(members):
+            rows.setdefault(member, []).append(row)
+        calls = []
+        for member in sorted(rows, key=lambda one: (one != self._last, one)):
+            own = rows[member]
+            for shape, places, _ in self._planners[member].plan([lengths[row] for row in own]):
+                calls.append(Call(shape, tuple(own[place] for place in places), member))
+            self.switches += self._last not in (None, member)
+            self._last = member
+        return calls

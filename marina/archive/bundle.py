@@ -1,0 +1,83 @@
+"""Packs several artifacts into one archive, which stores files that they have in common once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from handlers.worker.artifact import ARTIFACT_FILE, BUNDLE_FILE, GOLDEN_FILE, Artifact, read_artifact
+from handlers.worker.placement.groups import parse_core_groups
+from marina.archive.pack import Packed, Parts, files_of, write_archive
+from marina.bundle import Bundle
+from marina.engines import engine_of
+from marina.engines.base import PIPELINE
+from marina.errors import CompileError
+from marina.spec import Spec
+
+HANDLER = "bundle.py"
+OWN_FILES = (ARTIFACT_FILE, GOLDEN_FILE)  # always in the member's own folder
+
+
+def pack_bundle(bundle: Bundle, members: Sequence[tuple[Spec, Path]], model_store: Path) -> Packed:
+    """Write `model_store/<name>.mar` atomically; the members are given with the folders of their artifacts.
+
+    Raises:
+        CompileError: the graphs do not fit into the memory of the device together.
+    """
+    artifacts = [read_artifact(folder) for _, folder in members]
+    check_device_memory(bundle, members[0][0], artifacts)
+    stored = stored_once(artifacts)
+    document = {"name": bundle.name, "engine": members[0][0].engine, "members": stored}
+    files: dict[str, Path | bytes] = {BUNDLE_FILE: json.dumps(document, indent=1).encode()}
+    for artifact in artifacts:
+        for path in files_of(artifact.folder):
+            name = str(path.relative_to(artifact.folder))
+            if name not in stored[artifact.name]:
+                files[f"{artifact.name}/{name}"] = path
+    parts = Parts(bundle, bundle.serving, [spec for spec, _ in members], HANDLER, files)
+    return write_archive(parts, model_store, artifacts[0].folder.parent.parent / bundle.name)
+
+
+def stored_once(artifacts: Sequence[Artifact]) -> dict[str, dict[str, str]]:
+    """For each artifact by name, where those of its files are that an earlier one has too, relative to its folder."""
+    first: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {}
+    for artifact in artifacts:
+        found[artifact.name] = {}
+        for name, recorded in artifact.files.items():
+            path = f"{artifact.name}/{name}"
+            other = first.setdefault(str(recorded["sha256"]), path)
+            if other != path and name not in OWN_FILES:
+                found[artifact.name][name] = f"../{other}"
+    return found
+
+
+def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact]) -> None:
+    """Refuse graphs that need more memory than the cores of a worker have; CompileError adds them up.
+
+    The size of a graph's files is the least that it takes once loaded.
+
+    Args:
+        bundle: the bundle.
+        spec: of one of its models.
+        artifacts: of all its models.
+    """
+    memory = engine_of(spec.engine).memory
+    if memory is None:
+        return
+    cores = min(parse_core_groups(bundle.core_groups)) if bundle.core_groups and spec.mode == PIPELINE else 1
+    sizes = {artifact.name: _graph_bytes(artifact) for artifact in artifacts}
+    need, room = sum(sizes.values()), cores * memory.bytes_a_core
+    if need > room:
+        each = ", ".join(f"{name} {size / 1e9:.2f} GB" for name, size in sizes.items())
+        raise CompileError(
+            f"{bundle.name}: its graphs need at least {need / 1e9:.2f} GB of device memory ({each}), and a worker has "
+            f"{room / 1e9:.0f} GB: {cores} core{'s' * (cores > 1)} of {memory.device}",
+            "compile fewer or smaller shapes, or make two bundles",
+        )
+
+
+def _graph_bytes(artifact: Artifact) -> int:
+    named = {name for graph in artifact.graphs for name in (graph.graph, graph.weights) if name}
+    return sum(int(artifact.files[name]["bytes"]) for name in named)
