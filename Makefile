@@ -15,7 +15,7 @@ NAMES  := $(if $(filter all,$(MODELS)),$(ALL),$(MODELS))
 # the models of the bundles among them
 INSIDE := $(foreach one,$(filter $(BUNDLES),$(NAMES)),$(shell sed -n 's/^bundle: *\[\(.*\)\]/\1/p' models/$(one).yaml | tr , ' '))
 # those of them that are trained here
-EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner
+EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner torchscript-intent
 TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES) $(INSIDE)))
 BIN    := $(VENV)/bin
 PIP     = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
@@ -181,5 +181,9 @@ $(OLD_TS)/installed: $(VENV)/installed
 	@touch $@
 
 .SECONDEXPANSION:
+# two TorchScript files, made from another model
+build/training/torchscript-intent: examples/torchscript_intent/make_files.py build/training/ava-intent
+	$(BIN)/python -W ignore -m examples.torchscript_intent.make_files
+
 build/training/%: examples/training.py $$(wildcard examples/$$(subst -,_,$$*)/train.*) | $(VENV)/installed
 	$(BIN)/python -m examples.$(subst -,_,$*).train

@@ -11,7 +11,7 @@ from marina.fields import Section
 
 
 class Source(Section):
-    """Where the weights come from: exactly one of `hub`, `path` and `package`."""
+    """Where the weights come from: exactly one of `hub`, `path`, `package` and `torchscript`."""
 
     hub: str | None = None
     """A model id of the Hugging Face hub, for example `org/name`; needs `revision`."""
@@ -28,11 +28,23 @@ class Source(Section):
     folder: str | None = None
     """The model's folder in `package`."""
 
+    torchscript: str | None = None
+    """A TorchScript file, relative to the project; needs `trusted`, and `tokenizer` or `preprocess`."""
+
+    trusted: bool = False
+    """For `torchscript`: true if you trust whoever made the files: TorchScript is code, which runs when loaded."""
+
     @model_validator(mode="after")
     def _one_place(self) -> Source:
-        places = [name for name in ("hub", "path", "package") if getattr(self, name)]
+        places = [name for name in ("hub", "path", "package", "torchscript") if getattr(self, name)]
         if len(places) != 1:
-            raise ValueError("give exactly one of hub, path and package")
+            raise ValueError("give exactly one of hub, path, package and torchscript")
+        if self.torchscript and not self.trusted:
+            raise ValueError(
+                "a TorchScript file is code, which runs when it is loaded; add trusted: true if you trust its maker"
+            )
+        if self.trusted and not self.torchscript:
+            raise ValueError("trusted belongs to torchscript; code of other sources is never run")
         for pair in (("hub", "revision"), ("package", "folder")):
             missing = [name for name in pair if not getattr(self, name)]
             if len(missing) == 1:
@@ -40,7 +52,11 @@ class Source(Section):
         return self
 
     def __str__(self) -> str:
-        return self.path or (f"{self.hub}@{self.revision}" if self.hub else f"{self.package}/{self.folder}")
+        return (
+            self.path
+            or self.torchscript
+            or (f"{self.hub}@{self.revision}" if self.hub else f"{self.package}/{self.folder}")
+        )
 
 
 class Shapes(Section):
@@ -151,6 +167,19 @@ class Serving(WorkerServing):
     max_body_bytes: int = Field(default=500_000, ge=1)
     """Maximum size of a request body in bytes. TorchServe's own limit is max_request_size in
     config.properties."""
+
+
+class OutputSpec(Section):
+    """One output of a TorchScript model; `outputs` has them by their names, in the model's order."""
+
+    labels: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """text-classification and token-classification: names of its values, in order."""
+
+    activation: Literal["softmax", "sigmoid", "none"] = "softmax"
+    """text-classification: how its values become scores."""
+
+    pooling: Literal["mean", "cls", "max", "last"] | None = None
+    """How a vector for each token becomes one for the text. Default: it is not pooled."""
 
 
 class HeadSpec(Section):

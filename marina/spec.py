@@ -17,18 +17,40 @@ from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
 from marina.fields import near_field
-from marina.sections import HeadSpec, Parity, Serving, Shapes, Source
+from marina.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source
 from marina.served import Served, check_name, read_yaml
+
+Dtype = Literal["int64", "int32", "float32", "float16", "bool"]
+SCRIPTED = ("tokenizer", "preprocess", "fields", "inputs", "outputs")  # fields for source.torchscript
 
 
 class Spec(Served):
     """One model: where it comes from, what it does, how it is compiled and served."""
 
     task: str
-    """What the model answers: sentence-embedding, text-classification, token-classification or question-answering."""
+    """What the model answers: sentence-embedding, text-classification, token-classification, question-answering, or
+    tensors, which are the outputs of a TorchScript model as they are."""
 
     source: Source
     """Where the weights come from."""
+
+    tokenizer: str | None = None
+    """source.torchscript: folder of the tokenizer, with `tokenizer.json`, relative to the project."""
+
+    preprocess: str | None = None
+    """source.torchscript: instead of a tokenizer, a TorchScript file whose forward takes texts and returns the model's
+    inputs, relative to the project."""
+
+    fields: tuple[str, ...] = ("text",)
+    """preprocess: the fields of an instance, in the order of its arguments."""
+
+    inputs: dict[str, Dtype] | None = None
+    """source.torchscript: the model's inputs in order, each with its dtype. From a tokenizer come input_ids,
+    attention_mask, token_type_ids, position_ids (0, 1, 2, ...) and valid_length (the number of tokens). Default: the
+    names of the arguments of its forward, in int64."""
+
+    outputs: dict[str, OutputSpec] | None = None
+    """source.torchscript: the model's outputs in order."""
 
     engine: str = DEFAULT
     """What compiles and runs the graphs: on the CPU openvino or torchscript, on Inf1 neuron, on Inf2
@@ -103,6 +125,30 @@ class Spec(Served):
     def _long_text_of_the_task(cls, fields: Any) -> Any:
         task = TASKS.get(str(fields.get("task"))) if isinstance(fields, dict) else None
         return {"long_text": task.long_text, **fields} if task else fields
+
+    @model_validator(mode="after")
+    def _scripted_fields(self) -> Spec:
+        given = [name for name in SCRIPTED if name in self.model_fields_set]
+        if not self.source.torchscript:
+            if given:
+                raise ValueError(f"{given[0]} belongs to source.torchscript")
+            if self.task == "tensors":
+                raise ValueError("the task tensors belongs to source.torchscript")
+            return self
+        if (self.tokenizer is None) == (self.preprocess is None):
+            raise ValueError("a TorchScript model needs either tokenizer or preprocess")
+        if self.preprocess is None and "fields" in given:
+            raise ValueError("fields belongs to preprocess")
+        if not self.fields or len(set(self.fields)) < len(self.fields):
+            raise ValueError("fields must be distinct names")
+        if self.preprocess and TASKS[self.task].offsets:
+            raise ValueError(f"the task {self.task} answers with places in the text, and needs a tokenizer")
+        for name in ("heads", "pooling"):
+            if getattr(self, name):
+                raise ValueError(f"{name} belongs to Hugging Face folders; a TorchScript model has it in outputs")
+        if not self.outputs:
+            raise ValueError("a TorchScript model needs outputs, by name and in order")
+        return self
 
     @model_validator(mode="after")
     def _fields_go_together(self) -> Spec:

@@ -47,10 +47,13 @@ def _instance(entry: Any, fields: Fields) -> Instance:
     second = (entry[fields.second] if fields.second_required else entry.get(fields.second)) if fields.second else None
     if not isinstance(text, str) or not isinstance(second, str | None):
         raise ValueError(f"{_names(fields)} must be texts")
-    return Instance(text, second)
+    others = tuple(entry[name] for name in fields.others)
+    if not all(isinstance(other, str) for other in others):
+        raise ValueError(f"{_names(fields)} must be texts")
+    return Instance(text, second, others)
 
 
 def _names(fields: Fields) -> str:
     if fields.second is None:
         return fields.first
-    return f"{fields.first} and {fields.second}" + ("" if fields.second_required else " (for pairs)")
+    return " and ".join(fields.names) + ("" if fields.second_required else " (for pairs)")

@@ -4,7 +4,7 @@ In the archive of a bundle, the folder holds one artifact per member, and `bundl
 
 artifact.json     how each graph was made; read into `Artifact`
 golden.json       golden rows; read by `handlers.worker.golden`
-tokenizer.json    the tokenizer, in the format of the `tokenizers` library
+tokenizer.json    the tokenizer, in the format of the `tokenizers` library; or preprocess.pt, a TorchScript module
 graphs/, weights  in a layout that depends on the engine; their paths are in `GraphFile`
 """
 
@@ -25,9 +25,11 @@ ARTIFACT_FOLDER = "artifact"  # in an archive
 ARTIFACT_FILE = "artifact.json"
 BUNDLE_FILE = "bundle.json"
 TOKENIZER_FILE = "tokenizer.json"
+PREPROCESSOR_FILE = "preprocess.pt"  # in place of a tokenizer
 GOLDEN_FILE = "golden.json"
 POOLING_MASK = "pooling_mask"  # input of graphs whose pooling excludes the tokens of a prompt
 POSITION_IDS = "position_ids"  # input of graphs of models that number tokens by their ids, as RoBERTa does
+ATTENTION_MASK, VALID_LENGTH = "attention_mask", "valid_length"  # the inputs that tell how many tokens a row has
 REMEDY = "compile the model again and pack a new archive"
 
 
@@ -59,6 +61,14 @@ class Head(NamedTuple):
     activation: str
 
 
+class InputTensor(NamedTuple):
+    """An input that a preprocessor gives: "int64" or "float32", whether it has one value per row, and its padding."""
+
+    dtype: str
+    per_row: bool
+    padding: float
+
+
 class Prompt(NamedTuple):
     """A text to prepend to others, and the number of tokens at the start of a row that pooling excludes for it."""
 
@@ -75,6 +85,8 @@ class Signature:
     attention mask without the tokens of a prompt. outputs are the names of its results, each float32 with batch_size
     as the first dimension and, in tasks that answer per token, sequence_length as the second. heads are the outputs
     with labels. special_tokens are the ids of "cls" and "unk", if the tokenizer has them.
+    If a preprocessor takes the place of the tokenizer, fields are the fields of an instance and tensors describes the
+    inputs. token_outputs are the outputs with a value per token, where the task does not define that.
     prompts are those that requests may name; default_prompt is the name of the prompt for requests that
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
     `POSITION_IDS`, see `number_positions`; None if the graphs do not read them.
@@ -91,6 +103,9 @@ class Signature:
     default_prompt: str | None
     unit_length: bool
     padding_position: int | None = None
+    fields: tuple[str, ...] = ()
+    tensors: Mapping[str, InputTensor] = field(default_factory=dict)
+    token_outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,6 +215,9 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             default_prompt=fields["default_prompt"],
             unit_length=fields["unit_length"],
             padding_position=fields.get("padding_position"),
+            fields=tuple(fields.get("fields", ())),
+            tensors={name: InputTensor(**tensor) for name, tensor in fields.get("tensors", {}).items()},
+            token_outputs=tuple(fields.get("token_outputs", ())),
         )
         return Artifact(
             folder=folder,

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from handlers.worker.artifact import GOLDEN_FILE, REMEDY, Signature, read_json
 from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
-from handlers.worker.rows.calls import Graphs, run_rows, write_rows
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.rows.calls import Graphs, full_row, run_rows, write_rows
+from handlers.worker.rows.reader import RowReader
+from handlers.worker.rows.tokenizer import Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape
 
 
@@ -32,8 +33,8 @@ def read_golden_rows(folder: Path) -> list[GoldenRow]:
     try:
         return [
             GoldenRow(
-                Instance(entry["text"], entry["text_pair"]),
-                Row(entry["ids"], entry["type_ids"], entry["prompt_tokens"]),
+                Instance(entry["text"], entry["text_pair"], tuple(entry.get("others", ()))),
+                Row(entry["ids"], entry["type_ids"], entry["prompt_tokens"], entry.get("tensors", {})),
                 [np.asarray(output, dtype=np.float64) for output in entry["outputs"]],
             )
             for entry in read_json(path)
@@ -42,14 +43,14 @@ def read_golden_rows(folder: Path) -> list[GoldenRow]:
         raise ArtifactError(f"{path} does not hold golden rows ({error!r}); {REMEDY}") from None
 
 
-def check_tokenizer(golden: Sequence[GoldenRow], tokenizer: RowTokenizer, max_length: int) -> None:
+def check_tokenizer(golden: Sequence[GoldenRow], reader: RowReader, max_length: int) -> None:
     """Compare the tokens of every golden row with the recorded ones.
 
     Raises:
         GoldenError: the installed `tokenizers` library produces different tokens.
     """
     windows = [Window(max_length, "reject", prompt_tokens=entry.row.prompt_tokens) for entry in golden]
-    found = tokenizer.encode([entry.instance for entry in golden], windows)
+    found = reader.encode([entry.instance for entry in golden], windows)
     for number, (entry, tokenized) in enumerate(zip(golden, found)):
         if not isinstance(tokenized, Tokenized) or tokenized.rows != [entry.row]:
             raise GoldenError(f"the tokenizer gives other tokens for golden row {number} than it did; {REMEDY}")
@@ -116,8 +117,7 @@ def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signa
     In bf16 and fp16 the masks of transformers since 4.21 can become -inf, which makes attention NaN.
     """
     tokens = [token for entry in golden for token in entry.row.ids] or [signature.pad_token_id]
-    ids = (tokens * (shape.sequence_length // len(tokens) + 1))[: shape.sequence_length]
-    full = Row(ids, [0] * shape.sequence_length)
+    full = full_row(signature, shape.sequence_length, tokens)
     for rows, kind in (([], "padding"), ([full] * shape.batch_size, "full rows")):
         write_rows(graph, rows, signature)
         for name, values in zip(signature.outputs, graph.run(shape.batch_size)):

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from handlers.worker.artifact import Artifact, Contents
 from handlers.worker.engines import Runtime, Setup, engine_module, open_runtime
 from handlers.worker.errors import ArtifactError, PlacementError
-from handlers.worker.member import Member, open_artifact, shared_tokenizers
+from handlers.worker.member import Member, open_artifact, shared_readers
 from handlers.worker.placement import Placement, place
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
@@ -50,10 +50,10 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
         PlacementError: the worker cannot get the cores that it needs.
         ArtifactError, GoldenError: every model failed.
     """
-    tokenizers = shared_tokenizers()
+    readers = shared_readers()
 
     def open_one(name: str) -> Artifact:
-        return open_artifact(folder / contents.folders[name], contents.stored[name], tasks, tokenizers)
+        return open_artifact(folder / contents.folders[name], contents.stored[name], tasks, readers)
 
     artifacts, unreadable = _each(contents.folders, open_one)
     placement = place(engine_module(contents.engine).CORES, settings.core_groups, contents.name, settings.version)
@@ -81,7 +81,7 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
             artifact,
             settings.members[name],
             tasks[artifact.task],
-            tokenizers(artifact),
+            readers(artifact),
             runtimes[repr(setup)],
             TIMING_BUDGET_S / len(artifacts),
         )

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from handlers.worker.artifact import REMEDY, TOKENIZER_FILE, Artifact, check_files, read_artifact
+from handlers.worker.artifact import REMEDY, Artifact, check_files, read_artifact
 from handlers.worker.engines import Runtime
 from handlers.worker.errors import ArtifactError, RequestError, request_error
 from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import read_request
+from handlers.worker.request.schema import own_fields
 from handlers.worker.rows.calls import ModelGraphs, load_graphs
 from handlers.worker.rows.costs import Costs, Prepared
 from handlers.worker.rows.plan import longest
+from handlers.worker.rows.reader import RowReader, open_reader, reader_file
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized
+from handlers.worker.rows.tokenizer import Tokenized
 from handlers.worker.settings import MemberSettings
 from handlers.worker.tasks.base import Example, Task, own_parameters
 from handlers.worker.values import Instance, Json, Outputs
 
-# the tokenizer of an artifact; artifacts with equal ones may share it
-Tokenizers = Callable[[Artifact], RowTokenizer]
+# opens what makes rows for an artifact; artifacts may share it
+Readers = Callable[[Artifact], RowReader]
 
 
-def open_artifact(
-    folder: Path, stored: Mapping[str, str], tasks: Mapping[str, Task], tokenizers: Tokenizers
-) -> Artifact:
+def open_artifact(folder: Path, stored: Mapping[str, str], tasks: Mapping[str, Task], readers: Readers) -> Artifact:
     """Read an artifact, and check its files and its tokenizer, before any cores are taken.
 
     Args:
         folder: the artifact's folder.
         stored: the files that are elsewhere; see `Artifact`.
         tasks: the tasks that the archive's handler has, by name.
-        tokenizers: opens its tokenizer.
+        readers: opens its tokenizer or preprocessing module.
 
     Raises:
         ArtifactError: the artifact is damaged, or was made for another task.
@@ -47,7 +48,7 @@ def open_artifact(
         known = " and ".join(tasks)
         raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {known}; {REMEDY}")
     check_files(artifact)
-    check_tokenizer(read_golden_rows(folder), tokenizers(artifact), longest(artifact.shapes))
+    check_tokenizer(read_golden_rows(folder), readers(artifact), longest(artifact.shapes))
     return artifact
 
 
@@ -58,12 +59,13 @@ class Member:
         artifact: from `open_artifact`.
         settings: how to serve it.
         task: its task.
-        tokenizer: its tokenizer.
+        reader: its tokenizer or preprocessing module.
         runtime: loads its graphs.
         budget_s: the seconds for timing its graphs.
 
     Attributes:
-        artifact, settings, task, tokenizer: the same.
+        artifact, settings, reader: the same.
+        task: the same, with the fields of instances that the model defines itself.
         name: the model's name.
         graphs: its graphs, which have passed the golden rows.
         parity: the largest difference from the golden outputs.
@@ -81,11 +83,13 @@ class Member:
         artifact: Artifact,
         settings: MemberSettings,
         task: Task,
-        tokenizer: RowTokenizer,
+        reader: RowReader,
         runtime: Runtime,
         budget_s: float,
     ) -> None:
-        self.artifact, self.settings, self.task, self.tokenizer = artifact, settings, task, tokenizer
+        self.artifact, self.settings, self.reader = artifact, settings, reader
+        own = artifact.signature.fields
+        self.task = replace(task, fields=own_fields(own)) if own else task
         self.name = artifact.name
         self.defaults = own_parameters(task, artifact, settings.parameters)
         streams = load_graphs(runtime, artifact.path, artifact.graphs, artifact.signature)
@@ -144,20 +148,21 @@ class Member:
             outputs.append(result)
         try:
             example = Example(instance, tokenized, outputs, parameters)
-            answer = self.task.answer(example, self.artifact.signature, self.tokenizer)
+            answer = self.task.answer(example, self.artifact.signature, self.reader)
             return Answered(answer, tokenized.cut, sum(len(row.ids) for row in tokenized.rows))
         except Exception as error:
             return request_error(error)
 
 
-def shared_tokenizers() -> Tokenizers:
-    """Opens tokenizers, each distinct one once."""
-    opened: dict[tuple[Path, str], RowTokenizer] = {}
+def shared_readers() -> Readers:
+    """Opens tokenizers and preprocessing modules, each distinct one once."""
+    opened: dict[tuple[Path, str, tuple[str, ...]], RowReader] = {}
 
-    def tokenizer_of(artifact: Artifact) -> RowTokenizer:
-        path, side = artifact.path(TOKENIZER_FILE).resolve(), artifact.signature.truncation_side
-        if (path, side) not in opened:
-            opened[path, side] = RowTokenizer(path, side)
-        return opened[path, side]
+    def reader_of(artifact: Artifact) -> RowReader:
+        signature = artifact.signature
+        key = artifact.path(reader_file(signature)).resolve(), signature.truncation_side, tuple(signature.tensors)
+        if key not in opened:
+            opened[key] = open_reader(artifact.path, signature)
+        return opened[key]
 
-    return tokenizer_of
+    return reader_of

@@ -236,18 +236,18 @@ class Model:
         return answers
 
     def _encode(self, prepared: Sequence[tuple[int, Prepared]]) -> list[Tokenized | RequestError]:
-        """The rows of instances, each given with the number of its model; equal tokenizers read them together."""
+        """The rows of instances, each given with its model's number; models with equal tokenizers share the work."""
         answers: list[Tokenized | RequestError | None] = [
             one if isinstance(one, RequestError) else None for _, one in prepared
         ]
-        for tokenizer in {id(member.tokenizer): member.tokenizer for member in self._members}.values():
+        for reader in {id(member.reader): member.reader for member in self._members}.values():
             own = [
                 (place, member, one)
                 for place, (member, one) in enumerate(prepared)
-                if not isinstance(one, RequestError) and self._members[member].tokenizer is tokenizer
+                if not isinstance(one, RequestError) and self._members[member].reader is reader
             ]
             offsets = any(self._members[member].task.offsets for _, member, _ in own)
-            found = tokenizer.encode([one[0] for _, _, one in own], [one[1] for _, _, one in own], offsets)
+            found = reader.encode([one[0] for _, _, one in own], [one[1] for _, _, one in own], offsets)
             for (place, _, _), answer in zip(own, found):
                 answers[place] = answer
         return [answer for answer in answers if answer is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,21 +15,29 @@ Outputs: TypeAlias = "list[npt.NDArray[np.float32]]"
 
 
 class Instance(NamedTuple):
-    """One item to answer: a text, a pair of texts, or a question with its context."""
+    """One item to answer: a text, a pair of texts, a question with its context, or more texts for a preprocessor."""
 
     text: str
     text_pair: str | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """All its texts."""
+        return [self.text, *([] if self.text_pair is None else [self.text_pair]), *self.others]
 
 
 class Row(NamedTuple):
     """The tokens of one row, without padding; both lists have the same length.
 
-    prompt_tokens is the number of tokens at the start that belong to a prompt that pooling excludes.
+    prompt_tokens is the number of tokens at the start that belong to a prompt that pooling excludes. tensors are the
+    values of inputs that a preprocessor gives, by name: one per token, or one for the row.
     """
 
     ids: list[int]
     type_ids: list[int]
     prompt_tokens: int = 0
+    tensors: Mapping[str, list[float] | float] = {}
 
 
 class Shape(NamedTuple):

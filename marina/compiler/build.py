@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from handlers.worker.artifact import TOKENIZER_FILE, Signature
+from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow, check_tokenizer
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import longest
-from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.rows.reader import open_reader, reader_file
 from handlers.worker.values import Instance
 from marina.compiler.cache import discard
 from marina.compiler.job import Job
 from marina.compiler.limits import check_length, check_memory
 from marina.compiler.record import PrecisionRecord, write_artifact, write_golden
-from marina.compiler.source import count_weights
 from marina.console import Progress
 from marina.errors import CompileError, SourceError
 
@@ -48,7 +48,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     from marina.compiler.reference import choose_golden, reference_rows
     from marina.compiler.tasks import export_model, open_reference
 
-    check_memory(job, weights := count_weights(job.source))
+    check_memory(job, weights := job.weight_count)
     torch.set_num_threads(len(cpu_cores()))  # PyTorch ignores a quota of CPU time
     spec, engine = job.spec, job.engine
     steps = 2 * len(job.shapes) + 4
@@ -68,12 +68,12 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     progress("computing reference outputs", 1, steps)
     rows = reference(job.examples.parity, every_prompt=True)
     _check_shortest(job, rows)
-    _check_words(job, rows, model)
+    if model.tokenizer:
+        _check_words(job, rows, model)
     signature = _signature(model)
     write_golden(choose_golden(rows), folder)
-    _write_tokenizer(model.tokenizer, folder / TOKENIZER_FILE)
-    tokenizer = RowTokenizer(folder / TOKENIZER_FILE, signature.truncation_side)
-    check_tokenizer(rows, tokenizer, longest(job.shapes))
+    _write_reader(model, folder / reader_file(signature))
+    check_tokenizer(rows, open_reader(folder.joinpath, signature), longest(job.shapes))
 
     with closing(GraphLoader(job, signature)) as loader:
         session = CompileSession(job, model, signature, folder, rows, loader)
@@ -137,26 +137,33 @@ def _check_shortest(job: Job, rows: list[GoldenRow]) -> None:
 
 def _signature(model: ExportedModel) -> Signature:
     tokenizer = model.tokenizer
-    special_tokens = {"cls": tokenizer.cls_token_id, "unk": tokenizer.unk_token_id}
+    special_tokens = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("cls", "unk")}
     return Signature(
         inputs=model.inputs,
         outputs=model.outputs,
-        pad_token_id=tokenizer.pad_token_id or 0,
-        pad_token_type_id=tokenizer.pad_token_type_id,
-        truncation_side=tokenizer.truncation_side,
+        pad_token_id=getattr(tokenizer, "pad_token_id", None) or 0,
+        pad_token_type_id=getattr(tokenizer, "pad_token_type_id", 0),
+        truncation_side=getattr(tokenizer, "truncation_side", "right"),
         special_tokens={name: number for name, number in special_tokens.items() if number is not None},
         heads=model.heads,
         prompts=model.prompts,
         default_prompt=model.default_prompt,
         unit_length=model.unit_length,
         padding_position=model.padding_position,
+        fields=model.fields,
+        tensors=model.tensors,
+        token_outputs=model.token_outputs,
     )
 
 
-def _write_tokenizer(tokenizer: Any, path: Path) -> None:
+def _write_reader(model: ExportedModel, path: Path) -> None:
+    """Write the tokenizer, or the preprocessing module."""
     from tokenizers import Tokenizer
 
-    own = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    if model.preprocess:
+        shutil.copyfile(model.preprocess, path)
+        return
+    own = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
     own.no_truncation()
     own.no_padding()
     own.save(str(path))

@@ -22,6 +22,7 @@ from marina.compiler.job import Job
 COMPILED_FIELDS = {
     *("name", "task", "source", "engine", "precision", "shapes"),
     *("pooling", "normalize", "heads", "parity", "mode"),
+    *("tokenizer", "preprocess", "fields", "inputs", "outputs"),
 }
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from handlers.worker.request.schema import own_fields
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance
 from marina.errors import CompileError
@@ -65,13 +67,17 @@ def read_examples(spec: Spec, root: Path) -> Examples:
     Raises:
         SpecError: the spec's examples file is missing or lacks a column.
     """
-    fields = TASKS[spec.task].fields
-    if fields.second_required:
+    fields = own_fields(spec.fields) if spec.preprocess else TASKS[spec.task].fields
+    if spec.preprocess:
+        # every field has a text, and each instance another combination
+        turned = [BUILT_IN[number:] + BUILT_IN[:number] for number in range(len(fields.names))]
+        instances = [instance_of(texts) for texts in zip(*turned)]
+    elif fields.second_required:
         questions = itertools.cycle(QUESTIONS)
         instances = [Instance("?", "ok"), *(Instance(next(questions), text) for text in BUILT_IN if text)]
     else:
         instances = [Instance(text) for text in BUILT_IN]
-    if fields.second and not fields.second_required:
+    if fields.second and not fields.second_required and spec.task != "tensors":
         instances += [Instance(*pair) for pair in PAIRS]
     if spec.examples is None:
         return Examples(instances, [], instances)
@@ -79,6 +85,12 @@ def read_examples(spec: Spec, root: Path) -> Examples:
     own = list(dict.fromkeys(read_texts(root / spec.examples, fields, where)))
     parity = list(dict.fromkeys([*instances, *_evenly(own, OWN)]))
     return Examples(parity, _evenly(own[0::2], CALIBRATION), _evenly(own[1::2], HELD_OUT))
+
+
+def instance_of(texts: Sequence[str]) -> Instance:
+    """An instance with a text for each of its fields."""
+    first, *others = texts
+    return Instance(first, others[0] if others else None, tuple(others[1:]))
 
 
 def _evenly(instances: list[Instance], most: int) -> list[Instance]:

@@ -133,6 +133,8 @@ def write_golden(rows: list[GoldenRow], folder: Path) -> None:
             "ids": row.row.ids,
             "type_ids": row.row.type_ids,
             "prompt_tokens": row.row.prompt_tokens,
+            **({"others": row.instance.others} if row.instance.others else {}),
+            **({"tensors": row.row.tensors} if row.row.tensors else {}),
             "outputs": [output.tolist() for output in row.outputs],
         }
         for row in rows
@@ -155,4 +157,5 @@ def read_graphs(folder: Path) -> list[dict[str, Any]]:
 def _as_json(signature: Signature) -> dict[str, Any]:
     heads = {name: {"labels": head.labels, "activation": head.activation} for name, head in signature.heads.items()}
     prompts = {name: prompt._asdict() for name, prompt in signature.prompts.items()}
-    return {**vars(signature), "heads": heads, "prompts": prompts}
+    tensors = {name: tensor._asdict() for name, tensor in signature.tensors.items()}
+    return {**vars(signature), "heads": heads, "prompts": prompts, "tensors": tensors}

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, Head, Prompt
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, VALID_LENGTH, Head, InputTensor, Prompt
 from handlers.worker.rows.calls import number_positions
 from handlers.worker.values import Row, Shape
 
 if TYPE_CHECKING:
     import torch
+
+
+EXAMPLE = Shape(2, 16)
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,12 @@ class ExportedModel:
 
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
-    unit_length and padding_position, see `handlers.worker.artifact.Signature`.
+    unit_length, padding_position, fields, tensors and token_outputs, see `handlers.worker.artifact.Signature`.
+    preprocess is the file of the preprocessing module.
     """
 
     module: torch.nn.Module
-    tokenizer: Any
+    tokenizer: Any  # None if a preprocessing module takes its place
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     heads: dict[str, Head]  # the outputs that have labels
@@ -37,10 +42,17 @@ class ExportedModel:
     default_prompt: str | None = None
     unit_length: bool = False
     padding_position: int | None = None
+    preprocess: Path | None = None
+    fields: tuple[str, ...] = ()
+    tensors: dict[str, InputTensor] = field(default_factory=dict)
+    token_outputs: tuple[str, ...] = ()
+    example: Shape = EXAMPLE  # to convert it with, if an engine does that once for all shapes
 
 
-def row_inputs(row: Row, model: ExportedModel) -> dict[str, list[int]]:
-    """The inputs of one row of a model without padding, one value per token."""
+def row_inputs(row: Row, model: ExportedModel) -> dict[str, Any]:
+    """The inputs of one row of a model without padding: a value per token, or one for the row."""
+    if model.tensors:
+        return dict(row.tensors)
     tokens, skipped = len(row.ids), min(row.prompt_tokens, len(row.ids))
     named = {
         "input_ids": row.ids,
@@ -66,6 +78,11 @@ def example_inputs(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ..
         "token_type_ids": torch.zeros_like(ids),
         POOLING_MASK: mask.clone(),
     }
+    for name, tensor in model.tensors.items():
+        values = tensors.get(name, torch.zeros_like(ids))
+        if tensor.per_row:
+            values = mask.sum(1) if name == VALID_LENGTH else values[:, 0]
+        tensors[name] = values.to(getattr(torch, tensor.dtype))
     if model.padding_position is not None:
         tensors[POSITION_IDS] = torch.from_numpy(number_positions(ids.numpy(), model.padding_position))
     return tuple(tensors[name] for name in model.inputs)

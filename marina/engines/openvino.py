@@ -27,7 +27,9 @@ class _Compiler:
 
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
-            converted = import_openvino().convert_model(model.module, example_input=example_inputs(model, Shape(2, 16)))
+            converted = import_openvino().convert_model(
+                model.module, example_input=example_inputs(model, model.example)
+            )
         for ports, names in ((converted.inputs, model.inputs), (converted.outputs, model.outputs)):
             for port, name in zip(ports, names):
                 port.get_tensor().set_names({name})
@@ -38,7 +40,8 @@ class _Compiler:
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
         model = self._in(options.precision).clone()
-        model.reshape({port: list(shape) for port in model.inputs})
+        # an input may have one value per row
+        model.reshape({port: list(shape)[: port.get_partial_shape().rank.get_length()] for port in model.inputs})
         _name_in_order(model)
         graph = folder / "graphs" / f"{shape}.xml"
         import_openvino().save_model(model, graph, compress_to_fp16=False)
@@ -66,7 +69,9 @@ def _quantize(model: Any, exported: ExportedModel, rows: Sequence[Row]) -> Any:
     import nncf
 
     def arrays(row: Row) -> dict[str, Any]:
-        return {name: np.array([values], dtype=np.int64) for name, values in row_inputs(row, exported).items()}
+        dtypes = {name: tensor.dtype for name, tensor in exported.tensors.items()}
+        values = row_inputs(row, exported)
+        return {name: np.array([own], dtype=dtypes.get(name, "int64")) for name, own in values.items()}
 
     logging.getLogger("nncf").setLevel(logging.ERROR)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():

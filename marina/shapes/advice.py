@@ -6,19 +6,19 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
+from handlers.worker.artifact import read_artifact
 from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.placement import group_cores
 from handlers.worker.rows.calls import load_graphs
 from handlers.worker.rows.plan import longest
-from handlers.worker.rows.prompts import prompted
+from handlers.worker.rows.prompts import default_rows
+from handlers.worker.rows.reader import open_reader
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
 from marina.compiler.graphs.times import COMPILING, read_measured, read_times
-from marina.compiler.source import count_weights, find_source
+from marina.compiler.job import source_of, weights_of
 from marina.console import Progress
 from marina.engines import engine_of, engines
 from marina.errors import CompileError
@@ -34,6 +34,7 @@ from marina.spec import Spec
 MOST_GRAPHS = 24
 FULL = 64  # maximum rows of a full batch; more would not change the result
 TIMING_BUDGET_S = 2.0
+ANY_LENGTH = 1 << 30  # tokens, of texts that are only counted
 LADDER_SIZES = (1, 8)
 LADDER_GRAPHS = 12
 
@@ -90,7 +91,7 @@ def advise(
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
     # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
-    weights = count_weights(find_source(spec.source, project.root))
+    weights = weights_of(spec, source_of(spec, project.root))
     room = [
         Room(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
         for engine in engines().values()
@@ -144,7 +145,5 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
 def _count(artifact: Path, instances: list[Instance]) -> list[int]:
     """The number of tokens of each instance, with the model's default prompt."""
     signature = read_artifact(artifact).signature
-    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, signature.truncation_side)
-    prepared = [prompted(instance, signature.default_prompt, signature)[0] for instance in instances]
-    inputs = [(text, pair) if pair else text for text, pair in prepared]
-    return [len(encoding.ids) for encoding in tokenizer.library.encode_batch_fast(inputs)]
+    reader = open_reader(artifact.joinpath, signature)
+    return [len(row.ids) for row in default_rows(instances, signature, reader, ANY_LENGTH, "reject")]

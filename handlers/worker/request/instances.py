@@ -56,11 +56,11 @@ def read_instance(value: Json, where: str, fields: Fields, limits: Limits) -> In
     if isinstance(value, str) and not fields.second_required:
         return Instance(check_text(value, where, limits.characters))
     if not isinstance(value, dict):
-        expected = f'an object with "{fields.first}" and "{fields.second}"'
+        expected = "an object with " + " and ".join(f'"{name}"' for name in fields.names)
         if not fields.second_required:
             expected = f'a text or {{"{fields.first}": ...}}'
         raise RequestError("InvalidInstance", f"{where} must be {expected}, not {type_name(value)}")
-    unknown = sorted(set(value) - {fields.first, fields.second})
+    unknown = sorted(set(value) - set(fields.names))
     if unknown:
         raise RequestError("InvalidInstance", f"{where}: this model does not take the field {quote(unknown[0])}")
     if fields.first not in value:
@@ -72,9 +72,13 @@ def read_instance(value: Json, where: str, fields: Fields, limits: Limits) -> In
     if second is None:
         raise RequestError("InvalidInstance", f'{where}: the field "{fields.second}" is missing')
     pair = check_text(second, f"{where}.{fields.second}", limits.characters)
-    if fields.second_required:
+    if fields.second_required and not fields.empty:
         check_not_empty({fields.first: text, str(fields.second): pair}, where)
-    return Instance(text, pair)
+    for name in fields.others:
+        if name not in value:
+            raise RequestError("InvalidInstance", f'{where}: the field "{name}" is missing')
+    others = tuple(check_text(value[name], f"{where}.{name}", limits.characters) for name in fields.others)
+    return Instance(text, pair, others)
 
 
 def check_not_empty(texts: Mapping[str, str], where: str) -> None:

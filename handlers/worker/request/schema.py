@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,12 +13,28 @@ class Fields(NamedTuple):
     """The JSON fields of an instance.
 
     A bare text is accepted as an instance unless the second field is required. `second` is None if
-    an instance is one text.
+    an instance is one text. `others` are more fields, which are required. `empty` is true if texts of required fields
+    may be empty.
     """
 
     first: str
     second: str | None = None
     second_required: bool = False
+    others: tuple[str, ...] = ()
+    empty: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All fields."""
+        return (self.first, *((self.second,) if self.second else ()), *self.others)
+
+
+def own_fields(names: Sequence[str]) -> Fields:
+    """The fields of a model that defines its own, all of which are required."""
+    first, *others = names
+    if not others:
+        return Fields(first)
+    return Fields(first, others[0], second_required=True, others=tuple(others[1:]), empty=True)
 
 
 @dataclass(frozen=True, kw_only=True)

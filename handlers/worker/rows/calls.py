@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, GraphFile, Locate, Signature
+from handlers.worker.artifact import (
+    ATTENTION_MASK,
+    POOLING_MASK,
+    POSITION_IDS,
+    VALID_LENGTH,
+    GraphFile,
+    InputTensor,
+    Locate,
+    Signature,
+)
 from handlers.worker.engines import Graph, Runtime
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.values import Call, Outputs, Row, Shape
@@ -39,9 +49,13 @@ def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], si
     return list(streams)
 
 
-def new_inputs(shape: Shape, signature: Signature) -> list[npt.NDArray[np.int64]]:
+def new_inputs(shape: Shape, signature: Signature) -> list[npt.NDArray[Any]]:
     """Input arrays for a graph."""
-    return [np.zeros(shape, dtype=np.int64) for _ in signature.inputs]
+    arrays: list[npt.NDArray[Any]] = []
+    for name in signature.inputs:
+        tensor = signature.tensors.get(name, InputTensor("int64", per_row=False, padding=0))
+        arrays.append(np.zeros(shape[:1] if tensor.per_row else shape, dtype=tensor.dtype))
+    return arrays
 
 
 class ModelGraphs(NamedTuple):
@@ -111,7 +125,9 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
     """
     inputs = dict(zip(signature.inputs, graph.inputs))
     for name, array in inputs.items():
-        if name == "attention_mask":
+        if name in signature.tensors:
+            _write_tensor(array, name, rows, signature.tensors[name])
+        elif name == ATTENTION_MASK:
             array.fill(0)
             array[len(rows) :, 0] = 1
             for place, row in enumerate(rows):
@@ -131,6 +147,34 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
                 array[place, : len(row.ids)] = row.ids
     if signature.padding_position is not None:
         inputs[POSITION_IDS][:] = number_positions(inputs["input_ids"], signature.padding_position)
+
+
+def _write_tensor(array: npt.NDArray[Any], name: str, rows: Sequence[Row], tensor: InputTensor) -> None:
+    """Write the values that a preprocessor gave for an input."""
+    array.fill(tensor.padding)
+    if name == ATTENTION_MASK:
+        array[len(rows) :, 0] = 1
+    elif name == VALID_LENGTH:
+        array[len(rows) :] = 1
+    for place, row in enumerate(rows):
+        values = row.tensors[name]
+        if isinstance(values, list):
+            array[place, : len(values)] = values
+        else:
+            array[place] = values
+
+
+def full_row(signature: Signature, length: int, ids: Sequence[int]) -> Row:
+    """A row of this many tokens, which has the given token ids in turn."""
+    whole: dict[str, float] = {ATTENTION_MASK: 1, VALID_LENGTH: length}
+    tensors: dict[str, list[float] | float] = {}
+    for name, tensor in signature.tensors.items():
+        value = whole.get(name, tensor.padding)
+        tensors[name] = value if tensor.per_row else [value] * length
+    own = list(itertools.islice(itertools.cycle(ids), length))
+    if "input_ids" in tensors:
+        tensors["input_ids"] = [float(token) for token in own]
+    return Row(own, [0] * length, 0, tensors)
 
 
 def number_positions(ids: npt.NDArray[np.int64], padding: int) -> npt.NDArray[np.int64]:

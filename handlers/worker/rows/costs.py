@@ -48,7 +48,7 @@ class Costs:
         return sum(0.0 if isinstance(one, RequestError) else self._of_instance(*one) for one in prepared)
 
     def _of_instance(self, instance: Instance, window: Window) -> float:
-        texts = [text for text in instance if text]
+        texts = instance.texts
         tokenizing = sum(map(len, texts)) / CHARACTERS_PER_MS
         tokens = SPECIAL_TOKENS + sum(len(text) // CHARACTERS[text.isascii()] for text in texts)
         rows, rest = divmod(tokens, self._max_length)

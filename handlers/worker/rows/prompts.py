@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import quote
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.rows.reader import RowReader
+from handlers.worker.rows.tokenizer import Tokenized, Window
 from handlers.worker.values import Instance, Row
 
 
@@ -32,7 +33,7 @@ def prompted(instance: Instance, name: str | None, signature: Signature) -> tupl
 
 
 def default_rows(
-    instances: Sequence[Instance], signature: Signature, tokenizer: RowTokenizer, max_length: int, rule: str
+    instances: Sequence[Instance], signature: Signature, tokenizer: RowReader, max_length: int, rule: str
 ) -> list[Row]:
     """The rows of texts, read as in a request that names no prompt; texts that have no row are left out.
 

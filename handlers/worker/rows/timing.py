@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
-from handlers.worker.rows.calls import Graphs, ModelGraphs, write_rows
-from handlers.worker.values import Row, Shape
+from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_rows
+from handlers.worker.values import Shape
 
 ROUNDS = (3, 50)  # minimum and maximum
 SWITCHES = 15  # measured for each model
@@ -84,6 +84,6 @@ def _seconds(graph: Graph, shape: Shape) -> float:
 
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
     """Fill every place of a graph of this shape, and run it once."""
-    row = Row([signature.pad_token_id] * shape.sequence_length, [0] * shape.sequence_length)
+    row = full_row(signature, shape.sequence_length, [signature.pad_token_id])
     write_rows(graph, [row] * shape.batch_size, signature)
     graph.run(shape.batch_size)

@@ -76,7 +76,7 @@ class RowTokenizer:
             offsets: whether encodings must contain the offsets of tokens in the text, which is slower.
         """
         # transformers treats an empty second text as no second text
-        inputs = [(text, pair) if pair else text for text, pair in instances]
+        inputs = [(one.text, one.text_pair) if one.text_pair else one.text for one in instances]
         distinct = list(dict.fromkeys(inputs))
         encode = self.library.encode_batch if offsets else self.library.encode_batch_fast
         try:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from handlers.worker.tasks import question_answering, sentence_embedding, text_classification, token_classification
+from handlers.worker.tasks import (
+    question_answering,
+    sentence_embedding,
+    tensors,
+    text_classification,
+    token_classification,
+)
 from handlers.worker.tasks.base import Task
 
 TASKS: dict[str, Task] = {
     module.TASK.name: module.TASK
-    for module in (sentence_embedding, text_classification, token_classification, question_answering)
+    for module in (sentence_embedding, text_classification, token_classification, question_answering, tensors)
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from handlers.worker.artifact import Artifact, Signature
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.rows.tokenizer import Tokenized, Window
 from handlers.worker.values import Instance, Json, Outputs
 
 Parameters = Mapping[str, Json]
@@ -41,7 +41,8 @@ class Task(Schema):
 
     Attributes:
         name: the name in specs.
-        answer: computes the answer for one instance, as JSON types, from its outputs.
+        answer: computes the answer for one instance, as JSON types, from its outputs. Its last
+            argument is the `RowTokenizer`, which tasks with offsets need, or else a `RowReader`.
         window: chooses how the tokens of an instance are laid out in rows, from a request's parameters, the maximum
             number of tokens in a row and the spec's long_text. RequestError if the parameters contradict each other.
         prepare: returns the instance as the tokenizer reads it, and how many of its first tokens pooling excludes.
@@ -52,7 +53,7 @@ class Task(Schema):
     """
 
     name: str
-    answer: Callable[[Example, Signature, RowTokenizer], Json]
+    answer: Callable[[Example, Signature, Any], Json]
     window: Callable[[Parameters, int, str], Window] = one_window
     prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = as_it_is
     offsets: bool = False

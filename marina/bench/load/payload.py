@@ -85,11 +85,13 @@ def bodies_of(documents: list[Any], instances: int) -> list[bytes]:
 
 
 def _made_up(words: str, fields: Fields) -> Instance:
-    return Instance(QUESTION, words) if fields.second_required else Instance(words)
+    if not fields.second_required:
+        return Instance(words)
+    return Instance(QUESTION, words, tuple(words for _ in fields.others))
 
 
 def _document(instance: Instance, fields: Fields) -> Any:
     """An instance in the format of requests."""
     if instance.text_pair is None:
         return instance.text
-    return {fields.first: instance.text, str(fields.second): instance.text_pair}
+    return dict(zip(fields.names, instance.texts))

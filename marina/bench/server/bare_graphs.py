@@ -88,17 +88,17 @@ _loaded: list[_Loaded] = []  # of this process: one entry
 def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instance]) -> None:
     import psutil
 
-    from handlers.worker.artifact import TOKENIZER_FILE, read_artifact
+    from handlers.worker.artifact import read_artifact
     from handlers.worker.engines import Setup, engine_module, open_runtime
     from handlers.worker.placement import place
     from handlers.worker.rows.calls import load_graphs
     from handlers.worker.rows.plan import Planner, longest
     from handlers.worker.rows.prompts import default_rows
+    from handlers.worker.rows.reader import open_reader
     from handlers.worker.rows.timing import time_graphs
-    from handlers.worker.rows.tokenizer import RowTokenizer
 
     described = read_artifact(artifact)
-    tokenizer = RowTokenizer(artifact / TOKENIZER_FILE, described.signature.truncation_side)
+    tokenizer = open_reader(artifact.joinpath, described.signature)
     rows = default_rows(texts, described.signature, tokenizer, longest(described.shapes), "truncate")
     placement = place(engine_module(described.engine).CORES, core_groups, described.name)
     before = psutil.Process().memory_info().rss

@@ -22,7 +22,6 @@ from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Shape
 from marina.compiler.graphs.reuse import graph_key, graph_store, keep, reuse
 from marina.compiler.job import Job
-from marina.compiler.source import count_weights
 from marina.engines import engine_of
 from marina.engines.base import CompileOptions, GraphFiles
 from marina.errors import CompileError
@@ -51,7 +50,7 @@ class ProcessCompiler:
         self._workdir = workdir
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
-        bytes_each = COMPILER_BYTES + BYTES_A_WEIGHT * count_weights(job.source)
+        bytes_each = COMPILER_BYTES + BYTES_A_WEIGHT * job.weight_count
         self.at_once = max(1, min(len(cpu_cores()), free_memory() // bytes_each))
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-from handlers.worker.artifact import TOKENIZER_FILE, Signature
+from handlers.worker.artifact import Signature
 from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.prompts import default_rows
-from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.rows.reader import open_reader
 from handlers.worker.values import Row, Shape
 from marina.compiler.examples import too_few
 from marina.compiler.graphs.diagnosis import diagnose, reason_of
@@ -142,7 +142,7 @@ class CompileSession:
         if "int8" not in self.job.candidates or not texts:
             return []
         most = longest(self.job.shapes)
-        tokenizer = RowTokenizer(self.folder / TOKENIZER_FILE, self._signature.truncation_side)
+        tokenizer = open_reader(self.folder.joinpath, self._signature)
         rows = default_rows(texts, self._signature, tokenizer, most, "reject")
         if not rows:
             raise too_few(self.job.spec, most, "calibrate")

@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from handlers.worker.artifact import TOKENIZER_FILE, Signature
+from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.calls import run_rows
 from handlers.worker.rows.plan import longest
-from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.rows.reader import open_reader
 from handlers.worker.values import Instance, Outputs, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few
@@ -103,8 +103,7 @@ class Trials:
             rows = self._held_out[start : start + size]
             results = run_rows(loaded.graph, [row.row for row in rows], self._signature)
             outputs += [[result[place] for result in results] for place in range(len(rows))]
-        path = self._session.folder / TOKENIZER_FILE
-        tokenizer = RowTokenizer(path, self._signature.truncation_side)
+        tokenizer = open_reader(self._session.folder.joinpath, self._signature)
         agree = EXPORTERS[spec.task].agree
         return Trial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))
 

@@ -8,9 +8,17 @@ from pathlib import Path
 from marina.compiler.reference import Reference
 from marina.compiler.source import encoder_folder
 from marina.compiler.source.architecture import check_architecture
-from marina.compiler.tasks import question_answering, sentence_embedding, text_classification, token_classification
+from marina.compiler.tasks import (
+    question_answering,
+    sentence_embedding,
+    tensors,
+    text_classification,
+    token_classification,
+)
 from marina.compiler.tasks.base import TaskExporter
 from marina.compiler.tasks.export import attention_of
+from marina.compiler.tasks.scripted import export_scripted
+from marina.compiler.tasks.scripted_reference import ScriptedReference
 from marina.engines.model import ExportedModel
 from marina.spec import Spec
 
@@ -19,6 +27,7 @@ EXPORTERS: Mapping[str, TaskExporter] = {
     "text-classification": text_classification.EXPORTER,
     "token-classification": token_classification.EXPORTER,
     "question-answering": question_answering.EXPORTER,
+    "tensors": tensors.EXPORTER,
 }
 
 
@@ -33,15 +42,19 @@ def check_head(spec: Spec, folder: Path) -> None:
 
 
 def export_model(spec: Spec, folder: Path) -> ExportedModel:
-    """Load a model and its tokenizer for the spec's task, in float32.
+    """Load a model and its tokenizer for the spec's task, in float32; `folder` is `Job.source`.
 
     Raises:
         SourceError: the folder does not hold what the task needs.
     """
+    if spec.source.torchscript:
+        return export_scripted(spec, folder)
     check_head(spec, folder)
     return EXPORTERS[spec.task].export(spec, folder, attention_of(spec, encoder_folder(folder)))
 
 
 def open_reference(spec: Spec, folder: Path) -> Reference:
     """Load the model of a spec with its own library; SourceError if that fails."""
+    if spec.source.torchscript:
+        return ScriptedReference(spec, folder)
     return EXPORTERS[spec.task].open_reference(spec, folder)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference
 from marina.engines.model import ExportedModel
@@ -35,11 +34,11 @@ class TaskExporter(NamedTuple):
             choice), and wraps it for compiling. SourceError if the folder does not contain what the task needs.
         open_reference: loads the same model with its own library.
         agree: compares a graph's outputs with the reference's. Its arguments: rows with reference outputs, the graph's
-            outputs for each row, the model's signature, its tokenizer, and its own defaults for request parameters.
+            outputs for each row, the model's signature, its `RowReader`, and its own defaults for request parameters.
         head: the suffix of transformers' class names for the task's head; None if there is none.
     """
 
     export: Callable[[Spec, Path, str | None], ExportedModel]
     open_reference: Callable[[Spec, Path], Reference]
-    agree: Callable[[Sequence[GoldenRow], Sequence[Outputs], Signature, RowTokenizer, Mapping[str, Any]], Agreement]
+    agree: Callable[[Sequence[GoldenRow], Sequence[Outputs], Signature, Any, Mapping[str, Any]], Agreement]
     head: str | None = None

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import KINDS, ArtifactError
 from handlers.worker.model import TRUNCATED_HEADER, Model
+from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.settings import Settings, read_settings
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
@@ -144,7 +145,8 @@ def test_several_models_answer_the_same_text(packed: Packed, names: list[str], t
 
 
 def test_a_text_for_several_models_is_tokenized_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tokenizer,) = {id(member.tokenizer): member.tokenizer for member in model._members}.values()
+    (tokenizer,) = {id(member.reader): member.reader for member in model._members}.values()
+    assert isinstance(tokenizer, RowTokenizer)
     library, read = tokenizer.library, []
 
     class Listening:

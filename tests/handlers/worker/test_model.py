@@ -19,6 +19,7 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.model import Model
 from handlers.worker.request.instances import Limits
+from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
 from tests.conftest import ENGINE, ENGINES, WORDS, scores
@@ -272,7 +273,8 @@ def test_a_panic_of_the_tokenizer_fails_its_own_request(
         """As pyo3 raises it: no Exception."""
 
     model = models["text-classification", ENGINE]
-    tokenizer = model._members[0].tokenizer
+    tokenizer = model._members[0].reader
+    assert isinstance(tokenizer, RowTokenizer)
     library = tokenizer.library
 
     class Panics:

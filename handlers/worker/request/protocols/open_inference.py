@@ -6,6 +6,7 @@ is its length in four bytes, little endian, followed by the element itself). Res
     sentence-embedding           embedding FP32 (instances, width)
     text-classification          label BYTES and score FP32 (instances, labels), best first
     text-classification, heads   HEAD_label and HEAD_score for each head
+    tensors                      the outputs FP32 (instances, ...) by their names, if all have the same sizes
     other tasks                  answer BYTES (instances), each the JSON of one answer
 """
 
@@ -14,6 +15,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
@@ -136,9 +139,9 @@ def _instances(tensors: dict[str, list[str]], schema: Schema, limits: Limits) ->
     if len(tensors) == 1 and fields.second is None:
         # a single tensor is the text, whatever its name
         tensors = {fields.first: next(iter(tensors.values()))}
-    unknown = sorted(set(tensors) - {fields.first, fields.second})
+    unknown = sorted(set(tensors) - set(fields.names))
     if unknown or fields.first not in tensors:
-        expected = fields.first if fields.second is None else f"{fields.first} and {fields.second}"
+        expected = " and ".join(fields.names)
         raise RequestError("InvalidBody", f"the inputs must be named {expected}, not {quote(', '.join(tensors))}")
     counts = {name: len(texts) for name, texts in tensors.items()}
     if len(set(counts.values())) > 1:
@@ -177,8 +180,24 @@ def _tensors(answers: list[Json]) -> list[Json]:
     if isinstance(first, dict) and all(_is_ranking(value) for value in first.values()):
         heads = [_ranking(f"{head}_", [answer[head] for answer in answers]) for head in first]
         return [tensor for tensors in heads for tensor in tensors]
+    if isinstance(first, dict) and (named := _named_tensors(answers)):
+        return named
     texts = [json.dumps(answer, ensure_ascii=False, separators=(",", ":")) for answer in answers]
     return [{"name": "answer", "datatype": "BYTES", "shape": [len(texts)], "data": texts}]
+
+
+def _named_tensors(answers: list[Json]) -> list[Json]:
+    """Lists of numbers by name as tensors; empty if they are none, or have different sizes."""
+    tensors = []
+    for name, value in answers[0].items():
+        if not isinstance(value, (list, float)):
+            return []
+        try:
+            values = np.array([answer[name] for answer in answers], dtype=np.float32)
+        except (ValueError, TypeError):
+            return []
+        tensors.append({"name": name, "datatype": "FP32", "shape": list(values.shape), "data": values.ravel().tolist()})
+    return tensors
 
 
 def _is_ranking(answer: Json) -> bool:

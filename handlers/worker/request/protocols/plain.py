@@ -31,7 +31,7 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
         return Request((instance,), read_parameters(None, schema.parameters, defaults), NAME, {"single": True})
     fields = schema.fields
     if "inputs" not in value and fields.first in value:
-        bare = {name: value[name] for name in (fields.first, fields.second) if name in value}
+        bare = {name: value[name] for name in fields.names if name in value}
         value = {"inputs": bare, **{name: item for name, item in value.items() if name not in bare}}
     if "inputs" not in value or "instances" in value:
         raise RequestError("InvalidBody", f'the JSON body needs "inputs" or "instances": {EXAMPLE}')

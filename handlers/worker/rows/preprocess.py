@@ -1,0 +1,131 @@
+"""Turns instances into rows with a TorchScript module that takes the place of a tokenizer.
+
+Its forward takes one argument per field of an instance: a text (`str`), or the texts of all instances (`List[str]`). It
+returns a tensor per input of the model, by name (`Dict[str, Tensor]`) or in order: of shape (instances, tokens), or
+(instances,) for a value per row; without the first dimension if it takes single texts.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.artifact import ATTENTION_MASK, VALID_LENGTH
+from handlers.worker.errors import ArtifactError, RequestError
+from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.values import Instance, Row
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class Preprocessor:
+    """A preprocessing module.
+
+    Args:
+        path: the TorchScript file, which is code and is trusted.
+        inputs: the names of the model's inputs, in order.
+
+    Raises:
+        ArtifactError: the file cannot be loaded, or its forward takes no texts.
+    """
+
+    def __init__(self, path: Path, inputs: Sequence[str]) -> None:
+        import torch
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._module = torch.jit.load(str(path), map_location="cpu").eval()
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ArtifactError(f"{path} cannot be loaded: {' '.join(str(error).split())[:300]}") from None
+        self._inputs = inputs
+        self.arguments = [str(argument.type) for argument in self._module.forward.schema.arguments[1:]]
+        if not self.arguments or set(self.arguments) not in ({"str"}, {"List[str]"}):
+            raise ArtifactError(
+                f"{path} takes {', '.join(self.arguments) or 'nothing'}; its forward must take texts, each of them str "
+                "or each of them List[str]"
+            )
+
+    def encode(
+        self, instances: Sequence[Instance], windows: Sequence[Window], _: bool = False
+    ) -> list[Tokenized | RequestError]:
+        """The row of each instance, or the error for an instance that has none; see `RowTokenizer.encode`."""
+        distinct = list(dict.fromkeys(instances))
+        try:
+            rows: list[Row | RequestError] = list(rows_of(self.run(distinct))) if distinct else []
+        except Exception:  # of the user's code: find out which instance caused it
+            rows = [self._alone(one) for one in distinct]
+        found = dict(zip(distinct, rows))
+        return [_checked(found[instance], window) for instance, window in zip(instances, windows)]
+
+    def run(self, instances: Sequence[Instance]) -> Arrays:
+        """What the module returns for instances, by the names of the inputs, with the instances as first dimension."""
+        import torch
+
+        with torch.inference_mode():
+            if self.arguments[0] == "str":
+                single = [self._named(self._module(*one.texts)) for one in instances]
+                return {name: _stacked([own[name] for own in single]) for name in self._inputs}
+            columns = [list(column) for column in zip(*(one.texts for one in instances))]
+            return {name: tensor.numpy() for name, tensor in self._named(self._module(*columns)).items()}
+
+    def _named(self, result: Any) -> dict[str, Any]:
+        if not isinstance(result, dict):
+            result = dict(zip(self._inputs, result if isinstance(result, (tuple, list)) else [result]))
+        return {name: result[name] for name in self._inputs}
+
+    def _alone(self, instance: Instance) -> Row | RequestError:
+        try:
+            return rows_of(self.run([instance]))[0]
+        except Exception as error:
+            # its message may contain the client's text
+            logging.getLogger(__name__).error("the preprocessing module failed with %s", type(error).__name__)
+            return RequestError("InvalidText", "the preprocessing module cannot read the text")
+
+
+def rows_of(arrays: Arrays) -> list[Row]:
+    """A row per instance, without the padding that the module added at its end.
+
+    A row ends where its attention mask does, or after its valid length; if the module gives neither, nothing is cut.
+    """
+    width = max(array.shape[1] for array in arrays.values() if array.ndim == 2)
+    rows = []
+    for place in range(len(next(iter(arrays.values())))):
+        length = width
+        if ATTENTION_MASK in arrays:
+            tokens = np.flatnonzero(arrays[ATTENTION_MASK][place])
+            length = int(tokens[-1]) + 1 if len(tokens) else 0
+        elif VALID_LENGTH in arrays:
+            length = int(arrays[VALID_LENGTH][place])
+        tensors = {
+            name: array[place, :length].tolist() if array.ndim == 2 else array[place].item()
+            for name, array in arrays.items()
+        }
+        rows.append(Row(tensors.get("input_ids", [0] * length), [0] * length, 0, tensors))
+    return rows
+
+
+def _checked(row: Row | RequestError, window: Window) -> Tokenized | RequestError:
+    if isinstance(row, RequestError):
+        return row
+    if not row.ids:
+        return RequestError("InvalidText", "the text has no tokens")
+    if len(row.ids) > window.max_length:
+        message = f"the preprocessing module makes {len(row.ids)} tokens; at most {window.max_length} are allowed"
+        return RequestError("TextTooLong", message)
+    return Tokenized([row], [], cut=False)
+
+
+def _stacked(tensors: Sequence[Any]) -> npt.NDArray[Any]:
+    """Tensors of single texts as one array; shorter ones are padded with zeros."""
+    arrays = [tensor.numpy() for tensor in tensors]
+    # a module for single texts may keep the dimension of the batch
+    arrays = [array[0] if array.ndim == 2 else array for array in arrays]
+    width = max((array.shape[0] for array in arrays if array.ndim), default=0)
+    return np.stack([np.pad(array, (0, width - len(array))) if array.ndim else array for array in arrays])

@@ -1,0 +1,27 @@
+"""Opens what turns a model's instances into rows: its tokenizer, or the preprocessing module in its place."""
+
+from __future__ import annotations
+
+from handlers.worker.artifact import PREPROCESSOR_FILE, TOKENIZER_FILE, Locate, Signature
+from handlers.worker.rows.preprocess import Preprocessor
+from handlers.worker.rows.tokenizer import RowTokenizer
+
+RowReader = RowTokenizer | Preprocessor
+
+
+def reader_file(signature: Signature) -> str:
+    """The name of its file in an artifact."""
+    return PREPROCESSOR_FILE if signature.tensors else TOKENIZER_FILE
+
+
+def open_reader(locate: Locate, signature: Signature) -> RowReader:
+    """Open it; ArtifactError if its file cannot be read.
+
+    Args:
+        locate: finds the files of the artifact.
+        signature: the model's signature.
+    """
+    path = locate(reader_file(signature))
+    if signature.tensors:
+        return Preprocessor(path, signature.inputs)
+    return RowTokenizer(path, signature.truncation_side)

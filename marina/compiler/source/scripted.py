@@ -1,0 +1,101 @@
+"""TorchScript files as the source of a model: a module, and a tokenizer's folder or a second module that preprocesses.
+
+They are loaded only for a spec that says `trusted: true`, which `marina.sections.Source` checks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handlers.worker.artifact import sha256_of
+from marina.compiler.source import PATTERNS
+from marina.compiler.source.loading import source_errors
+from marina.errors import SourceError
+from marina.spec import Spec
+
+BYTES_A_WEIGHT = 4
+
+
+class ScriptedFiles(NamedTuple):
+    """The module, and its tokenizer's folder or the preprocessing module."""
+
+    module: Path
+    tokenizer: Path | None
+    preprocess: Path | None
+
+
+def scripted_files(spec: Spec, root: Path) -> ScriptedFiles:
+    """The files that a spec names.
+
+    Args:
+        spec: a spec whose source is TorchScript.
+        root: the project's folder.
+
+    Raises:
+        SourceError: one is missing, or is not what it should be.
+    """
+    module = root / str(spec.source.torchscript)
+    tokenizer = root / spec.tokenizer if spec.tokenizer else None
+    preprocess = root / spec.preprocess if spec.preprocess else None
+    for path in (module, preprocess):
+        if path and not path.is_file():
+            raise SourceError(f"{spec.name}: {path} does not exist; correct the path, which is relative to the project")
+        if path and not _is_torchscript(path):
+            raise SourceError(
+                f"{spec.name}: {path} is not TorchScript; write the module with torch.jit.save, since other pickles "
+                "are not read"
+            )
+    if tokenizer and not (tokenizer / "tokenizer.json").is_file():
+        raise SourceError(f"{spec.name}: {tokenizer} has no tokenizer.json; save a fast tokenizer there")
+    return ScriptedFiles(module, tokenizer, preprocess)
+
+
+def _is_torchscript(path: Path) -> bool:
+    """Whether a file is an archive of torch.jit.save, which has a folder of code beside its tensors."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return any("/code/" in name for name in file.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def scripted_fingerprint(files: ScriptedFiles) -> str:
+    """sha256 over the contents of the files."""
+    digest = hashlib.sha256()
+    paths = [files.module, *([files.preprocess] if files.preprocess else [])]
+    if files.tokenizer:
+        paths += sorted(path for pattern in PATTERNS for path in files.tokenizer.glob(pattern))
+    for path in paths:
+        digest.update(f"{path.name}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def count_scripted_weights(files: ScriptedFiles) -> int:
+    """The number of weights in the module, from the size of its file, as if all were float32."""
+    return files.module.stat().st_size // BYTES_A_WEIGHT
+
+
+def load_script(spec: Spec, path: Path) -> Any:
+    """A TorchScript module in evaluation mode and float32; SourceError if it cannot be loaded."""
+    import torch
+
+    with source_errors(spec, "PyTorch"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = torch.jit.load(str(path), map_location="cpu")
+        return module.float().eval() if hasattr(module, "training") else module
+
+
+def load_tokenizer(spec: Spec, folder: Path) -> Any:
+    """The fast tokenizer in a folder; SourceError if it cannot be loaded."""
+    import transformers
+
+    with source_errors(spec, "transformers", "load the tokenizer of"):
+        if (folder / "tokenizer_config.json").is_file() or (folder / "config.json").is_file():
+            return transformers.AutoTokenizer.from_pretrained(
+                folder, use_fast=True, local_files_only=True, trust_remote_code=False
+            )
+        return transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))

@@ -1,0 +1,253 @@
+"""TorchScript modules, whatever their task: how they are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH, Head, InputTensor
+from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
+from marina.compiler.examples import read_examples
+from marina.compiler.source.embedder import POOLING
+from marina.compiler.source.scripted import load_script, load_tokenizer, scripted_files
+from marina.compiler.tasks.wrappers import pool
+from marina.engines.model import ExportedModel, example_inputs
+from marina.errors import SourceError
+from marina.sections import OutputSpec
+from marina.spec import Spec
+
+IDS, TYPE_IDS = "input_ids", "token_type_ids"
+FROM_TOKENS = (IDS, ATTENTION_MASK, TYPE_IDS, POSITION_IDS, VALID_LENGTH)
+ONE_HEAD = "logits"  # the name of the output of a model with one head
+SPANS = ("start_logits", "end_logits")
+
+
+class ScriptedModel(nn.Module):
+    """Gives a TorchScript module its inputs, made from those of a graph, and takes its outputs.
+
+    Args:
+        module: the module.
+        wanted: its inputs in order, with their dtypes.
+        inputs: the arguments of `forward`.
+        outputs: its outputs in order, each with how it is pooled, or None.
+        normalize: whether outputs are scaled to unit length.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        wanted: Mapping[str, str],
+        inputs: tuple[str, ...],
+        outputs: Mapping[str, str | None],
+        normalize: bool,
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.wanted = {name: getattr(torch, dtype) for name, dtype in wanted.items()}
+        self.inputs = inputs
+        self.outputs = dict(outputs)
+        self.normalize = normalize
+
+    def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
+        named = dict(zip(self.inputs, args))
+        mask = named.get(ATTENTION_MASK)
+        made = dict(named)
+        if POSITION_IDS not in made:
+            made[POSITION_IDS] = torch.arange(args[0].shape[1]).unsqueeze(0).expand(args[0].shape[0], -1)
+        if VALID_LENGTH not in made and mask is not None:
+            made[VALID_LENGTH] = mask.sum(1)
+        found = self.module(*[made[name].to(dtype) for name, dtype in self.wanted.items()])
+        results = []
+        for output, pooling in zip(listed(found, self.outputs), self.outputs.values()):
+            values = output.float()
+            if pooling and mask is not None:
+                values = pool(values, mask.unsqueeze(-1).to(values.dtype), pooling)
+            results.append(nn.functional.normalize(values, dim=-1) if self.normalize else values)
+        return tuple(results)
+
+
+def listed(found: Any, names: Mapping[str, Any]) -> list[Any]:
+    """The outputs of a module in the order of their names, whether it returns one, several, or a dictionary."""
+    if isinstance(found, dict):
+        return [found[name] for name in names]
+    return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def export_scripted(spec: Spec, root: Path) -> ExportedModel:
+    """Load the module of a spec, and check that its inputs and outputs are as the spec says.
+
+    Args:
+        spec: a spec whose source is TorchScript.
+        root: the project's folder.
+
+    Raises:
+        SourceError: the files are missing, or do not fit the spec.
+    """
+    files = scripted_files(spec, root)
+    module = load_script(spec, files.module)
+    wanted = inputs_of(spec, module)
+    tokenizer, tensors = None, {}
+    if files.preprocess:
+        tensors = _tensors(spec, Preprocessor(files.preprocess, tuple(wanted)), wanted, root)
+        inputs = tuple(wanted)
+    else:
+        tokenizer = load_tokenizer(spec, Path(str(files.tokenizer)))
+        inputs = _from_tokens(spec, wanted)
+    outputs = {name: POOLING[output.pooling] if output.pooling else None for name, output in outputs_of(spec).items()}
+    if any(outputs.values()) and ATTENTION_MASK not in inputs:
+        raise SourceError(f"{spec.name}: outputs: pooling needs {ATTENTION_MASK} among the inputs")
+    scripted = ScriptedModel(module, wanted, inputs, outputs, bool(spec.normalize)).eval()
+    example = spec.shapes.listed()[-1]
+    model = ExportedModel(
+        module=scripted,
+        tokenizer=tokenizer,
+        inputs=inputs,
+        outputs=_names(spec),
+        heads=_heads(spec),
+        positions=None,
+        unit_length=bool(spec.normalize),
+        preprocess=files.preprocess,
+        fields=spec.fields if files.preprocess else (),
+        tensors=tensors,
+        example=example,
+    )
+    return _checked(spec, model)
+
+
+def inputs_of(spec: Spec, module: Any) -> dict[str, str]:
+    """The inputs of a module in order, with their dtypes: from the spec, else from the names of its arguments."""
+    arguments = module.forward.schema.arguments[1:]
+    names = [argument.name.partition(".")[0] for argument in arguments]
+    required = sum(not argument.has_default_value() for argument in arguments)
+    wanted = dict(spec.inputs) if spec.inputs else dict.fromkeys(names[:required], "int64")
+    if not required <= len(wanted) <= len(arguments):
+        raise SourceError(
+            f"{spec.name}: inputs lists {len(wanted)}, and the module of {spec.source} takes {len(arguments)}: "
+            f"{', '.join(names)}"
+        )
+    return dict(wanted)
+
+
+def _from_tokens(spec: Spec, wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """The inputs of a graph from which those of the module are made."""
+    others = [name for name in wanted if name not in FROM_TOKENS]
+    if others:
+        raise SourceError(
+            f"{spec.name}: the module of {spec.source} takes {others[0]!r}, which a tokenizer does not give; name its "
+            f"inputs, in its order, as {', '.join(FROM_TOKENS)}, or make them with preprocess"
+        )
+    needs_mask = any(output.pooling for output in (spec.outputs or {}).values()) or VALID_LENGTH in wanted
+    needed = {IDS, *wanted, *((ATTENTION_MASK,) if needs_mask else ())}
+    return tuple(name for name in (IDS, ATTENTION_MASK, TYPE_IDS) if name in needed)
+
+
+def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], root: Path) -> dict[str, InputTensor]:
+    """What the preprocessing module gives for each input, from what it gives for the examples."""
+    takes = len(preprocessor.arguments)
+    if takes != len(spec.fields):
+        raise SourceError(
+            f"{spec.name}: the forward of {spec.preprocess} takes {takes} texts, and fields names {len(spec.fields)}"
+        )
+    try:
+        arrays = preprocessor.run(read_examples(spec, root).parity)
+    except Exception as error:  # of the user's code
+        reason = " ".join(str(error).split())[-300:]
+        raise SourceError(f"{spec.name}: {spec.preprocess} cannot read the examples: {reason}") from None
+    if all(array.ndim != 2 for array in arrays.values()):
+        raise SourceError(f"{spec.name}: {spec.preprocess} gives no tensor with a value per token")
+    tensors = {}
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2):
+            raise SourceError(
+                f"{spec.name}: {spec.preprocess} gives {name} with {array.ndim} dimensions; it must have one, or two"
+            )
+        floating = (
+            np.issubdtype(array.dtype, np.floating) and wanted[name].startswith("float") and name != ATTENTION_MASK
+        )
+        tensors[name] = InputTensor("float32" if floating else "int64", array.ndim == 1, _padding(arrays, name))
+    return tensors
+
+
+def _padding(arrays: Arrays, name: str) -> float:
+    """The value that the module itself writes after the end of a row; 0 if no row ends before its tensor does."""
+    array = arrays[name]
+    if array.ndim == 1:
+        return 0
+    for place, row in enumerate(rows_of(arrays)):
+        if len(row.ids) < array.shape[1]:
+            return float(array[place, -1]) if name != POSITION_IDS else 0
+    return 0
+
+
+def outputs_of(spec: Spec) -> Mapping[str, OutputSpec]:
+    """The outputs of a spec in order; SourceError if they do not suit its task."""
+    outputs = spec.outputs or {}
+    count = {"sentence-embedding": 1, "token-classification": 1, "question-answering": 2}.get(spec.task, len(outputs))
+    if len(outputs) != count:
+        raise SourceError(f"{spec.name}: the task {spec.task} has {count} outputs, and outputs names {len(outputs)}")
+    labelled = spec.task in ("text-classification", "token-classification")
+    for name, output in outputs.items():
+        if labelled != bool(output.labels):
+            verb = "needs" if labelled else "has no"
+            raise SourceError(f"{spec.name}: outputs.{name}: the task {spec.task} {verb} labels")
+    return outputs
+
+
+def _names(spec: Spec) -> tuple[str, ...]:
+    """The outputs as the task names them."""
+    outputs = outputs_of(spec)
+    if spec.task == "question-answering":
+        return SPANS
+    if spec.task == "sentence-embedding":
+        return ("embedding",)
+    return (ONE_HEAD,) if spec.task.endswith("classification") and len(outputs) == 1 else tuple(outputs)
+
+
+def _heads(spec: Spec) -> dict[str, Head]:
+    return {
+        name: Head(output.labels, output.activation)
+        for name, output in zip(_names(spec), outputs_of(spec).values())
+        if output.labels
+    }
+
+
+def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
+    """Run the model once, and refuse outputs that are not what the spec says; finds which have a value per token."""
+    shape = model.example
+    try:
+        with torch.no_grad():
+            found = model.module(*example_inputs(model, shape))
+    except Exception as error:  # of the user's code
+        reason = " ".join(str(error).split())[-300:]
+        raise SourceError(
+            f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {reason}. If it was "
+            "traced for one shape, name that one in shapes.exact; else correct the order and dtypes of inputs"
+        ) from None
+    if len(found) != len(model.outputs):
+        raise SourceError(
+            f"{spec.name}: the module of {spec.source} returns {len(found)} tensors, and outputs names "
+            f"{len(model.outputs)}"
+        )
+    per_token = []
+    for name, output in zip(model.outputs, found):
+        sizes = tuple(output.shape)
+        labels = len(model.heads[name].labels) if name in model.heads else None
+        if sizes[:1] != (shape.batch_size,) or (labels and sizes[-1:] != (labels,)):
+            expected = f"({shape.batch_size}, ...{f', {labels}' if labels else ''})"
+            raise SourceError(f"{spec.name}: output {name} has the shape {sizes}, and not {expected}")
+        rank = {"sentence-embedding": 2, "text-classification": 2, "token-classification": 3, "question-answering": 2}
+        if spec.task in rank and len(sizes) != rank[spec.task]:
+            pooled = "; give it a pooling" if spec.task == "sentence-embedding" else ""
+            raise SourceError(
+                f"{spec.name}: output {name} has {len(sizes)} dimensions, and the task {spec.task} needs "
+                f"{rank[spec.task]}{pooled}"
+            )
+        if len(sizes) > 1 and sizes[1] == shape.sequence_length and spec.task == "tensors":
+            per_token.append(name)
+    return replace(model, token_outputs=tuple(per_token))

@@ -1,0 +1,94 @@
+"""The reference of a TorchScript module: the module itself, run on each instance alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH
+from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
+from handlers.worker.values import Instance, Row, Shape
+from marina.compiler.reference import ExactOutputs, Reading
+from marina.compiler.source.scripted import load_script, load_tokenizer, scripted_files
+from marina.compiler.tasks.scripted import IDS, TYPE_IDS, inputs_of, listed, outputs_of
+from marina.spec import Spec
+
+TASKS_WITH_TOKENS = ("token-classification", "question-answering", "tensors")  # outputs may have a value per token
+
+
+class ScriptedReference:
+    """The module of a spec.
+
+    Args:
+        spec: a spec whose source is TorchScript.
+        root: the project's folder.
+
+    Raises:
+        SourceError: a file cannot be loaded.
+    """
+
+    prompts: tuple[str | None, ...] = (None,)
+
+    def __init__(self, spec: Spec, root: Path) -> None:
+        files = scripted_files(spec, root)
+        self._spec = spec
+        self._module = load_script(spec, files.module)
+        self._wanted = inputs_of(spec, self._module)
+        self._preprocessor = Preprocessor(files.preprocess, tuple(self._wanted)) if files.preprocess else None
+        self._tokenizer = load_tokenizer(spec, files.tokenizer) if files.tokenizer else None
+        self._shape = spec.shapes.listed()[-1]
+
+    def read(self, instance: Instance, prompt: str | None) -> Reading:
+        if self._preprocessor:
+            return Reading(instance, rows_of(self._preprocessor.run([instance]))[0])
+        assert self._tokenizer
+        batch = self._tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
+        return Reading(instance, Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids)))
+
+    def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
+        row = self.read(instance, prompt).row
+        if self._preprocessor:
+            arrays = self._preprocessor.run([instance])
+            return self._run({name: array[:1] for name, array in arrays.items()}, len(row.ids))
+        try:
+            return self._run(self._arrays(row, Shape(1, len(row.ids))), len(row.ids))
+        except RuntimeError:  # it was traced for one shape
+            return self._run(self._arrays(row, self._shape), len(row.ids))
+
+    def _arrays(self, row: Row, shape: Shape) -> Arrays:
+        """The inputs that are made from tokens, padded to a shape, of which the first row counts."""
+        tokens, padding = len(row.ids), shape.sequence_length - len(row.ids)
+        pad = self._tokenizer.pad_token_id or 0 if self._tokenizer else 0
+        named: dict[str, Any] = {
+            IDS: row.ids + [pad] * padding,
+            ATTENTION_MASK: [1] * tokens + [0] * padding,
+            TYPE_IDS: row.type_ids + [0] * padding,
+            POSITION_IDS: list(range(shape.sequence_length)),
+            VALID_LENGTH: tokens,
+        }
+        return {name: np.array([named[name]] * shape.batch_size) for name in self._wanted}
+
+    def _run(self, arrays: Mapping[str, npt.NDArray[Any]], tokens: int) -> ExactOutputs:
+        inputs = [torch.from_numpy(arrays[name]).to(getattr(torch, dtype)) for name, dtype in self._wanted.items()]
+        width = next(array.shape[1] for array in arrays.values() if array.ndim == 2)
+        specs = outputs_of(self._spec)
+        results = listed(self._module(*inputs), specs)
+        outputs: ExactOutputs = []
+        for result, spec in zip(results, specs.values()):
+            values = result[0].double().numpy()
+            if values.ndim and values.shape[0] == width and self._per_token(spec.pooling):
+                values = values[:tokens]
+            if spec.pooling:
+                values = {"mean": values.mean(0), "cls": values[0], "max": values.max(0), "last": values[-1]}[
+                    spec.pooling
+                ]
+            outputs.append(values / np.linalg.norm(values) if self._spec.normalize else values)
+        return outputs
+
+    def _per_token(self, pooling: str | None) -> bool:
+        return bool(pooling) or self._spec.task in TASKS_WITH_TOKENS

@@ -1,0 +1,42 @@
+"""Tensors: only for TorchScript modules; agreement is the cosine with the module's own outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handlers.worker.artifact import Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.values import Outputs
+from marina.compiler.reference import Reference
+from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.engines.model import ExportedModel
+from marina.errors import SourceError
+from marina.spec import Spec
+
+
+def export(spec: Spec, _: Path, __: str | None) -> ExportedModel:
+    raise SourceError(f"{spec.name}: the task tensors belongs to source.torchscript")
+
+
+def open_reference(spec: Spec, _: Path) -> Reference:
+    raise SourceError(f"{spec.name}: the task tensors belongs to source.torchscript")
+
+
+def agree(
+    rows: Sequence[GoldenRow], outputs: Sequence[Outputs], _: Signature, __: Any, ___: Mapping[str, Any]
+) -> Agreement:
+    """The mean cosine between all outputs of a text and the reference's."""
+    cosines = []
+    for row, own in zip(rows, outputs):
+        expected = np.concatenate([output.ravel() for output in row.outputs])
+        cut = [output[tuple(map(slice, known.shape))] for output, known in zip(own, row.outputs)]
+        actual = np.concatenate([output.ravel() for output in cut]).astype(np.float64)
+        cosines.append(float(expected @ actual / (np.linalg.norm(expected) * np.linalg.norm(actual))))
+    return Agreement("mean cosine", float(np.mean(cosines)), len(rows), "cosine")
+
+
+EXPORTER = TaskExporter(export, open_reference, agree)
