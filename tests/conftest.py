@@ -102,7 +102,7 @@ def make_project(folder: Path) -> Project:
 def write_spec(project: Project, name: str, **fields: Any) -> Path:
     """Write a spec; returns its file."""
     path = project.models / f"{name}.yaml"
-    path.write_text(yaml.safe_dump({"name": name, "engine": ENGINE, **fields}))
+    path.write_text(yaml.safe_dump({"name": name, "engine": ENGINE, **fields}, sort_keys=False))
     return path
 
 

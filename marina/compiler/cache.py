@@ -30,6 +30,8 @@ def artifact_key(job: Job) -> str:
     """The key of the artifact that a job produces."""
     fields = job.spec.model_dump(mode="json", include=COMPILED_FIELDS)
     fields["shapes"] = [str(shape) for shape in job.shapes]
+    for name in ("inputs", "outputs"):  # their order counts
+        fields[name] = list((fields[name] or {}).items())
     tried = job.candidates
     if tried != ("f32",):  # lower precisions are judged by their answers, which depend on the model's own parameters
         fields["parameters"] = job.spec.parameters

@@ -157,8 +157,7 @@ def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], 
     try:
         arrays = preprocessor.run(read_examples(spec, root).parity)
     except Exception as error:  # of the user's code
-        reason = " ".join(str(error).split())[-300:]
-        raise SourceError(f"{spec.name}: {spec.preprocess} cannot read the examples: {reason}") from None
+        raise SourceError(f"{spec.name}: {spec.preprocess} cannot read the examples: {_reason(error)}") from None
     if all(array.ndim != 2 for array in arrays.values()):
         raise SourceError(f"{spec.name}: {spec.preprocess} gives no tensor with a value per token")
     tensors = {}
@@ -217,6 +216,12 @@ def _heads(spec: Spec) -> dict[str, Head]:
     }
 
 
+def _reason(error: Exception) -> str:
+    """The line of a module's error that says what went wrong; TorchScript puts it behind a traceback of its code."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return (lines[-1] if "Traceback of TorchScript" in str(error) else lines[0])[:300]
+
+
 def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
     """Run the model once, and refuse outputs that are not what the spec says; finds which have a value per token."""
     shape = model.example
@@ -224,9 +229,8 @@ def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
         with torch.no_grad():
             found = model.module(*example_inputs(model, shape))
     except Exception as error:  # of the user's code
-        reason = " ".join(str(error).split())[-300:]
         raise SourceError(
-            f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {reason}. If it was "
+            f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {_reason(error)}. If it was "
             "traced for one shape, name that one in shapes.exact; else correct the order and dtypes of inputs"
         ) from None
     if len(found) != len(model.outputs):
