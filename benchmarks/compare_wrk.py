@@ -51,7 +51,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bodies, script = Path(folder) / "bodies", Path(folder) / "ask.lua"
         bodies.write_bytes(b"\n".join(payload.bodies))
-        script.write_text(SCRIPT % (bodies, target.token, target.path))
+        script.write_text(SCRIPT % (bodies, target.token, target.paths[0]))
         for connections in CONNECTIONS:
             theirs, ours = [], []
             for _ in range(ROUNDS):

@@ -177,7 +177,7 @@ def _guess_task(folder: Path, config: dict[str, Any], origin: str) -> str:
         return "sentence-embedding"
     raise SourceError(
         f"the task of {origin} is not clear: config.json names the architectures {', '.join(named) or 'none'}",
-        f"give --task: {', '.join(TASKS)}",
+        f"give --task: {', '.join(name for name, own in TASKS.items() if not own.scripts_only)}",
     )
 
 

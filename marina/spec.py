@@ -132,8 +132,8 @@ class Spec(Served):
         if not self.source.torchscript:
             if given:
                 raise ValueError(f"{given[0]} belongs to source.torchscript")
-            if self.task == "tensors":
-                raise ValueError("the task tensors belongs to source.torchscript")
+            if TASKS[self.task].scripts_only:
+                raise ValueError(f"the task {self.task} belongs to source.torchscript")
             return self
         if (self.tokenizer is None) == (self.preprocess is None):
             raise ValueError("a TorchScript model needs either tokenizer or preprocess")

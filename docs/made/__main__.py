@@ -35,6 +35,7 @@ def made(root: Path) -> dict[Path, str]:
     pages = [
         docs / "reference" / "metrics.md",
         docs / "guides" / "neuron-models.md",
+        docs / "guides" / "bundles.md",
         docs / "models.md",
         docs / "benchmarks.md",
         docs / "recipes.md",

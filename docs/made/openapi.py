@@ -66,7 +66,21 @@ SHARED: dict[str, Schema] = {
             },
         },
     },
-    "Tensors": {
+    "BundleRequest": {
+        "description": "A request to a bundle: the request to one of its models, with the model's name, or to several, "
+        "with their parameters by model.",
+        "type": "object",
+        "properties": {
+            "model": TEXT,
+            "models": {"type": "array", "items": TEXT, "minItems": 1, "uniqueItems": True},
+        },
+        "oneOf": [{"required": ["model"]}, {"required": ["models"]}],
+    },
+    "BundleResponse": {
+        "description": "The answers of several models of a bundle by name; of a model that could not answer, the error.",
+        "type": "object",
+    },
+    "OpenInferenceTensors": {
         "description": "Open Inference Protocol; see docs/reference/requests.md for the names of tensors.",
         "type": "object",
         "required": ["outputs"],
@@ -103,6 +117,11 @@ ANSWERS: dict[str, Schema] = {
         "description": "Entities or tokens, with their place in the text.",
         "type": "array",
         "items": ENTITY,
+    },
+    "tensors": {
+        "description": "The outputs of the model by name, each a list of numbers or of lists.",
+        "type": "object",
+        "additionalProperties": {"type": "array"},
     },
     "question-answering": {"description": "An answer, or several.", "anyOf": [SPAN, {"type": "array", "items": SPAN}]},
 }
@@ -193,7 +212,7 @@ def _response(task: Task, title: str) -> Schema:
     answer = _ref(f"{title}Answer")
     answers = {"type": "array", "items": answer}
     predictions = {"type": "object", "required": ["predictions"], "properties": {"predictions": answers}}
-    shapes = [answer, answers, predictions, _ref("Tensors")]
+    shapes = [answer, answers, predictions, _ref("OpenInferenceTensors")]
     if task.vectors:
         shapes += [{"description": "Cosines.", "type": "array", "items": NUMBER}, _ref("OpenAIEmbeddings")]
     return {"anyOf": shapes}

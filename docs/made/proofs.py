@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.made.tables import table
-from handlers.worker.tasks import TASKS
+from docs.made.supported import COLUMNS
 
 EMBEDDING = "aten::embedding"  # neuron-cc leaves it to the CPU by choice
 
@@ -28,7 +28,8 @@ def operators_table(stored: Path) -> str:
 def _page(document: dict[str, Any], mark: Callable[[Any], str], reason: Callable[[Any], str | None]) -> str:
     models: Mapping[str, Mapping[str, Any]] = document["models"]
     rows = [
-        (f"`{name}`", *(mark(tasks[task]) if task in tasks else "" for task in TASKS)) for name, tasks in models.items()
+        (f"`{name}`", *(mark(tasks[task]) if task in tasks else "" for task in COLUMNS))
+        for name, tasks in models.items()
     ]
     reasons = [
         f"- `{name}`: {found}"
@@ -36,7 +37,7 @@ def _page(document: dict[str, Any], mark: Callable[[Any], str], reason: Callable
         if (found := next(filter(None, map(reason, tasks.values())), None))
     ]
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
-    return "\n".join([f"Made with {versions}.", "", table(("architecture", *TASKS), rows), "", *reasons])
+    return "\n".join([f"Made with {versions}.", "", table(("architecture", *COLUMNS), rows), "", *reasons])
 
 
 def _lowering_reason(what: str) -> str | None:

@@ -12,11 +12,21 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs.made.tables import table
+from marina.bundle import Bundle
 from marina.spec import spec_model
 
 # an example of every field, by its sections and name; a test validates each
 EXAMPLES: dict[str, Any] = {
     "name": "my-intents",
+    "tokenizer": "models/tokenizer",
+    "preprocess": "models/preprocess.pt",
+    "fields": ["title", "description"],
+    "inputs": {"input_ids": "int64", "attention_mask": "float16"},
+    "source.torchscript": "models/model.pt",
+    "source.trusted": True,
+    "outputs.NAME.labels": ["same", "different"],
+    "outputs.NAME.activation": "sigmoid",
+    "outputs.NAME.pooling": "mean",
     "version": "2.0",
     "task": "text-classification",
     "engine": "neuronx",
@@ -71,6 +81,15 @@ EXAMPLES: dict[str, Any] = {
     "neuronx.async_load": True,
     "neuronx.compiler_args": ["--enable-fast-context-switch"],
 }
+OUTPUTS = """For example:
+
+```yaml
+outputs:
+  same_product:
+    labels: [same, different]
+  vector:
+    pooling: mean
+```"""
 HEADS = """For example:
 
 ```yaml
@@ -81,9 +100,20 @@ heads:
     labels: [identical, variant, accessory, unrelated]
     activation: softmax
 ```"""
+NAMED = {"outputs": OUTPUTS, "heads": HEADS}
+BUNDLES = """## Bundles
+
+A file with `bundle` makes one archive of several models ([more](../guides/bundles.md)):
+
+```yaml
+name: bot
+bundle: [my-intents, my-entities]
+core_groups: 1,1
+```
+"""
 HEAD = """# Model specs
 
-<!-- Made from marina/spec.py, marina/sections.py and marina/engines/ by make docs; do not edit. -->
+<!-- Made from marina/served.py, marina/spec.py, marina/sections.py, marina/bundle.py and marina/engines/ by make docs; do not edit. -->
 
 A model spec is a YAML file, `models/NAME.yaml`. `marina new model NAME --from FOLDER_OR_HUB_ID` writes one, and `marina check NAME`
 checks it without compiling. This is a whole one:
@@ -111,8 +141,24 @@ def spec_page() -> str:
         heading = name.removesuffix(".NAME")
         parts += ["", f"## `{heading}`", "", _words(section.__doc__ or ""), "", _table(name, section)]
         if name != heading:
-            parts += ["", HEADS]
+            parts += ["", NAMED[heading]]
+    bundle = [(f"`{name}`", *_bundle_row(name, field)) for name, field in Bundle.model_fields.items()]
+    parts += ["", BUNDLES, table(("field", "value", "default", "example", "meaning"), bundle)]
     return "\n".join(parts) + "\n"
+
+
+def _bundle_row(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
+    """How a field of a bundle is shown; those of `serving` are as in a spec, but for the limits of single requests."""
+    if name == "serving":
+        return (
+            "[section](#serving)",
+            "",
+            "",
+            "As in a spec, without the fields that start with `max_`, but `max_batch_ms`.",
+        )
+    example = {**EXAMPLES, "name": "bot", "bundle": ["my-intents", "my-entities"]}[name]
+    default = "required" if field.is_required() else ""
+    return _type(field.annotation), default, _code(example), _words(field.description or "")
 
 
 def sections(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:

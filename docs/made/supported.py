@@ -9,6 +9,7 @@ from docs.made.tables import table
 from handlers.worker.tasks import TASKS
 
 PROVEN = "proven"
+COLUMNS = [name for name, task in TASKS.items() if not task.scripts_only]
 MARKS = {"both": "yes", "openvino": "openvino only", "torchscript": "torchscript only", "none": "refused"}
 
 
@@ -17,12 +18,12 @@ def supported_table(stored: Path) -> str:
     document = json.loads(stored.read_text(encoding="utf-8"))
     models: dict[str, dict[str, dict[str, str]]] = document["models"]
     rows = [
-        (f"`{name}`", *(_mark(tasks[task]) if task in tasks else "" for task in TASKS))
+        (f"`{name}`", *(_mark(tasks[task]) if task in tasks else "" for task in COLUMNS))
         for name, tasks in models.items()
     ]
     refusals = [f"- `{name}`: {reason}" for name, tasks in models.items() if (reason := _refusal(tasks))]
     made = f"Tested with transformers {document['transformers']} and torch {document['torch']}."
-    return "\n".join([made, "", table(("architecture", *TASKS), rows), "", "Why models were refused:", "", *refusals])
+    return "\n".join([made, "", table(("architecture", *COLUMNS), rows), "", "Why models were refused:", "", *refusals])
 
 
 def _mark(outcome: dict[str, str]) -> str:

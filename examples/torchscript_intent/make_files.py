@@ -1,4 +1,4 @@
-"""Makes two TorchScript files from the demonstration model `ava-intent`, as teams without Hugging Face folders have them.
+"""Makes two TorchScript files from the demonstration model `ava-intent`, for teams that have no Hugging Face folder.
 
 preprocess.pt   on the CPU: texts to the five inputs of the model, with a WordPiece tokenizer in TorchScript
 model.pt        those inputs to logits: input_ids, attention_mask (float16), position_ids, valid_length, token_type_ids
@@ -94,7 +94,8 @@ class Preprocess(nn.Module):
             row = [self.first]
             for word in self.words(text):
                 row += self.pieces(word)
-            row = row[: self.max_length - 1] + [self.last]
+            row = row[: self.max_length - 1]
+            row.append(self.last)
             rows.append(row)
             longest = max(longest, len(row))
         input_ids = torch.zeros(len(rows), longest, dtype=torch.int64)

@@ -50,6 +50,7 @@ class Task(Schema):
         offsets: whether answers need the offsets of tokens in the text, so that long texts can be read in windows.
         long_text: the rule for long texts if a spec names none.
         spec_fields: the fields that only specs of this task may have.
+        scripts_only: whether only TorchScript modules have it, and no model of transformers.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Task(Schema):
     offsets: bool = False
     long_text: str = "truncate"
     spec_fields: frozenset[str] = frozenset()
+    scripts_only: bool = False
 
     @property
     def entry_file(self) -> str:

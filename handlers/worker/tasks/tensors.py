@@ -21,4 +21,4 @@ def answer(example: Example, signature: Signature, _: Any) -> Json:
     }
 
 
-TASK = Task(name="tensors", fields=Fields("text", "text_pair"), answer=answer)
+TASK = Task(name="tensors", fields=Fields("text", "text_pair"), answer=answer, scripts_only=True)

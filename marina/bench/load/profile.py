@@ -18,7 +18,7 @@ class Target:
     Attributes:
         protocol: "rest" for HTTP/1.1, "grpc" for TorchServe's gRPC inference API.
         host, port: address of the server.
-        path: path of the URL, for "rest".
+        paths: paths of the URL, for "rest"; requests take them in turn.
         model: name of the model in gRPC requests.
         token: TorchServe's inference token, or None.
     """
@@ -26,7 +26,7 @@ class Target:
     protocol: Literal["rest", "grpc"]
     host: str
     port: int
-    path: str = ""
+    paths: tuple[str, ...] = ("",)
     model: str = ""
     token: str | None = None
 

@@ -6,6 +6,7 @@ than what it measures. A slot is one connection with at most one request in flig
 
 from __future__ import annotations
 
+import itertools
 import queue
 import selectors
 import socket
@@ -61,10 +62,13 @@ def encode(target: Target, bodies: list[bytes]) -> list[bytes]:
 
         message, _ = prediction_messages()
         return [message(model_name=target.model, input={"body": body}).SerializeToString() for body in bodies]
-    lines = [f"POST {target.path} HTTP/1.1", f"Host: {target.host}:{target.port}", "Content-Type: application/json"]
+    lines = [f"Host: {target.host}:{target.port}", "Content-Type: application/json"]
     lines += [f"Authorization: Bearer {target.token}"] if target.token else []
     head = "\r\n".join([*lines, "Content-Length: "])
-    return [f"{head}{len(body)}\r\n\r\n".encode() + body for body in bodies]
+    return [
+        f"POST {path} HTTP/1.1\r\n{head}{len(body)}\r\n\r\n".encode() + body
+        for path, body in zip(itertools.cycle(target.paths), bodies)
+    ]
 
 
 class HttpSlots:

@@ -1,22 +1,25 @@
-"""A separate TorchServe for benchmarks, which serves one model at a time, so that nothing else runs beside it.
+"""A separate TorchServe for benchmarks, which serves only what is measured, so that nothing else runs beside it.
 
 It has its own folder under build/bench and its own ports; artifacts are shared with the project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
+from marina.archive.bundle import pack_bundle
 from marina.archive.pack import pack
 from marina.bench.server.endpoint import Endpoint, Protocol, local_endpoint
+from marina.bundle import Bundle
 from marina.compiler import compile_model
 from marina.console import Progress
 from marina.files import exclusive
 from marina.project import Project, project_beside
+from marina.sections import WorkerServing
 from marina.server import register, serve, status, stop, unregister
 from marina.server.state import Ports
 from marina.server.torchserve.config import free_ports
@@ -40,7 +43,7 @@ class BenchmarkServer:
         self._own = own
         self._progress = progress
         self._running = False
-        self._name: str | None = None
+        self._names: list[str] = []
 
     def archive(self, spec: Spec) -> Path:
         """Compile a model in the user's project, or reuse it from there, and pack it here. Returns its artifact folder.
@@ -49,28 +52,51 @@ class BenchmarkServer:
             SourceError, CompileError, SpecError: the model cannot be compiled.
         """
         artifact = compile_model(spec, self._own, self._progress).folder
-        serving = spec.serving.model_copy(update={**UNLIMITED, "queue_size": spec.serving.queue})
-        pack(spec.model_copy(update={"serving": serving}), artifact, self.project.model_store)
+        pack(_unlimited(spec), artifact, self.project.model_store)
         return artifact
+
+    def archive_bundle(self, bundle: Bundle, specs: Sequence[Spec]) -> None:
+        """Pack a bundle of these models here, which are compiled in the user's project if they are not."""
+        artifacts = [compile_model(spec, self._own, self._progress).folder for spec in specs]
+        members = [(_unlimited(spec), artifact) for spec, artifact in zip(specs, artifacts)]
+        limits = {name: value for name, value in UNLIMITED.items() if name in WorkerServing.model_fields}
+        serving = bundle.serving.model_copy(update={**limits, "queue_size": bundle.serving.queue})
+        pack_bundle(bundle.model_copy(update={"serving": serving}), members, self.project.model_store)
 
     def serve(self, name: str, protocol: Protocol = "rest") -> Endpoint:
         """Serve only this archive of the model store; ServerError if it does not start."""
+        (endpoint,) = self.serve_together([name], protocol)
+        return endpoint
+
+    def serve_together(self, names: Sequence[str], protocol: Protocol = "rest") -> list[Endpoint]:
+        """Serve only these archives of the model store; ServerError if one does not start."""
         if not self._running:
-            serve(self.project, [name], Ports(*free_ports(5)), READY_TIMEOUT_S, lambda _: None)
+            serve(self.project, list(names), Ports(*free_ports(5)), READY_TIMEOUT_S, lambda _: None)
             self._running = True
         else:
-            if self._name is not None:
-                unregister(self.project, [self._name])
-                self._name = None
-            register(self.project, [name], READY_TIMEOUT_S, lambda _: None)
-        self._name = name
-        return local_endpoint(self.project, name, protocol)
+            before, self._names = self._names, []
+            if before:
+                unregister(self.project, before)
+            register(self.project, list(names), READY_TIMEOUT_S, lambda _: None)
+        self._names = list(names)
+        return [local_endpoint(self.project, name, protocol) for name in names]
 
     def resident_megabytes(self) -> float:
-        """The resident memory of one worker of the served model."""
+        """The resident memory of one worker of the served models."""
+        return float(psutil.Process(self._workers()[0]).memory_info().rss / 1e6)
+
+    def shared_megabytes(self) -> float:
+        """The memory of all workers of the served models; pages that several share are counted once."""
+        return sum(float(psutil.Process(pid).memory_full_info().pss / 1e6) for pid in self._workers())
+
+    def _workers(self) -> list[int]:
         running = status(self.project)
-        (pid, *_) = [pid for model in (running[1] if running else ()) if model.name == self._name for pid in model.pids]
-        return float(psutil.Process(pid).memory_info().rss / 1e6)
+        return [pid for model in (running[1] if running else ()) if model.name in self._names for pid in model.pids]
+
+
+def _unlimited(spec: Spec) -> Spec:
+    serving = spec.serving.model_copy(update={**UNLIMITED, "queue_size": spec.serving.queue})
+    return spec.model_copy(update={"serving": serving})
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, ta
 
 def target_of(name: str, protocol: Protocol, host: str, port: int, key: str | None) -> Target:
     """The target for a model that TorchServe serves."""
-    return Target(protocol, host, port, f"/predictions/{name}", name, key)
+    return Target(protocol, host, port, (f"/predictions/{name}",), name, key)
 
 
 def check(endpoint: Endpoint, payload: Payload) -> None:

@@ -230,8 +230,8 @@ def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
             found = model.module(*example_inputs(model, shape))
     except Exception as error:  # of the user's code
         raise SourceError(
-            f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {_reason(error)}. If it was "
-            "traced for one shape, name that one in shapes.exact; else correct the order and dtypes of inputs"
+            f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {_reason(error)}. If it "
+            "was traced for one shape, name that one in shapes.exact; else correct the order and dtypes of inputs"
         ) from None
     if len(found) != len(model.outputs):
         raise SourceError(

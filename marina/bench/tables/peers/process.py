@@ -54,7 +54,7 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Targ
         MarinaError: the model cannot be exported, or the server does not answer within three minutes.
     """
     (port,) = free_ports(1)
-    target = Target("rest", "127.0.0.1", port, peer.path)
+    target = Target("rest", "127.0.0.1", port, (peer.path,))
     model = source
     if peer.export:
         model = folder / "onnx" / peer.task

@@ -24,7 +24,7 @@ BODIES = [b'{"inputs": "one"}', b'{"inputs": "two"}', b'{"inputs": "three"}']
 
 
 def target(served: Served, **fields: str) -> Target:
-    return Target("rest", "127.0.0.1", served.port, "/predictions/m", **fields)
+    return Target("rest", "127.0.0.1", served.port, ("/predictions/m",), **fields)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -86,7 +86,7 @@ def test_what_is_not_answered_in_time_is_an_error_and_does_not_stop_the_rest() -
 def test_no_server_is_an_error_of_its_own_and_takes_little_time_of_the_processor() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        gone = Target("rest", "127.0.0.1", probe.getsockname()[1], "/")
+        gone = Target("rest", "127.0.0.1", probe.getsockname()[1], ("/",))
         measured = measure(gone, BODIES, 1, Load(4, warm_up_s=0, seconds=0.5))
     assert set(measured.errors) == {"connection refused"}
     assert measured.failed < 200
@@ -171,7 +171,7 @@ def test_a_generator_that_is_the_limit_says_so() -> None:
     try:
         assert server.stdout is not None
         port = int(server.stdout.readline())
-        measured = measure(Target("rest", "127.0.0.1", port, "/"), BODIES, 1, Load(64, warm_up_s=0.2, seconds=1.5))
+        measured = measure(Target("rest", "127.0.0.1", port, ("/",)), BODIES, 1, Load(64, warm_up_s=0.2, seconds=1.5))
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
@@ -212,7 +212,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
         "from marina.bench.load.profile import Load, Target\nfrom marina.bench.load.runner import measure\n"
         "if __name__ == '__main__':\n"
         "    print('started', flush=True)\n"
-        "    measure(Target('rest', '127.0.0.1', 9, '/'), [b'{}'], 1, Load(2, seconds=60, processes=2))\n"
+        "    measure(Target('rest', '127.0.0.1', 9, ('/',)), [b'{}'], 1, Load(2, seconds=60, processes=2))\n"
     )
     script = tmp_path / "script.py"
     script.write_text(code)

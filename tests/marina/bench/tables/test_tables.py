@@ -24,7 +24,8 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    assert set(TABLES) == {"table-nlp-12x", "table-ava", "table-search", "table-darwinbox", "table-overhead"}
+    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle")
+    assert set(TABLES) == {f"table-{name}" for name in names}
     assert table_kind("ava") is table_kind("table-ava")
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
         table_kind("chess")
@@ -153,7 +154,22 @@ def test_the_table_of_darwinbox_tells_reductions() -> None:
     assert others.rows[1] == ["time saved, one by one", "over 87 %", "90 %"]
 
 
-@pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead"}))
+def test_the_table_of_a_bundle_tells_memory_and_throughput() -> None:
+    entries = [
+        entry(rounds(rate), strategy=name, connections=12, model="bot")
+        for name, rate in (("an archive for each model", 100), ("one bundle", 110))
+    ]
+    more = {"models": ["a", "b"], "megabytes": {"an archive for each model": [800.0], "one bundle": [400.0]}}
+    found = layout_of(result(entries, kind="table-bundle", price=None, more=more))
+    assert found.conclusion == (
+        "2 models in one worker need 400 MB, 50% less than a worker for each (800 MB), and answer 1.10 to 1.10 times "
+        "as many requests."
+    )
+    assert [row[3][:4] for row in found.tables[0].rows] == ["", "1.10"]
+    assert [row[-1] for row in found.tables[0].rows] == ["800", "400"]
+
+
+@pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead", "table-bundle"}))
 def test_every_table_names_what_was_published_and_where(name: str) -> None:
     figures = published(name)
     markdown = markdown_of(layout_of(SMALLEST[name]))

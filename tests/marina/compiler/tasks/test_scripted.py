@@ -171,7 +171,7 @@ def test_labels_of_tokens_by_the_name_of_the_output(project: Project) -> None:
     labels = [["O", "A", "B"][int(row.argmax())] for row in expected[1:-1]]
     assert [entry["entity"] for entry in found] == [label for label in labels if label != "O"]
     if "openvino" in ENGINES:
-        with pytest.raises(CompileError, match="cannot convert .*DictConstruct.* The engine torchscript can take it"):
+        with pytest.raises(CompileError, match=r"cannot convert .*DictConstruct.* The engine torchscript can take it"):
             served(project, "openvino", **{**fields, **changes})
 
 

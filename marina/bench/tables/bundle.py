@@ -1,0 +1,126 @@
+"""A bundle against an archive for each of its models: memory, and throughput with the same requests on all cores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from statistics import median
+
+from handlers.worker.tasks import TASKS
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.payload import Payload, Workload, read_payload, texts_of
+from marina.bench.load.profile import Load
+from marina.bench.report.figures import figures_of
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.standard import warnings_of
+from marina.bench.report.statistics import bootstrap
+from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.server.endpoint import measure_endpoint
+from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
+from marina.bench.tables.job import Job
+from marina.bundle import Bundle, read_bundle, read_members
+from marina.errors import MarinaError
+from marina.spec import Spec
+
+KIND = "table-bundle"
+BUNDLE = "ava-bot"
+ALONE, TOGETHER = "an archive for each model", "one bundle"
+CONNECTIONS = (1, 12, 48)
+ROUNDS, SECONDS = 3, 10.0
+TURNS = 256  # requests for each model, before they repeat
+
+
+def measure(job: Job) -> Result:
+    """Measure the table for a bundle; by default, for the demonstration bundle. MarinaError for a single model."""
+    path = job.project.models / f"{job.name or BUNDLE}.yaml"
+    bundle = read_bundle(path)
+    specs = read_members(bundle, job.project.models, {"engine": job.engine} if job.engine else {})
+    payloads = [read_payload(texts_of(spec, job.project), TASKS[spec.task].fields, 1) for spec in specs]
+    memory: dict[str, list[float]] = {ALONE: [], TOGETHER: []}
+    strategies = [
+        _strategy(job, bundle, specs, ALONE, _in_turn(payloads, None), memory),
+        _strategy(job, bundle, specs, TOGETHER, _in_turn(payloads, specs), memory),
+    ]
+    entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    title = f"{bundle.name}: {len(specs)} models in one worker, against a worker for each"
+    return Result(KIND, title, entries, job.price, more={"models": list(bundle.bundle), "megabytes": memory})
+
+
+def _in_turn(payloads: Sequence[Payload], specs: Sequence[Spec] | None) -> Payload:
+    """One request for each model in turn; with specs, each names its model."""
+    bodies = []
+    for turn in range(TURNS):
+        for number_, payload in enumerate(payloads):
+            body = payload.bodies[turn % len(payload.bodies)]
+            named = json.dumps({"model": specs[number_].name, **json.loads(body)}).encode() if specs else body
+            bodies.append(named)
+    return Payload(bodies, 1, "each model's own, in turn")
+
+
+def _strategy(
+    job: Job, bundle: Bundle, specs: Sequence[Spec], name: str, payload: Payload, memory: dict[str, list[float]]
+) -> Strategy:
+    workloads = [Workload(Load(connections=one, window_s=SECONDS, seconds=SECONDS), payload) for one in CONNECTIONS]
+
+    @contextmanager
+    def start() -> Iterator[Measure]:
+        if name == TOGETHER:
+            job.server.archive_bundle(bundle, specs)
+        else:
+            for spec in specs:
+                job.server.archive(spec)
+        names = [bundle.name] if name == TOGETHER else [spec.name for spec in specs]
+        endpoints = job.server.serve_together(names)
+        paths = tuple(path for endpoint in endpoints for path in endpoint.target.paths)
+        # the server's own metrics are of one model each
+        mixed = endpoints[0]._replace(target=replace(endpoints[0].target, paths=paths), metrics_port=None)
+
+        def measure_one(workload: Workload) -> tuple[Configuration, Measurement]:
+            measured = measure_endpoint(mixed, workload)
+            if measured.errors:
+                raise MarinaError(f"{name}: requests failed: {measured.errors}")
+            return Configuration(workers=len(endpoints)).under(workload), measured
+
+        yield measure_one
+        memory[name].append(job.server.shared_megabytes())
+
+    return Strategy(name, Configuration(model=bundle.name, strategy=name), workloads, start)
+
+
+def layout(result: Result) -> Layout:
+    """Throughput and latency by connections, with the ratio within rounds, and the memory of all workers."""
+    bases = {one.configuration.connections: one for one in result.entries if one.configuration.strategy == ALONE}
+    memory = {name: median(values) for name, values in result.more["megabytes"].items()}
+    rows, ratios = [], []
+    for one in figures_of(result):
+        configuration = one.entry.configuration
+        base = bases[configuration.connections]
+        ratio = bootstrap([own.throughput / other.throughput for own, other in zip(one.entry.rounds, base.rounds)])
+        if configuration.strategy == TOGETHER:
+            ratios.append(ratio.median)
+        rows.append(
+            [
+                str(configuration.strategy),
+                str(configuration.connections),
+                spread(one.throughput),
+                "" if one.entry is base else spread(ratio),
+                number(one.latency_ms.get("p50")),
+                number(one.latency_ms.get("p99")),
+                number(memory[str(configuration.strategy)], 0),
+            ]
+        )
+    columns = ["served as", "connections", "requests/s", "ratio", "p50 ms", "p99 ms", "MB of workers"]
+    models = result.more["models"]
+    less = 1 - memory[TOGETHER] / memory[ALONE]
+    conclusion = (
+        f"{len(models)} models in one worker need {memory[TOGETHER]:.0f} MB, {less:.0%} less than a worker for each "
+        f"({memory[ALONE]:.0f} MB), and answer {min(ratios):.2f} to {max(ratios):.2f} times as many requests."
+    )
+    notes = [
+        f"models: {', '.join(models)}; each request is for the next of them, with a text of its own examples",
+        "memory: proportional set size of the workers after the load; pages that workers share are counted once",
+        *warnings_of(result),
+    ]
+    return Layout([Table(columns, rows, 5)], notes, conclusion)
