@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from docs.made.tables import table
 from docs.made.supported import COLUMNS
+from docs.made.tables import table
 
 EMBEDDING = "aten::embedding"  # neuron-cc leaves it to the CPU by choice
 
