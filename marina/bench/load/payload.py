@@ -58,6 +58,12 @@ def read_payload(source: str, fields: Fields, instances: int) -> Payload:
     return Payload(bodies_of(documents, instances), instances, MIX_NAME if source == MIX else Path(source).name)
 
 
+def naming(model: str, payload: Payload) -> Payload:
+    """The same requests for a model of a bundle."""
+    bodies = [json.dumps({"model": model, **json.loads(body)}).encode() for body in payload.bodies]
+    return payload._replace(bodies=bodies)
+
+
 def read_instances(source: str, fields: Fields) -> list[Instance]:
     """The instances of a source, in the format of `read_payload`."""
     path = Path(source)

@@ -35,20 +35,27 @@ class Endpoint(NamedTuple):
         configuration: configuration of the model and its server, as far as the server reports it.
         fields: fields of its task's instances.
         metrics_port: metrics port of TorchServe on this machine, or None if its metrics cannot be read.
+        member: the model of a bundle, which requests name; "" if the archive is none.
     """
 
     target: Target
     configuration: Configuration
     fields: Fields = Fields("text")
     metrics_port: int | None = None
+    member: str = ""
 
 
 def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
-    """A model of the project's running server; ServerError if none is running or the model is not registered."""
+    """A model of the project's running server; ServerError if none is running or the model is not registered.
+
+    A model of a bundle is named BUNDLE/MODEL; of the bundle itself, only the configuration of the worker is known.
+    """
     ports = require_running(project).ports
-    settings = Management(project.run, ports.management).describe(name)
+    archive, _, member = name.partition("/")
+    settings = Management(project.run, ports.management).describe(archive)
     own = settings.get("customizedMetadata")
     own = own if isinstance(own, dict) else {}
+    own |= own.get("members", {}).get(member, {})
     key = token(project.run, "inference", ports.management)
     port = ports.inference if protocol == "rest" else ports.grpc_inference
     configuration = Configuration(
@@ -62,8 +69,8 @@ def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
         batch_delay_ms=settings["maxBatchDelay"],
         protocol=protocol,
     )
-    target = target_of(name, protocol, "127.0.0.1", port, key)
-    return Endpoint(target, configuration, _fields_of(own.get("task")), ports.metrics)
+    target = target_of(archive, protocol, "127.0.0.1", port, key)
+    return Endpoint(target, configuration, _fields_of(own.get("task")), ports.metrics, member)
 
 
 def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, task: str | None) -> Endpoint:
@@ -84,8 +91,9 @@ def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, ta
         raise MarinaError(f"{url}: the load generator speaks no TLS; measure behind the proxy, on plain HTTP")
     if not parts.hostname or parts.scheme not in ("http", ""):
         raise MarinaError(f"{url} is not a server; write http://HOST:PORT")
-    target = target_of(name, protocol, parts.hostname, parts.port or DEFAULT_PORTS[protocol], key)
-    return Endpoint(target, Configuration(model=name, protocol=protocol), _fields_of(task))
+    archive, _, member = name.partition("/")
+    target = target_of(archive, protocol, parts.hostname, parts.port or DEFAULT_PORTS[protocol], key)
+    return Endpoint(target, Configuration(model=name, protocol=protocol), _fields_of(task), member=member)
 
 
 def target_of(name: str, protocol: Protocol, host: str, port: int, key: str | None) -> Target:
@@ -103,7 +111,8 @@ def check(endpoint: Endpoint, payload: Payload) -> None:
     else:
         client = Client.http(f"http://{target.host}:{target.port}", target.token)
     with client:
-        client.predict(target.model, json.loads(payload.bodies[0])["inputs"])
+        model = f"{target.model}/{endpoint.member}" if endpoint.member else target.model
+        client.predict(model, json.loads(payload.bodies[0])["inputs"])
 
 
 def measure_endpoint(endpoint: Endpoint, workload: Workload, report: WindowReport = lambda *_: None) -> Measurement:

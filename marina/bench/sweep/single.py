@@ -5,7 +5,7 @@ from __future__ import annotations
 from handlers.worker.artifact import read_artifact
 from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Window
-from marina.bench.load.payload import MIX, Workload, read_instances, read_payload, texts_of
+from marina.bench.load.payload import MIX, Workload, naming, read_instances, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, Entry
 from marina.bench.server.bare_graphs import bare_graphs
@@ -20,7 +20,7 @@ def find_endpoint(project: Project, name: str, url: str | None, token: str | Non
     """A model of the project's own server, or of another server if a URL is given."""
     if url is None:
         return local_endpoint(project, name, protocol)
-    path = project.models / f"{name}.yaml"
+    path = project.models / f"{name.rpartition('/')[2]}.yaml"
     return remote_endpoint(url, name, protocol, token, read_spec(path).task if path.exists() else None)
 
 
@@ -37,9 +37,10 @@ def measure_load(
         load: how requests are sent.
         progress: called with the figures of each window.
     """
-    path = project.models / f"{endpoint.target.model}.yaml"
+    path = project.models / f"{endpoint.member or endpoint.target.model}.yaml"
     source = texts or (texts_of(read_spec(path), project) if path.exists() else MIX)
-    workload = Workload(load, read_payload(source, endpoint.fields, instances))
+    payload = read_payload(source, endpoint.fields, instances)
+    workload = Workload(load, naming(endpoint.member, payload) if endpoint.member else payload)
     check(endpoint, workload.payload)
     progress("warming up", 0, load.most_windows)
 

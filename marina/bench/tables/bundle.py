@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +9,7 @@ from statistics import median
 
 from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Payload, Workload, read_payload, texts_of
+from marina.bench.load.payload import Payload, Workload, naming, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Configuration, Result
@@ -50,12 +49,8 @@ def measure(job: Job) -> Result:
 
 def _in_turn(payloads: Sequence[Payload], specs: Sequence[Spec] | None) -> Payload:
     """One request for each model in turn; with specs, each names its model."""
-    bodies = []
-    for turn in range(TURNS):
-        for number_, payload in enumerate(payloads):
-            body = payload.bodies[turn % len(payload.bodies)]
-            named = json.dumps({"model": specs[number_].name, **json.loads(body)}).encode() if specs else body
-            bodies.append(named)
+    named = [naming(spec.name, payload) for spec, payload in zip(specs, payloads)] if specs else payloads
+    bodies = [payload.bodies[turn % len(payload.bodies)] for turn in range(TURNS) for payload in named]
     return Payload(bodies, 1, "each model's own, in turn")
 
 
