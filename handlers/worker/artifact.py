@@ -1,7 +1,5 @@
 """Reads an artifact: the folder that holds a model's graphs and everything needed to use them.
 
-In the archive of a bundle, the folder holds one artifact per member, and `bundle.json`.
-
 artifact.json     how each graph was made; read into `Artifact`
 golden.json       golden rows; read by `handlers.worker.golden`
 tokenizer.json    the tokenizer, in the format of the `tokenizers` library; or preprocess.pt, a TorchScript module
@@ -23,7 +21,6 @@ from handlers.worker.values import Shape
 FORMAT = 4
 ARTIFACT_FOLDER = "artifact"  # in an archive
 ARTIFACT_FILE = "artifact.json"
-BUNDLE_FILE = "bundle.json"
 TOKENIZER_FILE = "tokenizer.json"
 PREPROCESSOR_FILE = "preprocess.pt"  # in place of a tokenizer
 GOLDEN_FILE = "golden.json"
@@ -137,46 +134,6 @@ class Artifact:
     @property
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(graph.shape for graph in self.graphs)
-
-
-class Contents(NamedTuple):
-    """What the artifact folder of an archive holds.
-
-    Attributes:
-        name: the archive's name.
-        engine: the engine of all artifacts.
-        folders: the folder of each artifact by its name, relative to the artifact folder; "" if there is only one.
-        stored: for each artifact, where files are that a bundle stores once, as in `Artifact`.
-        bundle: whether it is a bundle.
-    """
-
-    name: str
-    engine: str
-    folders: Mapping[str, str]
-    stored: Mapping[str, Mapping[str, str]]
-    bundle: bool
-
-
-def contents_of(document: Mapping[str, Any], bundle: bool) -> Contents:
-    """The contents that a `bundle.json` describes, or the `artifact.json` of an archive that is no bundle.
-
-    Raises:
-        ArtifactError: a field is missing.
-    """
-    try:
-        name, engine = str(document["name"]), str(document["engine"])
-        stored = {str(member): dict(own) for member, own in document["members"].items()} if bundle else {name: {}}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArtifactError(
-            f"{BUNDLE_FILE if bundle else ARTIFACT_FILE} is not complete ({error!r}); {REMEDY}"
-        ) from None
-    return Contents(name, engine, {member: member if bundle else "" for member in stored}, stored, bundle)
-
-
-def read_contents(folder: Path) -> Contents:
-    """What the artifact folder of an archive holds; ArtifactError if it cannot be read."""
-    bundle = (folder / BUNDLE_FILE).exists()
-    return contents_of(read_json(folder / (BUNDLE_FILE if bundle else ARTIFACT_FILE)), bundle)
 
 
 def read_artifact(folder: Path, stored: Mapping[str, str] | None = None) -> Artifact:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from handlers.worker.artifact import Artifact, Contents
+from handlers.worker.artifact import Artifact
+from handlers.worker.contents import Contents
 from handlers.worker.engines import Runtime, Setup, engine_module, open_runtime
 from handlers.worker.errors import ArtifactError, PlacementError
 from handlers.worker.member import Member, open_artifact, shared_readers

@@ -8,15 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
-from handlers.worker.artifact import read_contents
+from handlers.worker.contents import read_contents
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.loading import load_members
 from handlers.worker.member import Member
+from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply
 from handlers.worker.request.body import Body, decode
 from handlers.worker.request.instances import Answered, Request
-from handlers.worker.request.protocols import dump, write_answers, write_error
+from handlers.worker.request.protocols import write_answers
 from handlers.worker.request.selection import select
 from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
@@ -33,24 +32,8 @@ from handlers.worker.telemetry.metrics import FILL, FILL_BUCKETS, LATENCY, LATEN
 from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, waited_ms
 from handlers.worker.values import Json
 
-# bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
-MAX_ANSWER = 6_500_000
-TRUNCATED_HEADER = "x-marina-truncated"
-RETRY_AFTER = {"retry-after": "1"}  # seconds
 NO_MEMBER = "-"  # the label of requests to a bundle that are for none of its models
 _log = logging.getLogger(__name__)
-
-
-class Reply(NamedTuple):
-    """The response to one request: an HTTP status, a JSON body, and headers.
-
-    The header `TRUNCATED_HEADER` contains the numbers of the instances that were truncated. The header `SERVER_TIMING`
-    contains the stage times of the batch, if the settings enable it.
-    """
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
 
 
 class Part(NamedTuple):
@@ -265,7 +248,7 @@ class Model:
                 own = [next(answers) for _ in part.request.instances]
                 replies[name] = self._write(self._members[part.member], part.request, own)
             self.metrics.add("marina_requests_total", 1, name, str(replies[name].status))
-        return _together(replies) if asked.several else next(iter(replies.values()))
+        return joint_reply(replies) if asked.several else next(iter(replies.values()))
 
     def _write(self, member: Member, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
         answered = []
@@ -278,34 +261,6 @@ class Model:
             self.metrics.add("marina_truncated_total", cut.count(",") + 1, member.name)
         try:
             body = write_answers(request, answered, {"name": member.name, "version": self._settings.version})
-            _check_size(body)
+            return answer_reply(body, cut)
         except Exception as error:
             return error_reply(request_error(error))
-        return Reply(200, body, {TRUNCATED_HEADER: cut} if cut else {})
-
-
-def _check_size(body: bytes) -> None:
-    if len(body) > MAX_ANSWER:
-        raise RequestError("AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed")
-
-
-def _together(replies: Mapping[str, Reply]) -> Reply:
-    """One reply with those of several models by name: 200 if any of them answered, unless a repetition could help."""
-    body = dump({name: orjson.Fragment(reply.body) for name, reply in replies.items()})
-    statuses = [reply.status for reply in replies.values()]
-    first = next(iter(replies.values()))
-    if 503 in statuses:
-        return next(reply for reply in replies.values() if reply.status == 503)
-    if 200 not in statuses:
-        return first
-    try:
-        _check_size(body)
-    except RequestError as error:
-        return error_reply(error)
-    cut = [f"{name}={reply.headers[TRUNCATED_HEADER]}" for name, reply in replies.items() if reply.headers]
-    return Reply(200, body, {TRUNCATED_HEADER: ";".join(cut)} if cut else {})
-
-
-def error_reply(error: RequestError, where: str = "") -> Reply:
-    """The reply to a request that is refused; `where` names the part of the request at fault."""
-    return Reply(error.status, write_error(error, where), RETRY_AFTER if error.status == 503 else {})

@@ -23,7 +23,8 @@ from typing import NamedTuple
 import yaml
 
 import handlers
-from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, BUNDLE_FILE
+from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER
+from handlers.worker.contents import BUNDLE_FILE
 from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
 from marina.archive.read import CONFIG_FILE, MANIFEST, fingerprint_of

@@ -9,17 +9,8 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from handlers.worker.artifact import (
-    ARTIFACT_FILE,
-    ARTIFACT_FOLDER,
-    BUNDLE_FILE,
-    FORMAT,
-    REMEDY,
-    Artifact,
-    Contents,
-    artifact_from,
-    contents_of,
-)
+from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, FORMAT, REMEDY, Artifact, artifact_from
+from handlers.worker.contents import BUNDLE_FILE, Contents, contents_of
 from handlers.worker.errors import ArtifactError
 
 MANIFEST = "MAR-INF/MANIFEST.json"

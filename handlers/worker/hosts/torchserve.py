@@ -12,7 +12,8 @@ from typing import Any
 from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import RequestError, WorkerError
 from handlers.worker.hosts.torchserve_metrics import Emitter
-from handlers.worker.model import Model, error_reply
+from handlers.worker.model import Model
+from handlers.worker.reply import error_reply
 from handlers.worker.request.protocols import dump
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks.base import Task

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import KINDS, ArtifactError
-from handlers.worker.model import TRUNCATED_HEADER, Model
+from handlers.worker.model import Model
+from handlers.worker.reply import TRUNCATED_HEADER
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.settings import Settings, read_settings
 from handlers.worker.tasks import TASKS

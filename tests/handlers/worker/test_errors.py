@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.worker import model as module
+from handlers.worker import reply as module
 from handlers.worker.errors import KINDS
 from handlers.worker.model import Model
 from handlers.worker.request.instances import Limits
