@@ -70,7 +70,8 @@ stop: setup  ## stop TorchServe
 test: $(VENV)/dev build/training/ava-intent  ## run the tests, except the slowest
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
-test-long: $(VENV)/dev build/training/ava-intent  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
+# what the recipes train is trained before, since tests beside it would slow that down
+test-long: $(VENV)/dev build/training/ava-intent build/training/product-duplicates  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 test-chaos: $(VENV)/dev build/training/ava-intent  ## break a running server in every way, and print what its clients got; SOAK=3600 for an hour
@@ -186,4 +187,4 @@ build/training/torchscript-intent: examples/torchscript_intent/make_files.py bui
 	$(BIN)/python -W ignore -m examples.torchscript_intent.make_files
 
 build/training/%: examples/training.py $$(wildcard examples/$$(subst -,_,$$*)/train.*) | $(VENV)/installed
-	$(BIN)/python -m examples.$(subst -,_,$*).train
+	OMP_WAIT_POLICY=passive $(BIN)/python -m examples.$(subst -,_,$*).train

@@ -68,7 +68,7 @@ def run_blocks(document: str, copy: Path, ports: list[int], language: str = "sh"
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=900,
+        timeout=1800,
         check=False,
         # side by side tests have one core each, and pages have those of the machine
         preexec_fn=lambda: os.sched_setaffinity(0, range(os.cpu_count() or 1)),
