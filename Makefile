@@ -71,7 +71,7 @@ test: $(VENV)/dev build/training/ava-intent  ## run the tests, except the slowes
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 # what the recipes train is trained before, since tests beside it would slow that down
-test-long: $(VENV)/dev build/training/ava-intent build/training/product-duplicates  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
+test-long: $(VENV)/dev build/training/product-duplicates build/training/torchscript-intent  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 test-chaos: $(VENV)/dev build/training/ava-intent  ## break a running server in every way, and print what its clients got; SOAK=3600 for an hour
@@ -111,8 +111,9 @@ check: $(VENV)/dev  ## check format, style, types and import order
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: setup build/training/ava-intent  ## compare with the usual handler and the bare graphs (ten minutes)
+bench: setup $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, and a bundle with its models alone (half an hour)
 	$(BIN)/marina bench table overhead
+	$(BIN)/marina bench table bundle
 
 bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
 	$(BIN)/marina bench peers

@@ -1,0 +1,116 @@
+"""Bundles as people write them, and what is refused before anything is compiled or packed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from handlers.worker.artifact import Artifact, GraphFile, Signature
+from handlers.worker.values import Shape
+from marina.archive.bundle import check_device_memory
+from marina.bundle import Bundle, read_bundle, read_members, read_model
+from marina.errors import CompileError, SpecError
+from marina.project import Project
+from marina.spec import make_spec, read_spec
+from tests.conftest import write_spec
+
+FIELDS: dict[str, Any] = {"task": "text-classification", "source": {"path": "x"}}
+
+
+def write(project: Project, **fields: Any) -> Path:
+    path = project.models / "bot.yaml"
+    path.write_text(yaml.safe_dump({"name": "bot", "bundle": ["a", "b"], **fields}))
+    return path
+
+
+@pytest.fixture
+def models(project: Project) -> Project:
+    write_spec(project, "a", **FIELDS)
+    write_spec(project, "b", **FIELDS)
+    return project
+
+
+def test_a_bundle_is_read_with_its_models(models: Project) -> None:
+    path = write(models, core_groups="1,1", serving={"batch_size": 8})
+    bundle = read_bundle(path)
+    assert (bundle.workers, bundle.serving.batch_size) == (2, 8)
+    assert [spec.name for spec in read_members(bundle, models.models, {})] == ["a", "b"]
+    assert isinstance(read_model(path, {}), Bundle)
+    assert read_model(models.models / "a.yaml", {}).name == "a"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"bundle": ["a"]}, "at least 2"),
+        ({"bundle": ["a", "a"]}, "a model is in it twice"),
+        ({"bundle": "a"}, "bundle: must be a list"),
+        ({"task": "text-classification"}, "task: unknown field"),
+        ({"core_group": "1"}, "core_group: unknown field; remove it or correct its name, perhaps to core_groups"),
+        ({"serving": {"max_tokens": 5}}, "serving.max_tokens: unknown field"),
+        ({"name": "other"}, "must be the file's name, 'bot'"),
+        ({"name": "token-bot"}, "TorchServe takes /models/token"),
+        ({"version": "draining"}, "means something else to the server"),
+        ({"core_groups": "one"}, "core_groups"),
+    ],
+)
+def test_bundles_that_are_refused(models: Project, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        read_bundle(write(models, **fields))
+
+
+def test_models_that_cannot_share_a_worker(models: Project) -> None:
+    bundle = read_bundle(write(models, bundle=["a", "c"]))
+    with pytest.raises(SpecError, match=r"there is no spec .*c\.yaml"):
+        read_members(bundle, models.models, {})
+    write_spec(models, "c", **{**FIELDS, "engine": "torchscript"})
+    write_spec(models, "a", **{**FIELDS, "engine": "openvino"})
+    with pytest.raises(SpecError, match="have the same engine: a openvino, c torchscript"):
+        read_members(bundle, models.models, {})
+    assert {spec.engine for spec in read_members(bundle, models.models, {"engine": "torchscript"})} == {"torchscript"}
+    for name in ("a", "c"):
+        write_spec(models, name, **{**FIELDS, "engine": "neuronx"})
+    wide = read_bundle(write(models, bundle=["a", "c"], core_groups="2"))
+    with pytest.raises(SpecError, match="core_groups do not suit a: mode: core-per-worker gives each worker one core"):
+        read_members(wide, models.models, {})
+
+
+def test_a_bundle_is_no_single_model(models: Project) -> None:
+    with pytest.raises(SpecError, match=r"is a bundle, and this takes a single model; name one of \['a', 'b'\]"):
+        read_spec(write(models))
+
+
+@pytest.mark.parametrize(
+    ("engine", "fields", "groups", "gigabytes", "fits"),
+    [
+        ("neuron", {}, "1,1", (0.9, 0.9), True),
+        ("neuron", {}, "1,1", (1.2, 0.9), False),
+        ("neuron", {"mode": "pipeline", "core_groups": "4", "neuron": {"pipeline_cores": 4}}, "4", (3.0, 4.0), True),
+        ("neuron", {"mode": "data-parallel", "core_groups": "4"}, "4", (3.0, 4.0), False),
+        ("neuronx", {}, None, (9.0, 6.0), True),
+        ("neuronx", {}, None, (9.0, 8.0), False),
+        ("torchscript", {}, None, (9.0, 80.0), True),
+    ],
+)
+def test_device_memory_is_added_up(
+    engine: str, fields: dict[str, Any], groups: str | None, gigabytes: tuple[float, ...], fits: bool
+) -> None:
+    signature = Signature(("input_ids",), ("logits",), 0, 0, "right", {}, {}, {}, None, False)
+    graph = GraphFile(Shape(1, 16), "graphs/1x16.pt", None, None)
+    spec = make_spec({"name": "a", **FIELDS, "engine": engine, **fields})
+    first = Artifact(Path(), "a", spec.task, engine, "f32", signature, 1e-3, {}, (graph,), {}, {})
+    artifacts = [
+        replace(first, name=name, files={graph.graph: {"bytes": size * 1e9}}) for name, size in zip("ab", gigabytes)
+    ]
+    bundle = Bundle.model_validate({"name": "bot", "bundle": ["a", "b"], "core_groups": groups})
+    if fits:
+        check_device_memory(bundle, spec, artifacts)
+        return
+    with pytest.raises(
+        CompileError, match=r"bot: its graphs need at least .* GB of device memory \(a .* GB, b .* GB\)"
+    ):
+        check_device_memory(bundle, spec, artifacts)
