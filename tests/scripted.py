@@ -115,6 +115,13 @@ class OneText(nn.Module):  # type: ignore[misc]
         return mask, ids
 
 
+class Uneven(nn.Module):  # type: ignore[misc]
+    """Tensors of different lengths, of which one cannot be of tokens."""
+
+    def forward(self, text: list[str]) -> tuple[Tensor, Tensor]:
+        return torch.ones(len(text), 3), torch.ones(len(text), 4, dtype=torch.int64)
+
+
 def save(module: nn.Module, path: Path) -> Path:
     """Write a module as a TorchScript file."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +133,7 @@ def save(module: nn.Module, path: Path) -> Path:
 
 def save_files(folder: Path) -> Path:
     """Write all modules, and a tokenizer, into a folder."""
-    modules = (FiveInputs(), MaskFirst(), ByName(), Weighted(), Letters(), OneText())
+    modules = (FiveInputs(), MaskFirst(), ByName(), Weighted(), Letters(), OneText(), Uneven())
     for module in modules:
         save(module, folder / f"{type(module).__name__}.pt")
     (folder / "tokenizer").mkdir()

@@ -24,6 +24,8 @@ from tests.conftest import WORDS, make_project, save_tiny_model, save_tokenizer,
 from tests.end_to_end.conftest import Server, run_marina, serving
 from tests.standin import standin_environment
 
+pytestmark = pytest.mark.long
+
 REQUESTS = 2000
 CLIENTS = 16
 TEXTS = [*WORDS, " ".join(WORDS), " ".join(WORDS[:9]), "change company address", "çà 日本"]
@@ -121,16 +123,12 @@ def ask_all(server: Server, wanted: list[tuple[str, Any]], path: Callable[[str],
         return list(threads.map(ask, wanted))
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = make_project(tmp_path_factory.mktemp("bundle"))
-    make_models(project, "openvino")
+@pytest.mark.parametrize("engine", ["openvino", "torchscript"])
+def test_six_models_answer_in_one_worker_as_they_do_alone(engine: str, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    make_models(project, engine)
     packed = run_marina(project, "archive")
     assert packed.returncode == 0, packed.stderr
-    return project
-
-
-def test_six_models_answer_in_one_worker_as_they_do_alone(project: Project, tmp_path: Path) -> None:
     wanted, expected = mixed(), alone(project, tmp_path)
     with serving(project, "bot") as server:
         assert len(server.worker_pids("bot")) == 1
@@ -193,7 +191,6 @@ def check_upgrade(server: Server, project: Project) -> None:
     assert server.post("bot", {"model": "ner", "inputs": "ok"}).status_code == 200
 
 
-@pytest.mark.long
 def test_six_models_on_four_neuroncores(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     make_models(project, "neuronx", core_groups="1,1,1,1")

@@ -5,6 +5,7 @@ import pytest
 import yaml
 
 from handlers.worker.values import Shape
+from marina.bundle import read_model
 from marina.engines.neuron import NeuronOptions
 from marina.engines.neuronx import NeuronxOptions
 from marina.errors import SpecError
@@ -30,7 +31,7 @@ def test_a_spec_needs_a_name_a_task_and_a_source(tmp_path: Path) -> None:
 
 def test_every_spec_of_the_repository_is_valid() -> None:
     paths = sorted((ROOT / "models").glob("*.yaml"))
-    assert [read_spec(path).name for path in paths] == [path.stem for path in paths]
+    assert [read_model(path, {}).name for path in paths] == [path.stem for path in paths]
 
 
 def test_exact_shapes_replace_the_grid(tmp_path: Path) -> None:
@@ -49,7 +50,10 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"task": None}, "m.yaml: task: must be .*(given: None)"),
-        ({"source": {"path": "a", "hub": "b"}}, "m.yaml: source: give exactly one of hub, path and package"),
+        (
+            {"source": {"path": "a", "hub": "b"}},
+            "m.yaml: source: give exactly one of hub, path, package and torch",
+        ),
         ({"source": {"hub": "a/b"}}, "m.yaml: source: hub and revision go together; revision is missing"),
         ({"source": {"package": "p"}}, "m.yaml: source: package and folder go together; folder is missing"),
         ({"xyz": 1}, "m.yaml: xyz: unknown field; remove it or correct its name$"),

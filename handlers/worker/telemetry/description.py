@@ -21,6 +21,7 @@ def describe_member(member: Member) -> dict[str, Json]:
     return {
         "name": artifact.name,
         "task": artifact.task,
+        "fields": list(member.task.fields.names),
         "labels": {name: list(head.labels) for name, head in artifact.signature.heads.items()},
         "engine": artifact.engine,
         "precision": artifact.precision,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from handlers.worker.request.schema import Fields
+from handlers.worker.request.schema import Fields, own_fields
 from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload, Workload
@@ -70,7 +71,7 @@ def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
         protocol=protocol,
     )
     target = target_of(archive, protocol, "127.0.0.1", port, key)
-    return Endpoint(target, configuration, _fields_of(own.get("task")), ports.metrics, member)
+    return Endpoint(target, configuration, _fields_of(own.get("task"), own.get("fields", ())), ports.metrics, member)
 
 
 def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, task: str | None) -> Endpoint:
@@ -123,5 +124,7 @@ def measure_endpoint(endpoint: Endpoint, workload: Workload, report: WindowRepor
     return replace(measurement, server=metrics.since() if metrics else None)
 
 
-def _fields_of(task: str | None) -> Fields:
-    return TASKS[task].fields if task in TASKS else Fields("text")
+def _fields_of(task: str | None, names: Sequence[str] = ()) -> Fields:
+    """The fields of a task, or those that a model with a preprocessing module has instead."""
+    usual = TASKS[task].fields if task in TASKS else Fields("text")
+    return usual if not names or tuple(names) == usual.names else own_fields(names)

@@ -158,8 +158,13 @@ def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], 
         arrays = preprocessor.run(read_examples(spec, root).parity)
     except Exception as error:  # of the user's code
         raise SourceError(f"{spec.name}: {spec.preprocess} cannot read the examples: {_reason(error)}") from None
-    if all(array.ndim != 2 for array in arrays.values()):
-        raise SourceError(f"{spec.name}: {spec.preprocess} gives no tensor with a value per token")
+    widths = {name: array.shape[1] for name, array in arrays.items() if array.ndim == 2}
+    if len(set(widths.values())) != 1:
+        each = ", ".join(f"{name} {width}" for name, width in widths.items()) or "none"
+        raise SourceError(
+            f"{spec.name}: the tensors of {spec.preprocess} must have a value per token, all of them as many, or one "
+            f"value per text; values per token: {each}"
+        )
     tensors = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):

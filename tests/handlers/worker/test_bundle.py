@@ -28,7 +28,7 @@ from marina.archive.read import read_archive, read_artifacts
 from marina.bundle import Bundle
 from marina.compiler import compile_model
 from marina.spec import read_spec
-from tests.conftest import ENGINES, WORDS, make_project, no_progress, save_tokenizer, write_spec
+from tests.conftest import ENGINE, ENGINES, WORDS, make_project, no_progress, save_tokenizer, write_spec
 
 JSON = {"content-type": "application/json"}
 LONG = " ".join(WORDS * 4)
@@ -93,7 +93,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory, tiny_models: dict[str, Pat
     return {**tiny_models, "token-classification": save_tagger(tmp_path_factory.mktemp("tagger") / "model")}
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=[ENGINE, *(pytest.param(one, marks=pytest.mark.long) for one in ENGINES[1:])])
 def packed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sources: dict[str, Path]
 ) -> Packed:

@@ -350,5 +350,5 @@ def test_any_body_is_read_or_refused_with_a_reason(body: bytes, content_type: st
         assert json.loads(write_error(error))["error"]
     else:
         assert 1 <= len(request.instances) <= LIMITS.instances
-        assert all(isinstance(part, str) for instance in request.instances for part in instance if part is not None)
+        assert all(isinstance(part, str) for instance in request.instances for part in instance.texts)
         assert set(request.parameters) == set(task.parameters)

@@ -190,7 +190,7 @@ def test_a_text_that_is_nothing_but_a_prompt_is_refused(source: Path) -> None:
 
 def test_what_is_cut_is_read_once(source: Path) -> None:
     """Each look into an encoding of the library makes a list of the whole text."""
-    (found,) = tokenizer(source).encode([Instance("ok " * 3000)], [Window(32, "truncate")])
+    (found,) = tokenizer(source).encode([Instance("ok " * 3000)], [Window(32, "truncate")], offsets=True)
     assert isinstance(found, Tokenized)
     (encoding,) = found.encodings
     for field in ("tokens", "offsets", "special_tokens_mask", "sequence_ids"):

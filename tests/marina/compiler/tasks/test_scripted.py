@@ -296,6 +296,7 @@ FOUR = {"input_ids": "int64", "attention_mask": "float16", "position_ids": "int6
         ({"task": "question-answering", "long_text": "window"}, "has 2 outputs, and outputs names 1"),
         ({**WEIGHTED, "tokenizer": None, "fields": ["text"]}, "takes 2 texts, and fields names 1"),
         ({**WEIGHTED, "tokenizer": None, "preprocess": "files/MaskFirst.pt"}, "its forward must take texts"),
+        ({**TWO, "tokenizer": None, "preprocess": "files/Uneven.pt"}, "per token: attention_mask 3, input_ids 4"),
     ],
 )
 def test_files_that_do_not_fit_the_spec(project: Project, changes: dict[str, Any], message: str) -> None:
