@@ -62,7 +62,7 @@ archive: setup $(TRAINED)  ## compile the models and pack them into model_store
 serve: archive  ## all of the above, start TorchServe, and show an answer
 	$(BIN)/marina serve $(NAMES) $(SERVE_FLAGS)
 	$(if $(filter ava-intent,$(NAMES)),$(BIN)/marina predict ava-intent "change company address")
-	$(if $(filter ava-bot,$(NAMES)),$(BIN)/marina predict ava-bot/ava-intent "change company address")
+	$(if $(filter ava-bot,$(NAMES)),$(BIN)/marina predict ava-bot:ava-intent "change company address")
 
 stop: setup  ## stop TorchServe
 	$(BIN)/marina stop

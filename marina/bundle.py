@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, field_validator
 from marina.engines import engine_of
 from marina.errors import SpecError
 from marina.sections import WorkerServing
-from marina.served import Served, check_name, read_yaml
+from marina.served import NAME, Served, check_name, read_yaml
 from marina.spec import Spec, explain, read_spec
 
 
@@ -29,6 +29,8 @@ class Bundle(Served):
     def _distinct(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) < len(names):
             raise ValueError("a model is in it twice")
+        if not all(NAME.fullmatch(name) for name in names):
+            raise ValueError("name models as their specs do")
         return names
 
 

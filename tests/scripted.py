@@ -115,11 +115,68 @@ class OneText(nn.Module):  # type: ignore[misc]
         return mask, ids
 
 
+class Skips(nn.Module):  # type: ignore[misc]
+    """The inputs of `MaskFirst` by order, but none for texts that start with a hash."""
+
+    def forward(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        kept: list[str] = []
+        longest = 1
+        for text in texts:
+            if text.find("#") != 0:
+                kept.append(text)
+                longest = max(longest, len(text))
+        ids = torch.zeros(len(kept), longest, dtype=torch.int64)
+        mask = torch.zeros(len(kept), longest, dtype=torch.int64)
+        for number, text in enumerate(kept):
+            for place in range(len(text)):
+                ids[number, place] = 1 + ord(text[place]) % 190
+                mask[number, place] = 1
+        return mask, ids
+
+
+class Backwards(Skips):
+    """With the padding before the tokens."""
+
+    def forward(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        longest = 1
+        for text in texts:
+            longest = max(longest, len(text))
+        mask = torch.zeros(len(texts), longest, dtype=torch.int64)
+        for number, text in enumerate(texts):
+            mask[number, longest - len(text) :] = 1
+        return mask, mask + 1
+
+
+class Unmarked(Skips):
+    """Padding without a mask."""
+
+    def forward(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        longest = 1
+        for text in texts:
+            longest = max(longest, len(text))
+        return torch.ones(len(texts), longest, dtype=torch.int64), torch.ones(len(texts), longest, dtype=torch.int64)
+
+
+class Square(Encoder):
+    """A vector for the text with as many numbers as the longest shape has tokens, and a hidden output before it."""
+
+    def forward(self, attention_mask: Tensor, input_ids: Tensor) -> tuple[Tensor, Tensor]:
+        types, positions = torch.zeros_like(input_ids), torch.arange(input_ids.shape[1]).unsqueeze(0)
+        hidden = self.vectors(input_ids, types, positions.expand_as(input_ids), attention_mask.float())
+        return hidden, hidden[:, 0]
+
+
 class Uneven(nn.Module):  # type: ignore[misc]
     """Tensors of different lengths, of which one cannot be of tokens."""
 
     def forward(self, text: list[str]) -> tuple[Tensor, Tensor]:
         return torch.ones(len(text), 3), torch.ones(len(text), 4, dtype=torch.int64)
+
+
+MODULES = (
+    *(FiveInputs, MaskFirst, ByName, Weighted, Square),
+    *(Letters, OneText, Uneven, Skips, Backwards, Unmarked),
+)
 
 
 def save(module: nn.Module, path: Path) -> Path:
@@ -133,9 +190,8 @@ def save(module: nn.Module, path: Path) -> Path:
 
 def save_files(folder: Path) -> Path:
     """Write all modules, and a tokenizer, into a folder."""
-    modules = (FiveInputs(), MaskFirst(), ByName(), Weighted(), Letters(), OneText(), Uneven())
-    for module in modules:
-        save(module, folder / f"{type(module).__name__}.pt")
+    for module in MODULES:
+        save(module(), folder / f"{module.__name__}.pt")
     (folder / "tokenizer").mkdir()
     save_tokenizer(folder / "tokenizer")
     return folder

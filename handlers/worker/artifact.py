@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -129,7 +130,7 @@ class Artifact:
 
     def path(self, name: str) -> Path:
         """The path of one of its files."""
-        return self.folder / self.stored.get(name, name)
+        return Path(os.path.normpath(self.folder / self.stored.get(name, name)))
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from handlers.worker.artifact import ARTIFACT_FILE, REMEDY, read_json
@@ -39,11 +40,19 @@ def contents_of(document: Mapping[str, Any], bundle: bool) -> Contents:
     try:
         name, engine = str(document["name"]), str(document["engine"])
         stored = {str(member): dict(own) for member, own in document["members"].items()} if bundle else {name: {}}
+        if not stored or not all(_is_inside(member, own) for member, own in stored.items()):
+            raise ValueError("a member or one of its files is not in the archive")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
             f"{BUNDLE_FILE if bundle else ARTIFACT_FILE} is not complete ({error!r}); {REMEDY}"
         ) from None
     return Contents(name, engine, {member: member if bundle else "" for member in stored}, stored, bundle)
+
+
+def _is_inside(member: str, stored: Mapping[str, str]) -> bool:
+    """Whether a member is a plain name, and its stored files are in the folder of the bundle."""
+    paths = [os.path.normpath(PurePosixPath(member) / path) for path in stored.values()]
+    return "/" not in member and member not in (".", "..") and not any(path.startswith(("..", "/")) for path in paths)
 
 
 def read_contents(folder: Path) -> Contents:

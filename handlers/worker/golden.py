@@ -116,9 +116,11 @@ def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signa
 
     In bf16 and fp16 the masks of transformers since 4.21 can become -inf, which makes attention NaN.
     """
-    tokens = [token for entry in golden for token in entry.row.ids] or [signature.pad_token_id]
-    full = full_row(signature, shape.sequence_length, tokens)
-    for rows, kind in (([], "padding"), ([full] * shape.batch_size, "full rows")):
+    every = Row([token for entry in golden for token in entry.row.ids], [])
+    if signature.tensors:  # any values may be invalid for the user's module, but those of a text
+        every = max((entry.row for entry in golden), key=lambda row: len(row.ids))
+    full = [full_row(signature, shape.sequence_length, every)] * shape.batch_size
+    for rows, kind in ((full, "full rows"),) if signature.tensors else (([], "padding"), (full, "full rows")):
         write_rows(graph, rows, signature)
         for name, values in zip(signature.outputs, graph.run(shape.batch_size)):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of {kind}")

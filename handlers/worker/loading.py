@@ -101,7 +101,8 @@ def _each(names: Iterable[str], work: Callable[[str], T]) -> tuple[dict[str, T],
         except PlacementError:  # for all of them
             raise
         except Exception as error:
-            failed[name] = error
+            error.__context__ = None
+            failed[name] = error.with_traceback(None)  # which would keep its graphs in memory
     if not done:
         raise next(iter(failed.values()))
     return done, failed

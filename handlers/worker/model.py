@@ -33,6 +33,7 @@ from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTi
 from handlers.worker.values import Json
 
 NO_MEMBER = "-"  # the label of requests to a bundle that are for none of its models
+SWITCHING_BUDGET_S = 1.0  # to measure switches at a worker's start
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +85,7 @@ class Model:
         self._numbers = {member.name: number for number, member in enumerate(self._members)}
         self._body_bytes = max(member.settings.limits.body_bytes for member in self._members)
         graphs = [member.graphs for member in self._members]
-        self._switch_ms = time_switches(graphs, [member.times for member in self._members])
+        self._switch_ms = time_switches(graphs, [member.times for member in self._members], SWITCHING_BUDGET_S)
         self._runner = Runner(graphs)
         self._schedule = Schedule([Planner(member.times) for member in self._members])
         self._admission = Admission(

@@ -27,6 +27,7 @@ def pack_bundle(bundle: Bundle, members: Sequence[tuple[Spec, Path]], model_stor
         CompileError: the graphs do not fit into the memory of the device together.
     """
     artifacts = [read_artifact(folder) for _, folder in members]
+    check_pipelines(bundle, artifacts)
     check_device_memory(bundle, members[0][0], artifacts)
     stored = stored_once(artifacts)
     document = {"name": bundle.name, "engine": members[0][0].engine, "members": stored}
@@ -54,10 +55,24 @@ def stored_once(artifacts: Sequence[Artifact]) -> dict[str, dict[str, str]]:
     return found
 
 
+def check_pipelines(bundle: Bundle, artifacts: Sequence[Artifact]) -> None:
+    """Refuse graphs that span more cores than a group of the bundle has; CompileError names the first."""
+    smallest = min(parse_core_groups(bundle.core_groups)) if bundle.core_groups else 1
+    for artifact in artifacts:
+        spanned = int(artifact.compiler.get("pipeline_cores", 1))
+        if spanned > smallest:
+            raise CompileError(
+                f"{bundle.name}: the graphs of {artifact.name} are pipelines over {spanned} cores, and the bundle's "
+                f"core_groups have {smallest}",
+                f"give the bundle larger groups, or set neuron.pipeline_cores of {artifact.name}",
+            )
+
+
 def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact]) -> None:
     """Refuse graphs that need more memory than the cores of a worker have; CompileError adds them up.
 
-    The size of a graph's files is the least that it takes once loaded.
+    The size of a graph's files stands for what it takes: on Inf1 the embeddings in them stay on the host, while the
+    runtime takes memory of its own.
 
     Args:
         bundle: the bundle.
@@ -73,7 +88,7 @@ def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact
     if need > room:
         each = ", ".join(f"{name} {size / 1e9:.2f} GB" for name, size in sizes.items())
         raise CompileError(
-            f"{bundle.name}: its graphs need at least {need / 1e9:.2f} GB of device memory ({each}), and a worker has "
+            f"{bundle.name}: its graphs need about {need / 1e9:.2f} GB of device memory ({each}), and a worker has "
             f"{room / 1e9:.0f} GB: {cores} core{'s' * (cores > 1)} of {memory.device}",
             "compile fewer or smaller shapes, or make two bundles",
         )

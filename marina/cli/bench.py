@@ -41,7 +41,7 @@ app = typer.Typer(
 @app.command(epilog="Example: `marina bench run ava-intent --rate 100 --seconds 10`")
 def run(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model; BUNDLE/MODEL for one of a bundle.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model; BUNDLE:MODEL for one of a bundle.")],
     connections: Annotated[
         int | None,
         typer.Option(min=1, help="Requests in flight, 16 by default; with --rate the maximum, 256 by default."),

@@ -14,7 +14,7 @@ from marina.project import find_project
 
 
 def predict(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Model; BUNDLE/MODEL for one of a bundle.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Model; BUNDLE:MODEL for one of a bundle.")],
     texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="One or more texts; with --context, questions.")],
     pair: Annotated[str | None, typer.Option(help="A second text, for models that compare two.")] = None,
     context: Annotated[

@@ -58,7 +58,7 @@ class Answer(TypedDict):
 class Client:
     """A client for the models of one server, with one method per task.
 
-    A model of a bundle is named BUNDLE/MODEL, for example "ava-bot/ava-intent". Parameters that you do not give take
+    A model of a bundle is named BUNDLE:MODEL, for example "ava-bot:ava-intent". Parameters that you do not give take
     the model's own defaults. If a request fails, every method raises a subclass of `ClientError` from `marina.errors`.
     """
 
@@ -222,7 +222,7 @@ class Client:
             The answer, decoded from JSON.
         """
         document = {"inputs": inputs, "parameters": parameters} if parameters else {"inputs": inputs}
-        archive, _, member = model.partition("/")
+        archive, _, member = model.partition(":")
         return self._transport.predict(archive, {"model": member, **document} if member else document)
 
     def predict_with(

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.worker.request.schema import own_fields
-from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance
 from marina.errors import CompileError
 from marina.spec import Spec
@@ -67,7 +65,7 @@ def read_examples(spec: Spec, root: Path) -> Examples:
     Raises:
         SpecError: the spec's examples file is missing or lacks a column.
     """
-    fields = own_fields(spec.fields) if spec.preprocess else TASKS[spec.task].fields
+    fields = spec.instance_fields
     if spec.preprocess:
         # every field has a text, and each instance another combination
         turned = [BUILT_IN[number:] + BUILT_IN[:number] for number in range(len(fields.names))]

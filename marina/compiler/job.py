@@ -70,9 +70,7 @@ def prepare_job(spec: Spec, root: Path) -> Job:
     versions = engine.package_versions(engine.candidates(spec.for_engine, bool(examples.calibration)))
     settings = engine_settings(spec, source)
     runs = engine.runs_here(spec.core_groups)
-    scripted = spec.source.torchscript
-    weights = scripted_fingerprint(scripted_files(spec, source)) if scripted else fingerprint(source)
-    return Job(spec, source, weights, examples, versions, settings, runs)
+    return Job(spec, source, fingerprint_of(spec, source), examples, versions, settings, runs)
 
 
 def source_of(spec: Spec, root: Path) -> Path:
@@ -84,6 +82,11 @@ def source_of(spec: Spec, root: Path) -> Path:
         return find_source(spec.source, root)
     except SourceError as error:
         raise SourceError(f"{spec.name}: {error}") from None
+
+
+def fingerprint_of(spec: Spec, source: Path) -> str:
+    """sha256 over the files of a spec's model, which are in `source_of`."""
+    return scripted_fingerprint(scripted_files(spec, source)) if spec.source.torchscript else fingerprint(source)
 
 
 def weights_of(spec: Spec, source: Path) -> int:

@@ -62,7 +62,7 @@ class Trial:
     @property
     def model(self) -> str:
         """The model to ask, as clients name it."""
-        return f"{self.name}/{self.bundle[0]}" if self.bundle else self.name
+        return f"{self.name}:{self.bundle[0]}" if self.bundle else self.name
 
 
 def trials(engine: Engine, cores: int, target: str) -> list[Trial]:

@@ -112,12 +112,12 @@ def restart(project: Project, state: RunState, timeout_s: float, report: Report)
     fresh = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s)
     archives = [kept(project, name)[0] for name in state.models]
     try:
-        return register_new(project, fresh, archives, timeout_s, report)
+        return register_new(project, fresh, archives, timeout_s, report, strict=False)
     except (ServerError, OSError) as error:
         report(str(error))
     for archive in archives if len(archives) > 1 else []:
         try:
-            fresh = register_new(project, fresh, [archive], timeout_s, report)
+            fresh = register_new(project, fresh, [archive], timeout_s, report, strict=False)
         except (ServerError, OSError) as error:
             report(str(error))
     return fresh

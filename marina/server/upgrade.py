@@ -29,8 +29,12 @@ def management_of(project: Project, state: RunState) -> Management:
     return Management(project.run, state.ports.management)
 
 
-def register_new(project: Project, state: RunState, archives: list[Path], timeout_s: float, report: Report) -> RunState:
+def register_new(
+    project: Project, state: RunState, archives: list[Path], timeout_s: float, report: Report, strict: bool = True
+) -> RunState:
     """Register models that the server does not have, all at once; returns the new state.
+
+    With `strict`, every model of a bundle must be served too.
 
     Raises:
         ServerError: a worker failed, or there are too few cores. None of the models is registered then.
@@ -39,7 +43,7 @@ def register_new(project: Project, state: RunState, archives: list[Path], timeou
         check_beside(archives, state)
     else:
         check_room(archives)
-    return _register(project, state, dict.fromkeys(archives), timeout_s, report)
+    return _register(project, state, dict.fromkeys(archives), timeout_s, report, strict)
 
 
 def bring_up_to_date(
@@ -89,7 +93,12 @@ def bring_up_to_date(
 
 
 def _register(
-    project: Project, state: RunState, archives: dict[Path, str | None], timeout_s: float, report: Report
+    project: Project,
+    state: RunState,
+    archives: dict[Path, str | None],
+    timeout_s: float,
+    report: Report,
+    strict: bool = True,
 ) -> RunState:
     """Register archives, each as a version beside others if one is given, and wait until they are READY."""
     management = management_of(project, state)
@@ -118,7 +127,7 @@ def _register(
                 management.scale(name, workers_of(need, state, beside), version)
         if wanted:
             report(f"waiting until {', '.join(wanted)} {'is' if len(wanted) == 1 else 'are'} READY")
-        wait_until_ready(management, wanted, log, start, began + timeout_s, alive=lambda: state.process() is not None)
+        wait_until_ready(management, wanted, log, start, began + timeout_s, lambda: state.process() is not None, strict)
         seconds = round(time.monotonic() - began, 1) if wanted else 0.0
         for archive in archives:
             keep(project, archive)

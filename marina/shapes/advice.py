@@ -14,7 +14,6 @@ from handlers.worker.rows.plan import longest
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
 from marina.compiler.graphs.times import COMPILING, read_measured, read_times
@@ -102,7 +101,7 @@ def advise(
         made = ladder(limit, graphs or LADDER_GRAPHS, LADDER_SIZES)
         return Advice(made.shapes, present, [], [], [], made.waste, model.error(times), seconds, megabytes, room)
     full = min(FULL, spec.serving.batch_size)
-    found = read_lengths(file, TASKS[spec.task].fields, lambda instances: _count(probe, instances))
+    found = read_lengths(file, spec.instance_fields, lambda instances: _count(probe, instances))
     lengths = [min(tokens, limit) for tokens in found]
     choices = choose_shapes(lengths[0::2], limit, full, model.milliseconds, graphs or MOST_GRAPHS)
     chosen = choices[-1] if graphs else worth(choices, price)

@@ -141,12 +141,12 @@ def test_six_models_answer_in_one_worker_as_they_do_alone(engine: str, tmp_path:
 
 def check_client(server: Server) -> None:
     with Client.http(f"http://127.0.0.1:{server.ports[0]}", server.token) as client:
-        assert len(client.classify("bot/intent", ["ok"], top_k=1)[0]) == 1
-        assert len(client.embed("bot/search", ["ok"])[0]) == 32
+        assert len(client.classify("bot:intent", ["ok"], top_k=1)[0]) == 1
+        assert len(client.embed("bot:search", ["ok"])[0]) == 32
         answers = client.predict_with("bot", ["intent", "ner", "qa"], "ok", {"intent": {"top_k": 1}})
         assert len(answers["intent"]) == 1
         assert answers["qa"]["type"] == "InvalidInstance"
-    assert server.marina("predict", "bot/intent", "ok").returncode == 0
+    assert server.marina("predict", "bot:intent", "ok").returncode == 0
     refused = server.marina("predict", "bot", "ok")
     assert refused.returncode == 1
     assert 'the JSON body needs a "model": intent, same, pairs' in refused.stderr

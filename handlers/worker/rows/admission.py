@@ -92,9 +92,9 @@ class Admission:
     def _choose(self, costs: Mapping[int, float], switching: float) -> set[int]:
         """The requests that are computed; `costs` has the estimated milliseconds of each, by its number."""
         admitted: set[int] = set()
-        total, exceeded = switching, False
+        total, exceeded = 0.0, False
         for index in sorted(costs, key=costs.__getitem__):
-            if total + costs[index] > self._limit(costs[index]):
+            if total + costs[index] > self._limit(costs[index], switching):
                 nearly_alone = total <= self._costly_ms and not (admitted and self._exceeded)
                 if exceeded or self._share < 1 or not nearly_alone:
                     break
@@ -106,7 +106,11 @@ class Admission:
         self._share = max(self._share / 2, LEAST_SHARE) if self._full and (refused or self._old) else 1.0
         return admitted
 
-    def _limit(self, cost: float) -> float:
-        """Milliseconds that this batch may need with a request of this cost as its last one."""
-        costly = cost > self._costly_ms
-        return self._share * (self._max_batch_ms if costly else self._deadline_ms / CHEAP)
+    def _limit(self, cost: float, switching: float = 0.0) -> float:
+        """Milliseconds that this batch may need with a request of this cost as its last one.
+
+        Switching between models leaves less for costly requests; cheap ones are computed in any case.
+        """
+        if cost > self._costly_ms:
+            return self._share * self._max_batch_ms - switching
+        return self._share * self._deadline_ms / CHEAP

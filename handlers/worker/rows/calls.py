@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from handlers.worker.errors import RequestError, request_error
 from handlers.worker.values import Call, Outputs, Row, Shape
 
 Graphs = Mapping[Shape, Graph]
+T = TypeVar("T")
 
 
 def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], signature: Signature) -> list[Graphs]:
@@ -150,31 +151,32 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
 
 
 def _write_tensor(array: npt.NDArray[Any], name: str, rows: Sequence[Row], tensor: InputTensor) -> None:
-    """Write the values that a preprocessor gave for an input."""
+    """Write the values that a preprocessor gave for an input; an empty place repeats the first row."""
     array.fill(tensor.padding)
-    if name == ATTENTION_MASK:
-        array[len(rows) :, 0] = 1
-    elif name == VALID_LENGTH:
-        array[len(rows) :] = 1
     for place, row in enumerate(rows):
         values = row.tensors[name]
         if isinstance(values, list):
             array[place, : len(values)] = values
         else:
             array[place] = values
+    if rows:
+        array[len(rows) :] = array[0]
 
 
-def full_row(signature: Signature, length: int, ids: Sequence[int]) -> Row:
-    """A row of this many tokens, which has the given token ids in turn."""
-    whole: dict[str, float] = {ATTENTION_MASK: 1, VALID_LENGTH: length}
+def full_row(signature: Signature, length: int, like: Row) -> Row:
+    """A row of this many tokens, with those of another row in turn."""
     tensors: dict[str, list[float] | float] = {}
     for name, tensor in signature.tensors.items():
-        value = whole.get(name, tensor.padding)
-        tensors[name] = value if tensor.per_row else [value] * length
-    own = list(itertools.islice(itertools.cycle(ids), length))
-    if "input_ids" in tensors:
-        tensors["input_ids"] = [float(token) for token in own]
-    return Row(own, [0] * length, 0, tensors)
+        values = like.tensors.get(name, tensor.padding)
+        values = length if name == VALID_LENGTH else values
+        tensors[name] = _cycled(values if isinstance(values, list) else [values], length)
+        if tensor.per_row:
+            tensors[name] = values if not isinstance(values, list) else tensor.padding
+    return Row(_cycled(like.ids or [signature.pad_token_id], length), [0] * length, 0, tensors)
+
+
+def _cycled(values: Sequence[T], length: int) -> list[T]:
+    return list(itertools.islice(itertools.cycle(values), length))
 
 
 def number_positions(ids: npt.NDArray[np.int64], padding: int) -> npt.NDArray[np.int64]:

@@ -58,7 +58,7 @@ class Preprocessor:
         """The row of each instance, or the error for an instance that has none; see `RowTokenizer.encode`."""
         distinct = list(dict.fromkeys(instances))
         try:
-            rows: list[Row | RequestError] = list(rows_of(self.run(distinct))) if distinct else []
+            rows: list[Row | RequestError] = list(self._rows(distinct))
         except Exception:  # of the user's code: find out which instance caused it
             rows = [self._alone(one) for one in distinct]
         found = dict(zip(distinct, rows))
@@ -80,9 +80,16 @@ class Preprocessor:
             result = dict(zip(self._inputs, result if isinstance(result, (tuple, list)) else [result]))
         return {name: result[name] for name in self._inputs}
 
+    def _rows(self, instances: Sequence[Instance]) -> list[Row]:
+        rows = rows_of(self.run(instances)) if instances else []
+        if len(rows) != len(instances):
+            raise ValueError(f"the preprocessing module gives {len(rows)} rows for {len(instances)} instances")
+        return rows
+
     def _alone(self, instance: Instance) -> Row | RequestError:
         try:
-            return rows_of(self.run([instance]))[0]
+            (row,) = self._rows([instance])
+            return row
         except Exception as error:
             # its message may contain the client's text
             logging.getLogger(__name__).error("the preprocessing module failed with %s", type(error).__name__)
@@ -93,14 +100,23 @@ def rows_of(arrays: Arrays) -> list[Row]:
     """A row per instance, without the padding that the module added at its end.
 
     A row ends where its attention mask does, or after its valid length; if the module gives neither, nothing is cut.
+
+    Raises:
+        ValueError: the tensors have different numbers of rows or of tokens, or padding comes before a token.
     """
-    width = max(array.shape[1] for array in arrays.values() if array.ndim == 2)
+    widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
+    counts = {len(array) for array in arrays.values()}
+    if len(widths) != 1 or len(counts) != 1:
+        raise ValueError(f"tensors have {sorted(counts)} rows of {sorted(widths)} tokens; they must be as many")
+    (width,), (count,) = widths, counts
     rows = []
-    for place in range(len(next(iter(arrays.values())))):
+    for place in range(count):
         length = width
         if ATTENTION_MASK in arrays:
             tokens = np.flatnonzero(arrays[ATTENTION_MASK][place])
-            length = int(tokens[-1]) + 1 if len(tokens) else 0
+            length = len(tokens)
+            if length and tokens[-1] != length - 1:
+                raise ValueError(f"{ATTENTION_MASK} has zeros before ones; padding must come last")
         elif VALID_LENGTH in arrays:
             length = int(arrays[VALID_LENGTH][place])
         tensors = {

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
 from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_rows
-from handlers.worker.values import Shape
+from handlers.worker.values import Row, Shape
 
 ROUNDS = (3, 50)  # minimum and maximum
-SWITCHES = 15  # measured for each model
+SWITCHES = (3, 15)  # minimum and maximum, of each model
 
 
 def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float) -> dict[Shape, float]:
@@ -49,7 +49,9 @@ def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float
     return {shape: statistics.median(found) * 1000 for shape, found in times.items()}
 
 
-def time_switches(models: Sequence[ModelGraphs], times: Sequence[Mapping[Shape, float]]) -> list[float]:
+def time_switches(
+    models: Sequence[ModelGraphs], times: Sequence[Mapping[Shape, float]], budget_s: float
+) -> list[float]:
     """For each model, how many milliseconds longer a call takes if the call before it was another model's.
 
     Two graphs run in turn, the quickest of the model and of the next one; this is compared with the first alone. A
@@ -58,6 +60,7 @@ def time_switches(models: Sequence[ModelGraphs], times: Sequence[Mapping[Shape, 
     Args:
         models: the graphs.
         times: milliseconds of one call of every shape of each.
+        budget_s: seconds for all of them together; each is measured a few times in any case.
     """
     if len(models) == 1:
         return [0.0]
@@ -66,8 +69,10 @@ def time_switches(models: Sequence[ModelGraphs], times: Sequence[Mapping[Shape, 
     found = []
     for number, (graph, shape) in enumerate(zip(graphs, quickest)):
         other = (number + 1) % len(graphs)
-        alone, in_turn = [], []
-        for _ in range(SWITCHES):
+        alone: list[float] = []
+        in_turn: list[float] = []
+        end = time.perf_counter() + budget_s / len(models)
+        while len(alone) < SWITCHES[0] or (len(alone) < SWITCHES[1] and time.perf_counter() < end):
             graph.run(shape.batch_size)
             alone.append(_seconds(graph, shape))
             graphs[other].run(quickest[other].batch_size)
@@ -84,6 +89,6 @@ def _seconds(graph: Graph, shape: Shape) -> float:
 
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
     """Fill every place of a graph of this shape, and run it once."""
-    row = full_row(signature, shape.sequence_length, [signature.pad_token_id])
+    row = full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))
     write_rows(graph, [row] * shape.batch_size, signature)
     graph.run(shape.batch_size)

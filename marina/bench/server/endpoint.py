@@ -49,10 +49,10 @@ class Endpoint(NamedTuple):
 def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
     """A model of the project's running server; ServerError if none is running or the model is not registered.
 
-    A model of a bundle is named BUNDLE/MODEL; of the bundle itself, only the configuration of the worker is known.
+    A model of a bundle is named BUNDLE:MODEL; of the bundle itself, only the configuration of the worker is known.
     """
     ports = require_running(project).ports
-    archive, _, member = name.partition("/")
+    archive, _, member = name.partition(":")
     settings = Management(project.run, ports.management).describe(archive)
     own = settings.get("customizedMetadata")
     own = own if isinstance(own, dict) else {}
@@ -92,7 +92,7 @@ def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, ta
         raise MarinaError(f"{url}: the load generator speaks no TLS; measure behind the proxy, on plain HTTP")
     if not parts.hostname or parts.scheme not in ("http", ""):
         raise MarinaError(f"{url} is not a server; write http://HOST:PORT")
-    archive, _, member = name.partition("/")
+    archive, _, member = name.partition(":")
     target = target_of(archive, protocol, parts.hostname, parts.port or DEFAULT_PORTS[protocol], key)
     return Endpoint(target, Configuration(model=name, protocol=protocol), _fields_of(task), member=member)
 
@@ -112,7 +112,7 @@ def check(endpoint: Endpoint, payload: Payload) -> None:
     else:
         client = Client.http(f"http://{target.host}:{target.port}", target.token)
     with client:
-        model = f"{target.model}/{endpoint.member}" if endpoint.member else target.model
+        model = f"{target.model}:{endpoint.member}" if endpoint.member else target.model
         client.predict(model, json.loads(payload.bodies[0])["inputs"])
 
 

@@ -18,7 +18,7 @@ from marina.bench.report.machine import machine
 from marina.bench.report.results import Configuration
 from marina.bench.server.endpoint import Protocol
 from marina.compiler.examples import read_examples
-from marina.compiler.source import find_source, fingerprint
+from marina.compiler.job import fingerprint_of, source_of
 from marina.spec import Spec
 
 
@@ -49,7 +49,7 @@ class Journal:
         self._root = root
         # a hash of the code instead of the revision, because it also covers changes that are not committed
         self._machine = {**machine(), "revision": _code()}
-        self._contents: dict[tuple[str, str, str | None], str] = {}
+        self._contents: dict[tuple[str | None, ...], str] = {}
         self._kept: dict[str, tuple[Configuration, Measurement]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text() if path.exists() else ""
@@ -90,9 +90,9 @@ class Journal:
 
     def _content(self, spec: Spec) -> str:
         """Hash of the weights and the texts that a spec refers to; they are read only once, since weights are large."""
-        named = (spec.source.model_dump_json(), spec.task, spec.examples)
+        named = (spec.source.model_dump_json(), spec.tokenizer, spec.preprocess, spec.task, spec.examples)
         if named not in self._contents:
-            contents = [fingerprint(find_source(spec.source, self._root)), read_examples(spec, self._root)]
+            contents = [fingerprint_of(spec, source_of(spec, self._root)), read_examples(spec, self._root)]
             self._contents[named] = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         return self._contents[named]
 

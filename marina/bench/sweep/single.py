@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from handlers.worker.artifact import read_artifact
-from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Window
 from marina.bench.load.payload import MIX, Workload, naming, read_instances, read_payload, texts_of
 from marina.bench.load.profile import Load
@@ -20,7 +19,7 @@ def find_endpoint(project: Project, name: str, url: str | None, token: str | Non
     """A model of the project's own server, or of another server if a URL is given."""
     if url is None:
         return local_endpoint(project, name, protocol)
-    path = project.models / f"{name.rpartition('/')[2]}.yaml"
+    path = project.models / f"{name.rpartition(':')[2]}.yaml"
     return remote_endpoint(url, name, protocol, token, read_spec(path).task if path.exists() else None)
 
 
@@ -55,7 +54,7 @@ def measure_bare(project: Project, spec: Spec, texts: str | None, seconds: float
     """Run a model's graphs without a server; compiles them first if necessary."""
     artifact = compile_model(spec, project, progress).folder
     progress("running the graphs", 0, 1)
-    with bare_graphs(spec, artifact, read_instances(texts or texts_of(spec, project), TASKS[spec.task].fields)) as bare:
+    with bare_graphs(spec, artifact, read_instances(texts or texts_of(spec, project), spec.instance_fields)) as bare:
         measurement = bare.run(seconds).measurement(seconds)
     described = read_artifact(artifact)
     configuration = Configuration(

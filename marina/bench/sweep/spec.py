@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from handlers.worker.tasks import TASKS
 from marina.bench.load.payload import MIX, Workload, read_payload, texts_of
 from marina.bench.load.profile import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
 from marina.bench.report.results import Configuration
@@ -86,7 +85,7 @@ def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
         source = texts_of(base, project)
     else:
         source = sweep.texts if sweep.texts == MIX else str(project.root / sweep.texts)
-    payloads = [read_payload(source, TASKS[base.task].fields, instances) for instances in vary.instances]
+    payloads = [read_payload(source, base.instance_fields, instances) for instances in vary.instances]
     once = Load(arrivals=sweep.arrivals, warm_up_s=sweep.warm_up_s, window_s=sweep.window_s, seconds=sweep.window_s)
     loads = [replace(once, connections=connections) for connections in vary.connections]
     loads += [replace(once, connections=OPEN_CONNECTIONS, rate=rate) for rate in vary.rate]

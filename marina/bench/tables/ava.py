@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from handlers.worker.tasks import TASKS
 from marina.bench.load.payload import Workload, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
@@ -30,7 +29,7 @@ def measure(job: Job) -> Result:
     spec = job.spec(MODEL)
     serving = {**spec.serving.model_dump(), "batch_size": 1, "batch_delay_ms": 1}
     spec = make_spec({**spec.model_dump(exclude_defaults=True), "serving": serving})
-    payload = read_payload(texts_of(spec, job.project), TASKS[spec.task].fields, 1)
+    payload = read_payload(texts_of(spec, job.project), spec.instance_fields, 1)
 
     def workload(workers: int) -> Workload:
         return Workload(Load(connections=workers, window_s=WINDOW_S, seconds=SECONDS), payload)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
 
-from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload, Workload, naming, read_payload, texts_of
 from marina.bench.load.profile import Load
@@ -36,7 +35,7 @@ def measure(job: Job) -> Result:
     path = job.project.models / f"{job.name or BUNDLE}.yaml"
     bundle = read_bundle(path)
     specs = read_members(bundle, job.project.models, {"engine": job.engine} if job.engine else {})
-    payloads = [read_payload(texts_of(spec, job.project), TASKS[spec.task].fields, 1) for spec in specs]
+    payloads = [read_payload(texts_of(spec, job.project), spec.instance_fields, 1) for spec in specs]
     memory: dict[str, list[float]] = {ALONE: [], TOGETHER: []}
     strategies = [
         _strategy(job, bundle, specs, ALONE, _in_turn(payloads, None), memory),

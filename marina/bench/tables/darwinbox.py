@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from contextlib import nullcontext
 
-from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
 from marina.bench.load.payload import Payload, Workload, bodies_of
@@ -94,7 +93,7 @@ def layout(result: Result) -> Layout:
 def _resumes(spec: Spec, project: Project) -> list[str]:
     """Resumes composed of the model's own examples, or of generated texts."""
     if spec.examples:
-        lines = [one.text for one in read_texts(project.root / spec.examples, TASKS[spec.task].fields, spec.name)]
+        lines = [one.text for one in read_texts(project.root / spec.examples, spec.instance_fields, spec.name)]
     else:
         lines = mixed()
     source = random.Random(0)

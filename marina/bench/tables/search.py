@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
-from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload, Workload, read_payload, texts_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
@@ -183,7 +182,7 @@ def _notes(result: Result) -> list[str]:
 
 
 def _payload(job: Job, spec: Spec, instances: int) -> Payload:
-    return read_payload(texts_of(spec, job.project), TASKS[spec.task].fields, instances)
+    return read_payload(texts_of(spec, job.project), spec.instance_fields, instances)
 
 
 def _open(rate: float) -> Load:

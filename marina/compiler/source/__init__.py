@@ -28,6 +28,8 @@ def find_source(source: Source, root: Path) -> Path:
     Raises:
         SourceError: the folder does not exist, or contains no safetensors weights.
     """
+    if source.torchscript:
+        raise SourceError(f"source {source} is a TorchScript file, and this needs a Hugging Face folder")
     if source.package:
         folder = _package_folder(source.package) / (source.folder or "")
     elif source.path:

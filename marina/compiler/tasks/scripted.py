@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH, Head, InputTensor
 from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
+from handlers.worker.values import Instance, Shape
 from marina.compiler.examples import read_examples
 from marina.compiler.source.embedder import POOLING
 from marina.compiler.source.scripted import load_script, load_tokenizer, scripted_files
@@ -58,13 +59,17 @@ class ScriptedModel(nn.Module):
         named = dict(zip(self.inputs, args))
         mask = named.get(ATTENTION_MASK)
         made = dict(named)
-        if POSITION_IDS not in made:
-            made[POSITION_IDS] = torch.arange(args[0].shape[1]).unsqueeze(0).expand(args[0].shape[0], -1)
+        if POSITION_IDS in self.wanted and POSITION_IDS not in made:
+            ids = named[IDS]
+            made[POSITION_IDS] = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0).expand(ids.shape[0], -1)
         if VALID_LENGTH not in made and mask is not None:
             made[VALID_LENGTH] = mask.sum(1)
         found = self.module(*[made[name].to(dtype) for name, dtype in self.wanted.items()])
+        outputs = listed(found, self.outputs)
+        if len(outputs) != len(self.outputs):
+            raise SourceError(f"the module returns {len(outputs)} tensors, and outputs names {len(self.outputs)}")
         results = []
-        for output, pooling in zip(listed(found, self.outputs), self.outputs.values()):
+        for output, pooling in zip(outputs, self.outputs.values()):
             values = output.float()
             if pooling and mask is not None:
                 values = pool(values, mask.unsqueeze(-1).to(values.dtype), pooling)
@@ -154,8 +159,10 @@ def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], 
         raise SourceError(
             f"{spec.name}: the forward of {spec.preprocess} takes {takes} texts, and fields names {len(spec.fields)}"
         )
+    instances = read_examples(spec, root).parity
     try:
-        arrays = preprocessor.run(read_examples(spec, root).parity)
+        arrays = preprocessor.run(instances)
+        rows_of(arrays)
     except Exception as error:  # of the user's code
         raise SourceError(f"{spec.name}: {spec.preprocess} cannot read the examples: {_reason(error)}") from None
     widths = {name: array.shape[1] for name, array in arrays.items() if array.ndim == 2}
@@ -164,6 +171,11 @@ def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], 
         raise SourceError(
             f"{spec.name}: the tensors of {spec.preprocess} must have a value per token, all of them as many, or one "
             f"value per text; values per token: {each}"
+        )
+    if ATTENTION_MASK not in arrays and VALID_LENGTH not in arrays and _pads(preprocessor, instances):
+        raise SourceError(
+            f"{spec.name}: {spec.preprocess} pads texts to the longest, so it must give {ATTENTION_MASK} or "
+            f"{VALID_LENGTH} too, which tell where a text ends"
         )
     tensors = {}
     for name, array in arrays.items():
@@ -176,6 +188,13 @@ def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], 
         )
         tensors[name] = InputTensor("float32" if floating else "int64", array.ndim == 1, _padding(arrays, name))
     return tensors
+
+
+def _pads(preprocessor: Preprocessor, instances: Sequence[Instance]) -> bool:
+    """Whether the tensors of a text are longer beside other texts than alone."""
+    together = max(array.shape[1] for array in preprocessor.run(instances).values() if array.ndim == 2)
+    alone = (max(array.shape[1] for array in preprocessor.run([one]).values() if array.ndim == 2) for one in instances)
+    return any(width != together for width in alone)
 
 
 def _padding(arrays: Arrays, name: str) -> float:
@@ -231,19 +250,14 @@ def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
     """Run the model once, and refuse outputs that are not what the spec says; finds which have a value per token."""
     shape = model.example
     try:
-        with torch.no_grad():
-            found = model.module(*example_inputs(model, shape))
+        found = _run(model, shape)
+    except SourceError as error:
+        raise SourceError(f"{spec.name}: source {spec.source}: {error}") from None
     except Exception as error:  # of the user's code
         raise SourceError(
             f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {_reason(error)}. If it "
             "was traced for one shape, name that one in shapes.exact; else correct the order and dtypes of inputs"
         ) from None
-    if len(found) != len(model.outputs):
-        raise SourceError(
-            f"{spec.name}: the module of {spec.source} returns {len(found)} tensors, and outputs names "
-            f"{len(model.outputs)}"
-        )
-    per_token = []
     for name, output in zip(model.outputs, found):
         sizes = tuple(output.shape)
         labels = len(model.heads[name].labels) if name in model.heads else None
@@ -257,6 +271,21 @@ def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
                 f"{spec.name}: output {name} has {len(sizes)} dimensions, and the task {spec.task} needs "
                 f"{rank[spec.task]}{pooled}"
             )
-        if len(sizes) > 1 and sizes[1] == shape.sequence_length and spec.task == "tensors":
-            per_token.append(name)
-    return replace(model, token_outputs=tuple(per_token))
+    return replace(model, token_outputs=_token_outputs(model, found) if spec.task == "tensors" else ())
+
+
+def _run(model: ExportedModel, shape: Shape) -> tuple[Tensor, ...]:
+    with torch.no_grad():
+        found: tuple[Tensor, ...] = model.module(*example_inputs(model, shape))
+    return found
+
+
+def _token_outputs(model: ExportedModel, found: Sequence[Tensor]) -> tuple[str, ...]:
+    """The outputs whose second dimension follows the number of tokens; none if the module has one shape only."""
+    shape = model.example
+    try:
+        shorter = _run(model, Shape(shape.batch_size, max(1, shape.sequence_length - 1)))
+    except Exception:  # of the user's code, which was made for one shape
+        return ()
+    both = zip(model.outputs, found, shorter)
+    return tuple(name for name, one, other in both if one.ndim > 1 and one.shape[1] != other.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from marina.compiler.source.scripted import load_script, load_tokenizer, scripte
 from marina.compiler.tasks.scripted import IDS, TYPE_IDS, inputs_of, listed, outputs_of
 from marina.spec import Spec
 
-TASKS_WITH_TOKENS = ("token-classification", "question-answering", "tensors")  # outputs may have a value per token
+TASKS_WITH_TOKENS = ("token-classification", "question-answering")  # whose outputs have a value per token
 
 
 class ScriptedReference:
@@ -42,6 +42,7 @@ class ScriptedReference:
         self._preprocessor = Preprocessor(files.preprocess, tuple(self._wanted)) if files.preprocess else None
         self._tokenizer = load_tokenizer(spec, files.tokenizer) if files.tokenizer else None
         self._shape = spec.shapes.listed()[-1]
+        self._following: list[bool] | None = None
 
     def read(self, instance: Instance, prompt: str | None) -> Reading:
         if self._preprocessor:
@@ -75,13 +76,12 @@ class ScriptedReference:
 
     def _run(self, arrays: Mapping[str, npt.NDArray[Any]], tokens: int) -> ExactOutputs:
         inputs = [torch.from_numpy(arrays[name]).to(getattr(torch, dtype)) for name, dtype in self._wanted.items()]
-        width = next(array.shape[1] for array in arrays.values() if array.ndim == 2)
         specs = outputs_of(self._spec)
         results = listed(self._module(*inputs), specs)
         outputs: ExactOutputs = []
-        for result, spec in zip(results, specs.values()):
+        for result, spec, follows in zip(results, specs.values(), self._follow(inputs, results)):
             values = result[0].double().numpy()
-            if values.ndim and values.shape[0] == width and self._per_token(spec.pooling):
+            if follows:
                 values = values[:tokens]
             if spec.pooling:
                 values = {"mean": values.mean(0), "cls": values[0], "max": values.max(0), "last": values[-1]}[
@@ -90,5 +90,18 @@ class ScriptedReference:
             outputs.append(values / np.linalg.norm(values) if self._spec.normalize else values)
         return outputs
 
-    def _per_token(self, pooling: str | None) -> bool:
-        return bool(pooling) or self._spec.task in TASKS_WITH_TOKENS
+    def _follow(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[bool]:
+        """For each output, whether it has a value per token: one less if its inputs have a token less."""
+        specs = outputs_of(self._spec)
+        if self._following is None:
+            try:
+                shorter = [tensor[:, :-1] if tensor.ndim == 2 else tensor for tensor in inputs]
+                others = listed(self._module(*shorter), specs)
+                self._following = [
+                    one.ndim > 1 and one.shape[1] != other.shape[1] for one, other in zip(results, others)
+                ]
+            except (RuntimeError, IndexError):  # it was traced for one shape, where outputs of tokens say so themselves
+                self._following = [
+                    bool(spec.pooling) or self._spec.task in TASKS_WITH_TOKENS for spec in specs.values()
+                ]
+        return self._following

@@ -25,6 +25,7 @@ def wait_until_ready(
     start: int,
     deadline: float,
     alive: Callable[[], bool],
+    strict: bool = True,
 ) -> None:
     """Wait until every worker of every model is READY.
 
@@ -35,18 +36,23 @@ def wait_until_ready(
         start: size of the log in bytes when the models were registered; earlier output is ignored.
         deadline: when to give up, in seconds of `time.monotonic`.
         alive: returns whether the server is still running.
+        strict: whether every model of a bundle must be served too.
 
     Raises:
         ServerError: a worker, or a model of a bundle, failed (the message contains the reason), the server exited, or
             the deadline passed.
     """
     waiting = list(models)
+    seen: set[str] = set()
     while waiting:
         for name in list(waiting):
             status = management.status(name, models[name])
             reason = failure(log, start, name, status.version)
-            if not reason and status.workers and status.ready >= status.workers:
-                waiting.remove(name)
+            if status.workers and status.ready >= status.workers and not (strict and reason):
+                # what a worker has said of its models may come into the log a moment later
+                if name in seen or not strict:
+                    waiting.remove(name)
+                seen.add(name)
                 continue
             if reason:
                 raise ServerError(f"model {name} cannot be served: {reason}. Its log: {log}")

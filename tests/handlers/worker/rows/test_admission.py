@@ -132,6 +132,18 @@ def test_a_queue_that_may_be_old_is_refused_although_all_of_it_is_cheap() -> Non
     assert worker.computed(*batch) == [True] * 4
 
 
+def test_switching_between_models_leaves_less_for_costly_requests_and_none_starve() -> None:
+    worker = Worker()
+    worker.begin(2)
+    costs = [worker.costs.of_request(request) for request in (COSTLY, [SHORT])]
+    assert [one is None for one in worker.admission.refusals(costs, switching=1000.0)] == [True, True]
+    for _ in range(20):  # after an overload too, cheap requests are computed
+        worker.begin(FULL)
+        refusals = worker.admission.refusals([*costs[:1] * (FULL - 1), *costs[1:]], switching=1000.0)
+        assert refusals[-1] is None
+        worker.admission.end()
+
+
 def test_a_request_that_cannot_be_read_costs_nothing() -> None:
     wrong = RequestError("InvalidParameter", "no")
     assert Worker().computed([wrong] * 100, [LONG] * 2) == [True, True]

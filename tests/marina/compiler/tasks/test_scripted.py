@@ -277,6 +277,7 @@ def test_specs_that_are_refused(project: Project, changes: dict[str, Any], messa
         read_spec(write_spec(project, "m", **fields))
 
 
+OWN = {**TWO, "tokenizer": None}
 FOUR = {"input_ids": "int64", "attention_mask": "float16", "position_ids": "int64", "valid_length": "int64"}
 
 
@@ -296,7 +297,21 @@ FOUR = {"input_ids": "int64", "attention_mask": "float16", "position_ids": "int6
         ({"task": "question-answering", "long_text": "window"}, "has 2 outputs, and outputs names 1"),
         ({**WEIGHTED, "tokenizer": None, "fields": ["text"]}, "takes 2 texts, and fields names 1"),
         ({**WEIGHTED, "tokenizer": None, "preprocess": "files/MaskFirst.pt"}, "its forward must take texts"),
-        ({**TWO, "tokenizer": None, "preprocess": "files/Uneven.pt"}, "per token: attention_mask 3, input_ids 4"),
+        ({**OWN, "preprocess": "files/Uneven.pt"}, r"rows of \[3, 4\] tokens; they must be as many"),
+        (
+            {**TWO, "tokenizer": None, "preprocess": "files/Backwards.pt"},
+            "has zeros before ones; padding must come last",
+        ),
+        (
+            {
+                **TWO,
+                "tokenizer": None,
+                "preprocess": "files/Unmarked.pt",
+                "inputs": {"ids": "int64", "input_ids": "int64"},
+            },
+            "so it must give attention_mask or valid_length too",
+        ),
+        ({**TWO, "outputs": {"hidden": {}}}, "the module returns 2 tensors, and outputs names 1"),
     ],
 )
 def test_files_that_do_not_fit_the_spec(project: Project, changes: dict[str, Any], message: str) -> None:
@@ -305,6 +320,25 @@ def test_files_that_do_not_fit_the_spec(project: Project, changes: dict[str, Any
     with pytest.raises((SourceError, CompileError, ArtifactError), match=message):
         served(project, ENGINES[0], **fields)
     assert not list((project.artifacts / "m").glob("*.partial"))
+
+
+def test_a_vector_is_not_cut_to_the_tokens_whatever_its_size(project: Project) -> None:
+    source = {"torchscript": "files/Square.pt", "trusted": True}
+    fields = {**TWO, "source": source, "shapes": {"exact": ["1x8", f"2x{scripted.WIDTH}"]}}
+    answer = ask(served(project, ENGINES[0], **{**fields, "outputs": {"hidden": {}, "vector": {}}}), "ok")
+    assert np.array(answer["hidden"]).shape == (3, scripted.WIDTH)
+    assert np.array(answer["vector"]).shape == (scripted.WIDTH,)
+
+
+def test_a_text_that_the_preprocessing_module_skips_fails_alone(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    fields = {**TWO, "preprocess": "files/Skips.pt", "shapes": {"exact": ["1x8", "4x64"]}, "examples": None}
+    fields = {name: value for name, value in fields.items() if name != "tokenizer" and value is not None}
+    model = served(project, ENGINES[0], **fields)
+    replies = model.reply([(json.dumps({"inputs": text}).encode(), JSON) for text in ("ok", "#secret", "fine")])
+    assert [reply.status for reply in replies] == [200, 400, 200]
+    assert "secret" not in caplog.text + replies[1].body.decode()
 
 
 def test_a_damaged_preprocessing_module_is_not_loaded(project: Project, tmp_path: Path) -> None:
