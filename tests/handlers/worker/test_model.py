@@ -19,6 +19,8 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.model import Model
 from handlers.worker.request.instances import Limits
+from handlers.worker.rows.plan import Planner
+from handlers.worker.rows.schedule import Schedule
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
@@ -258,7 +260,9 @@ def test_a_graph_that_fails_fails_its_own_rows(
         raise RuntimeError(f"nrt_execute failed on {long}")
 
     monkeypatch.setattr(graphs[Shape(4, 64)], "run", fail)
-    # as many as fill a call, so that no short one shares it
+    # so that no short text shares a call with a long one: as many as fill a call, and times that do not vary
+    planner = Planner({shape: float(shape.batch_size * shape.sequence_length) for shape in graphs})
+    monkeypatch.setattr(model, "_schedule", Schedule([planner]))
     replies = ask(model, {"inputs": "ok"}, {"inputs": ["ok", long, long]}, {"inputs": [long] * 2}, {"inputs": "thanks"})
     assert [status for status, _ in replies] == [200, 500, 500, 200]
     assert replies[1][1]["error"] == "inputs[1]: the worker failed with RuntimeError"
