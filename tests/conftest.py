@@ -66,10 +66,10 @@ def save_tokenizer(folder: Path) -> None:
 def save_tiny_model(folder: Path, task: str, seed: int = 0, **options: Any) -> Path:
     """Write a two-layer BERT with random weights as an ordinary Hugging Face folder."""
     import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertModel
+    import transformers
 
     torch.manual_seed(seed)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=200,
         hidden_size=32,
         num_hidden_layers=2,
@@ -79,7 +79,12 @@ def save_tiny_model(folder: Path, task: str, seed: int = 0, **options: Any) -> P
         initializer_range=0.2,
         **options,
     )
-    model_class = BertModel if task == "sentence-embedding" else BertForSequenceClassification
+    heads = {
+        "sentence-embedding": "Model",
+        "token-classification": "ForTokenClassification",
+        "question-answering": "ForQuestionAnswering",
+    }
+    model_class = getattr(transformers, f"Bert{heads.get(task, 'ForSequenceClassification')}")
     model_class(config).save_pretrained(folder)
     save_tokenizer(folder)
     return folder

@@ -1,6 +1,7 @@
 """The worker: the code that an archive contains besides its entry file and its artifact.
 
     values, errors    types that every part of the worker uses
+    scripts           loads TorchScript files
     artifact, golden  the model's files, and the check that graphs compute the right outputs
     contents          what an archive holds: one artifact, or the members of a bundle
     placement/        cores: discovery, core groups, leases

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from handlers.worker.artifact import Artifact
 from handlers.worker.contents import Contents
 from handlers.worker.engines import Runtime, Setup, engine_module, open_runtime
 from handlers.worker.errors import ArtifactError, PlacementError
-from handlers.worker.member import Member, open_artifact, shared_readers
+from handlers.worker.member import Member, Opened, open_artifact, shared_readers
 from handlers.worker.placement import Placement, place
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
@@ -53,10 +52,10 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
     """
     readers = shared_readers()
 
-    def open_one(name: str) -> Artifact:
+    def open_one(name: str) -> Opened:
         return open_artifact(folder / contents.folders[name], contents.stored[name], tasks, readers)
 
-    artifacts, unreadable = _each(contents.folders, open_one)
+    opened, unreadable = _each(contents.folders, open_one)
     placement = place(engine_module(contents.engine).CORES, settings.core_groups, contents.name, settings.version)
     # threads of the tokenizer; if there is only one, handing work over to it costs more than it saves
     os.environ["RAYON_NUM_THREADS"] = str(placement.threads)
@@ -64,7 +63,7 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
     runtimes: dict[str, Runtime] = {}
 
     def load_one(name: str) -> Member:
-        artifact = artifacts[name]
+        artifact = opened[name].artifact
         if name not in settings.members:
             raise ArtifactError(f"model-config.yaml has no settings for {name}; pack a new archive")
         setup = Setup(
@@ -79,15 +78,14 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
         if repr(setup) not in runtimes:
             runtimes[repr(setup)] = open_runtime(artifact.engine, setup)
         return Member(
-            artifact,
+            opened[name],
             settings.members[name],
             tasks[artifact.task],
-            readers(artifact),
             runtimes[repr(setup)],
-            TIMING_BUDGET_S / len(artifacts),
+            TIMING_BUDGET_S / len(opened),
         )
 
-    members, failed = _each(artifacts, load_one)
+    members, failed = _each(opened, load_one)
     return Loaded(list(members.values()), {**unreadable, **failed}, placement)
 
 

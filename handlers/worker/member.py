@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from handlers.worker.artifact import REMEDY, Artifact, check_files, read_artifact
 from handlers.worker.engines import Runtime
 from handlers.worker.errors import ArtifactError, RequestError, request_error
-from handlers.worker.golden import check_graphs, check_tokenizer, read_golden_rows
+from handlers.worker.golden import GoldenRow, check_graphs, check_tokenizer, read_golden_rows
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import read_request
@@ -30,7 +31,15 @@ from handlers.worker.values import Instance, Json, Outputs
 Readers = Callable[[Artifact], RowReader]
 
 
-def open_artifact(folder: Path, stored: Mapping[str, str], tasks: Mapping[str, Task], readers: Readers) -> Artifact:
+class Opened(NamedTuple):
+    """An artifact whose files and tokenizer were checked, with its golden rows and what makes its rows."""
+
+    artifact: Artifact
+    golden: list[GoldenRow]
+    reader: RowReader
+
+
+def open_artifact(folder: Path, stored: Mapping[str, str], tasks: Mapping[str, Task], readers: Readers) -> Opened:
     """Read an artifact, and check its files and its tokenizer, before any cores are taken.
 
     Args:
@@ -48,23 +57,24 @@ def open_artifact(folder: Path, stored: Mapping[str, str], tasks: Mapping[str, T
         known = " and ".join(tasks)
         raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {known}; {REMEDY}")
     check_files(artifact)
-    check_tokenizer(read_golden_rows(folder), readers(artifact), longest(artifact.shapes))
-    return artifact
+    opened = Opened(artifact, read_golden_rows(folder), readers(artifact))
+    check_tokenizer(opened.golden, opened.reader, longest(artifact.shapes))
+    return opened
 
 
 class Member:
     """A model that is ready to serve.
 
     Args:
-        artifact: from `open_artifact`.
+        opened: from `open_artifact`.
         settings: how to serve it.
         task: its task.
-        reader: its tokenizer or preprocessing module.
         runtime: loads its graphs.
         budget_s: the seconds for timing its graphs.
 
     Attributes:
-        artifact, settings, reader: the same.
+        artifact, reader: of `opened`.
+        settings: the same.
         task: the same, with the fields of instances that the model defines itself.
         name: the model's name.
         graphs: its graphs, which have passed the golden rows.
@@ -80,21 +90,20 @@ class Member:
 
     def __init__(
         self,
-        artifact: Artifact,
+        opened: Opened,
         settings: MemberSettings,
         task: Task,
-        reader: RowReader,
         runtime: Runtime,
         budget_s: float,
     ) -> None:
-        self.artifact, self.settings, self.reader = artifact, settings, reader
+        artifact, golden, self.reader = opened
+        self.artifact, self.settings = artifact, settings
         own = artifact.signature.fields
         self.task = replace(task, fields=own_fields(own)) if own else task
         self.name = artifact.name
         self.defaults = own_parameters(task, artifact, settings.parameters)
         streams = load_graphs(runtime, artifact.path, artifact.graphs, artifact.signature)
         self.graphs = ModelGraphs(streams, artifact.signature)
-        golden = read_golden_rows(artifact.folder)
         self.parity = check_graphs(streams[0], golden, artifact.signature, artifact.tolerance)
         self.times = time_graphs(streams, artifact.signature, budget_s)
         self.costs = Costs(self.times)

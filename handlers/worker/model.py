@@ -82,6 +82,8 @@ class Model:
         self._contents = contents
         self._settings = settings
         self._unread_label = NO_MEMBER if contents.bundle else contents.name
+        self._names = list(contents.folders)
+        self._readers = list({id(member.reader): member.reader for member in self._members}.values())
         self._numbers = {member.name: number for number, member in enumerate(self._members)}
         self._body_bytes = max(member.settings.limits.body_bytes for member in self._members)
         graphs = [member.graphs for member in self._members]
@@ -157,7 +159,7 @@ class Model:
             decoded = decode(body, headers, self._body_bytes)
             if not self._contents.bundle:
                 return Asked({self._contents.name: self._part(self._contents.name, decoded)}, several=False)
-            selected, several = select(decoded, list(self._contents.folders))
+            selected, several = select(decoded, self._names)
             return Asked({name: self._part(name, own) for name, own in selected.items()}, several)
         except Exception as error:
             return request_error(error)
@@ -224,7 +226,7 @@ class Model:
         answers: list[Tokenized | RequestError | None] = [
             one if isinstance(one, RequestError) else None for _, one in prepared
         ]
-        for reader in {id(member.reader): member.reader for member in self._members}.values():
+        for reader in self._readers:
             own = [
                 (place, member, one)
                 for place, (member, one) in enumerate(prepared)

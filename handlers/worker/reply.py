@@ -49,9 +49,13 @@ def joint_reply(replies: Mapping[str, Reply]) -> Reply:
 
     It is a success if any of them answered, and 503 if one is to be asked again.
     """
-    statuses = [reply.status for reply in replies.values()]
-    if 200 not in statuses or 503 in statuses:
-        return next(reply for reply in replies.values() if reply.status == 503 or 503 not in statuses)
+    first: dict[int, Reply] = {}
+    for reply in replies.values():
+        first.setdefault(reply.status, reply)
+    if 503 in first:
+        return first[503]
+    if 200 not in first:
+        return next(iter(first.values()))
     cut = [f"{name}={reply.headers[TRUNCATED_HEADER]}" for name, reply in replies.items() if reply.headers]
     try:
         body = dump({name: orjson.Fragment(reply.body) for name, reply in replies.items()})

@@ -57,7 +57,7 @@ def stored_once(artifacts: Sequence[Artifact]) -> dict[str, dict[str, str]]:
 
 def check_pipelines(bundle: Bundle, artifacts: Sequence[Artifact]) -> None:
     """Refuse graphs that span more cores than a group of the bundle has; CompileError names the first."""
-    smallest = min(parse_core_groups(bundle.core_groups)) if bundle.core_groups else 1
+    smallest = _smallest_group(bundle)
     for artifact in artifacts:
         spanned = int(artifact.compiler.get("pipeline_cores", 1))
         if spanned > smallest:
@@ -82,7 +82,7 @@ def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact
     memory = engine_of(spec.engine).memory
     if memory is None:
         return
-    cores = min(parse_core_groups(bundle.core_groups)) if bundle.core_groups and spec.mode == PIPELINE else 1
+    cores = _smallest_group(bundle) if spec.mode == PIPELINE else 1
     sizes = {artifact.name: _graph_bytes(artifact) for artifact in artifacts}
     need, room = sum(sizes.values()), cores * memory.bytes_a_core
     if need > room:
@@ -92,6 +92,10 @@ def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact
             f"{room / 1e9:.0f} GB: {cores} core{'s' * (cores > 1)} of {memory.device}",
             "compile fewer or smaller shapes, or make two bundles",
         )
+
+
+def _smallest_group(bundle: Bundle) -> int:
+    return min(parse_core_groups(bundle.core_groups)) if bundle.core_groups else 1
 
 
 def _graph_bytes(artifact: Artifact) -> int:

@@ -87,6 +87,24 @@ def reference_rows(
     return rows
 
 
+def read_tokens(tokenizer: Any, instance: Instance) -> Reading:
+    """The tokens that a tokenizer of transformers gives for an instance of any length."""
+    batch = tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
+    # the library's own encoding: transformers drops token types that the model does not accept
+    return Reading(instance, Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids)))
+
+
+def pool_tokens(vectors: npt.NDArray[np.float64], mode: str) -> npt.NDArray[np.float64]:
+    """Pool the vectors (tokens, width) of one text without padding into one (width,).
+
+    Args:
+        vectors: one per token.
+        mode: "mean", "cls", "max" or "lasttoken", in the terms of sentence-transformers.
+    """
+    pooled = {"mean": vectors.mean(0), "cls": vectors[0], "max": vectors.max(0), "lasttoken": vectors[-1]}
+    return np.asarray(pooled[mode])
+
+
 def choose_golden(rows: list[GoldenRow]) -> list[GoldenRow]:
     """A few rows, spread from the shortest to the longest."""
     ordered = sorted(rows, key=lambda row: len(row.row.ids))
@@ -127,9 +145,7 @@ class TransformersReference:
         self._accepted = inspect.signature(model.forward).parameters
 
     def read(self, instance: Instance, prompt: str | None) -> Reading:
-        batch = self._tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
-        # the library's own encoding: transformers drops token types that the model does not accept
-        return Reading(instance, Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids)))
+        return read_tokens(self._tokenizer, instance)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         return [self.run(instance).logits[0].numpy()]

@@ -22,7 +22,7 @@ import yaml
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.discovery import list_devices
-from marina.bench.load.payload import bodies_of
+from marina.bench.load.payload import bodies_of, body_for
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.bench.server.endpoint import target_of
@@ -128,7 +128,7 @@ def _measure(trial: Trial, target: Target, seconds: float) -> None:
     load = Load(CLIENTS, warm_up_s=min(2.0, seconds / 4), seconds=seconds)
     bodies = bodies_of(TEXTS[:1], 1)
     if trial.bundle:  # each request is for another model than the one before
-        bodies = [json.dumps({"model": name, **json.loads(bodies[0])}).encode() for name in trial.bundle]
+        bodies = [body_for(name, bodies[0]) for name in trial.bundle]
     measured = measure(target, bodies, 1, load)
     if measured.errors:
         raise MarinaError(f"requests failed: {measured.errors}")

@@ -20,7 +20,7 @@ from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS
 from marina.client import Client
 from marina.project import Project
-from tests.conftest import WORDS, make_project, save_tiny_model, save_tokenizer, write_spec
+from tests.conftest import WORDS, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
 from tests.standin import standin_environment
 
@@ -42,20 +42,8 @@ ROUNDED = 0.02  # of the stand-in's outputs, which are rounded to bf16
 
 def make_models(project: Project, engine: str, core_groups: str | None = None) -> None:
     """Specs of six tiny models with different weights and equal tokenizers, and of a bundle of them."""
-    import torch
-    from transformers import BertConfig, BertForQuestionAnswering, BertForTokenClassification
-
-    small = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
-    heads = {"token-classification": BertForTokenClassification, "question-answering": BertForQuestionAnswering}
     for seed, (name, task) in enumerate(MEMBERS.items()):
-        folder = project.root / "weights" / name
-        if task in heads:
-            torch.manual_seed(seed)
-            config = BertConfig(vocab_size=200, max_position_embeddings=64, initializer_range=0.3, **small)
-            heads[task](config).save_pretrained(folder)
-            save_tokenizer(folder)
-        else:
-            save_tiny_model(folder, task, seed)
+        save_tiny_model(project.root / "weights" / name, task, seed)
         source = {"path": f"weights/{name}"}
         write_spec(project, name, task=task, source=source, engine=engine, shapes={"exact": ["1x16", "4x64"]})
     bundle = {"name": "bot", "bundle": list(MEMBERS), "core_groups": core_groups}

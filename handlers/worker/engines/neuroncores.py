@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from handlers.worker.engines import Graph, Inputs, Setup
 from handlers.worker.errors import ArtifactError, PlacementError
+from handlers.worker.scripts import load_script
 
 # Calls under way on each core, so that the core computes one while the host prepares the other.
 # Source: "2 * N worker threads for N models" in the FAQ of AWS's NeuronPerf, as the published Inf1 figures had.
@@ -119,13 +119,9 @@ class NeuronRuntime:
             time.sleep(PAUSE_S)
 
     def _load(self, path: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
-        import torch
-
         chunk = len(inputs[0][0]) // self.replicas
-        with warnings.catch_warnings(), self._replicate():
-            # deprecated in PyTorch, but the Neuron SDK ships graphs in this form
-            warnings.simplefilter("ignore", DeprecationWarning)
-            module = torch.jit.load(str(path))
+        with self._replicate():
+            module = load_script(path)
         if self._put_weights:
             self._put_weights(module, _read_weights(weights) if weights else None)
         if self.replicas > 1:

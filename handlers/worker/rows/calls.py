@@ -168,10 +168,10 @@ def full_row(signature: Signature, length: int, like: Row) -> Row:
     tensors: dict[str, list[float] | float] = {}
     for name, tensor in signature.tensors.items():
         values = like.tensors.get(name, tensor.padding)
-        values = length if name == VALID_LENGTH else values
-        tensors[name] = _cycled(values if isinstance(values, list) else [values], length)
         if tensor.per_row:
-            tensors[name] = values if not isinstance(values, list) else tensor.padding
+            tensors[name] = length if name == VALID_LENGTH else values
+        else:
+            tensors[name] = _cycled(values if isinstance(values, list) else [values], length)
     return Row(_cycled(like.ids or [signature.pad_token_id], length), [0] * length, 0, tensors)
 
 

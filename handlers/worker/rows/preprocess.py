@@ -8,7 +8,6 @@ returns a tensor per input of the model, by name (`Dict[str, Tensor]`) or in ord
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from handlers.worker.artifact import ATTENTION_MASK, VALID_LENGTH
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.scripts import load_script
 from handlers.worker.values import Instance, Row
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -36,12 +36,8 @@ class Preprocessor:
     """
 
     def __init__(self, path: Path, inputs: Sequence[str]) -> None:
-        import torch
-
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                self._module = torch.jit.load(str(path), map_location="cpu").eval()
+            self._module = load_script(path, "cpu").eval()
         except (RuntimeError, ValueError, OSError) as error:
             raise ArtifactError(f"{path} cannot be loaded: {' '.join(str(error).split())[:300]}") from None
         self._inputs = inputs
@@ -104,6 +100,9 @@ def rows_of(arrays: Arrays) -> list[Row]:
     Raises:
         ValueError: the tensors have different numbers of rows or of tokens, or padding comes before a token.
     """
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{name} has {array.ndim} dimensions; it must have one, or two")
     widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
     counts = {len(array) for array in arrays.values()}
     if len(widths) != 1 or len(counts) != 1:

@@ -60,8 +60,12 @@ def read_payload(source: str, fields: Fields, instances: int) -> Payload:
 
 def naming(model: str, payload: Payload) -> Payload:
     """The same requests for a model of a bundle."""
-    bodies = [json.dumps({"model": model, **json.loads(body)}).encode() for body in payload.bodies]
-    return payload._replace(bodies=bodies)
+    return payload._replace(bodies=[body_for(model, body) for body in payload.bodies])
+
+
+def body_for(model: str, body: bytes) -> bytes:
+    """The same body for a model of a bundle."""
+    return json.dumps({"model": model, **json.loads(body)}).encode()
 
 
 def read_instances(source: str, fields: Fields) -> list[Instance]:

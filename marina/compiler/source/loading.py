@@ -52,12 +52,19 @@ def load_configuration(spec: Spec, folder: Path) -> tuple[Any, Any]:
 
     with source_errors(spec, "transformers"):
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    with source_errors(spec, "transformers", "load the tokenizer of"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, use_fast=True, local_files_only=True, trust_remote_code=False
-        )
+    tokenizer = auto_tokenizer(spec, folder)
     check_tokenizer_files(spec, folder, tokenizer)
     return config, tokenizer
+
+
+def auto_tokenizer(spec: Spec, folder: Path) -> Any:
+    """The tokenizer that transformers finds in a folder; SourceError if it cannot be loaded."""
+    import transformers
+
+    with source_errors(spec, "transformers", "load the tokenizer of"):
+        return transformers.AutoTokenizer.from_pretrained(
+            folder, use_fast=True, local_files_only=True, trust_remote_code=False
+        )
 
 
 @contextmanager

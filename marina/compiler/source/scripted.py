@@ -6,14 +6,14 @@ They are loaded only for a spec that says `trusted: true`, which `marina.section
 from __future__ import annotations
 
 import hashlib
-import warnings
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from handlers.worker.artifact import sha256_of
+from handlers.worker.scripts import load_script
 from marina.compiler.source import PATTERNS
-from marina.compiler.source.loading import source_errors
+from marina.compiler.source.loading import auto_tokenizer, source_errors
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -79,13 +79,10 @@ def count_scripted_weights(files: ScriptedFiles) -> int:
     return files.module.stat().st_size // BYTES_A_WEIGHT
 
 
-def load_script(spec: Spec, path: Path) -> Any:
+def load_module(spec: Spec, path: Path) -> Any:
     """A TorchScript module in evaluation mode and float32; SourceError if it cannot be loaded."""
-    import torch
-
-    with source_errors(spec, "PyTorch"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        module = torch.jit.load(str(path), map_location="cpu")
+    with source_errors(spec, "PyTorch"):
+        module = load_script(path, "cpu")
         return module.float().eval() if hasattr(module, "training") else module
 
 
@@ -93,9 +90,7 @@ def load_tokenizer(spec: Spec, folder: Path) -> Any:
     """The fast tokenizer in a folder; SourceError if it cannot be loaded."""
     import transformers
 
+    if (folder / "tokenizer_config.json").is_file() or (folder / "config.json").is_file():
+        return auto_tokenizer(spec, folder)
     with source_errors(spec, "transformers", "load the tokenizer of"):
-        if (folder / "tokenizer_config.json").is_file() or (folder / "config.json").is_file():
-            return transformers.AutoTokenizer.from_pretrained(
-                folder, use_fast=True, local_files_only=True, trust_remote_code=False
-            )
         return transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH, Head, InputTensor
-from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
-from handlers.worker.values import Instance, Shape
+from handlers.worker.rows.preprocess import Preprocessor, rows_of
+from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.examples import read_examples
 from marina.compiler.source.embedder import POOLING
-from marina.compiler.source.scripted import load_script, load_tokenizer, scripted_files
+from marina.compiler.source.scripted import load_module, load_tokenizer, scripted_files
 from marina.compiler.tasks.wrappers import pool
 from marina.engines.model import ExportedModel, example_inputs
 from marina.errors import SourceError
@@ -25,6 +26,8 @@ from marina.spec import Spec
 
 IDS, TYPE_IDS = "input_ids", "token_type_ids"
 FROM_TOKENS = (IDS, ATTENTION_MASK, TYPE_IDS, POSITION_IDS, VALID_LENGTH)
+# the dimensions of outputs, where the task defines them
+RANKS = {"sentence-embedding": 2, "text-classification": 2, "token-classification": 3, "question-answering": 2}
 ONE_HEAD = "logits"  # the name of the output of a model with one head
 SPANS = ("start_logits", "end_logits")
 
@@ -95,7 +98,7 @@ def export_scripted(spec: Spec, root: Path) -> ExportedModel:
         SourceError: the files are missing, or do not fit the spec.
     """
     files = scripted_files(spec, root)
-    module = load_script(spec, files.module)
+    module = load_module(spec, files.module)
     wanted = inputs_of(spec, module)
     tokenizer, tensors = None, {}
     if files.preprocess:
@@ -162,47 +165,37 @@ def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], 
     instances = read_examples(spec, root).parity
     try:
         arrays = preprocessor.run(instances)
-        rows_of(arrays)
+        rows = rows_of(arrays)
     except Exception as error:  # of the user's code
         raise SourceError(f"{spec.name}: {spec.preprocess} cannot read the examples: {_reason(error)}") from None
-    widths = {name: array.shape[1] for name, array in arrays.items() if array.ndim == 2}
-    if len(set(widths.values())) != 1:
-        each = ", ".join(f"{name} {width}" for name, width in widths.items()) or "none"
-        raise SourceError(
-            f"{spec.name}: the tensors of {spec.preprocess} must have a value per token, all of them as many, or one "
-            f"value per text; values per token: {each}"
-        )
-    if ATTENTION_MASK not in arrays and VALID_LENGTH not in arrays and _pads(preprocessor, instances):
+    if ATTENTION_MASK not in arrays and VALID_LENGTH not in arrays and _pads(preprocessor, instances, rows):
         raise SourceError(
             f"{spec.name}: {spec.preprocess} pads texts to the longest, so it must give {ATTENTION_MASK} or "
             f"{VALID_LENGTH} too, which tell where a text ends"
         )
     tensors = {}
     for name, array in arrays.items():
-        if array.ndim not in (1, 2):
-            raise SourceError(
-                f"{spec.name}: {spec.preprocess} gives {name} with {array.ndim} dimensions; it must have one, or two"
-            )
         floating = (
             np.issubdtype(array.dtype, np.floating) and wanted[name].startswith("float") and name != ATTENTION_MASK
         )
-        tensors[name] = InputTensor("float32" if floating else "int64", array.ndim == 1, _padding(arrays, name))
+        tensors[name] = InputTensor("float32" if floating else "int64", array.ndim == 1, _padding(name, array, rows))
     return tensors
 
 
-def _pads(preprocessor: Preprocessor, instances: Sequence[Instance]) -> bool:
-    """Whether the tensors of a text are longer beside other texts than alone."""
-    together = max(array.shape[1] for array in preprocessor.run(instances).values() if array.ndim == 2)
-    alone = (max(array.shape[1] for array in preprocessor.run([one]).values() if array.ndim == 2) for one in instances)
-    return any(width != together for width in alone)
+def _pads(preprocessor: Preprocessor, instances: Sequence[Instance], rows: Sequence[Row]) -> bool:
+    """Whether the row of a text is longer beside those of other texts than alone."""
+    return any(
+        len(alone.ids) != len(row.ids)
+        for one, row in zip(instances, rows)
+        for alone in rows_of(preprocessor.run([one]))
+    )
 
 
-def _padding(arrays: Arrays, name: str) -> float:
+def _padding(name: str, array: npt.NDArray[Any], rows: Sequence[Row]) -> float:
     """The value that the module itself writes after the end of a row; 0 if no row ends before its tensor does."""
-    array = arrays[name]
     if array.ndim == 1:
         return 0
-    for place, row in enumerate(rows_of(arrays)):
+    for place, row in enumerate(rows):
         if len(row.ids) < array.shape[1]:
             return float(array[place, -1]) if name != POSITION_IDS else 0
     return 0
@@ -264,12 +257,11 @@ def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
         if sizes[:1] != (shape.batch_size,) or (labels and sizes[-1:] != (labels,)):
             expected = f"({shape.batch_size}, ...{f', {labels}' if labels else ''})"
             raise SourceError(f"{spec.name}: output {name} has the shape {sizes}, and not {expected}")
-        rank = {"sentence-embedding": 2, "text-classification": 2, "token-classification": 3, "question-answering": 2}
-        if spec.task in rank and len(sizes) != rank[spec.task]:
+        if spec.task in RANKS and len(sizes) != RANKS[spec.task]:
             pooled = "; give it a pooling" if spec.task == "sentence-embedding" else ""
             raise SourceError(
                 f"{spec.name}: output {name} has {len(sizes)} dimensions, and the task {spec.task} needs "
-                f"{rank[spec.task]}{pooled}"
+                f"{RANKS[spec.task]}{pooled}"
             )
     return replace(model, token_outputs=_token_outputs(model, found) if spec.task == "tensors" else ())
 

@@ -13,8 +13,9 @@ import torch
 from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH
 from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
 from handlers.worker.values import Instance, Row, Shape
-from marina.compiler.reference import ExactOutputs, Reading
-from marina.compiler.source.scripted import load_script, load_tokenizer, scripted_files
+from marina.compiler.reference import ExactOutputs, Reading, pool_tokens, read_tokens
+from marina.compiler.source.embedder import POOLING
+from marina.compiler.source.scripted import load_module, load_tokenizer, scripted_files
 from marina.compiler.tasks.scripted import IDS, TYPE_IDS, inputs_of, listed, outputs_of
 from marina.spec import Spec
 
@@ -37,7 +38,7 @@ class ScriptedReference:
     def __init__(self, spec: Spec, root: Path) -> None:
         files = scripted_files(spec, root)
         self._spec = spec
-        self._module = load_script(spec, files.module)
+        self._module = load_module(spec, files.module)
         self._wanted = inputs_of(spec, self._module)
         self._preprocessor = Preprocessor(files.preprocess, tuple(self._wanted)) if files.preprocess else None
         self._tokenizer = load_tokenizer(spec, files.tokenizer) if files.tokenizer else None
@@ -47,15 +48,13 @@ class ScriptedReference:
     def read(self, instance: Instance, prompt: str | None) -> Reading:
         if self._preprocessor:
             return Reading(instance, rows_of(self._preprocessor.run([instance]))[0])
-        assert self._tokenizer
-        batch = self._tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
-        return Reading(instance, Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids)))
+        return read_tokens(self._tokenizer, instance)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
-        row = self.read(instance, prompt).row
         if self._preprocessor:
             arrays = self._preprocessor.run([instance])
-            return self._run({name: array[:1] for name, array in arrays.items()}, len(row.ids))
+            return self._run(arrays, len(rows_of(arrays)[0].ids))
+        row = self.read(instance, prompt).row
         try:
             return self._run(self._arrays(row, Shape(1, len(row.ids))), len(row.ids))
         except RuntimeError:  # it was traced for one shape
@@ -84,9 +83,7 @@ class ScriptedReference:
             if follows:
                 values = values[:tokens]
             if spec.pooling:
-                values = {"mean": values.mean(0), "cls": values[0], "max": values.max(0), "last": values[-1]}[
-                    spec.pooling
-                ]
+                values = pool_tokens(values, POOLING[spec.pooling])
             outputs.append(values / np.linalg.norm(values) if self._spec.normalize else values)
         return outputs
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import nn
 
 from handlers.worker.artifact import Head, Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs
-from marina.compiler.reference import ExactOutputs, Reference, TransformersReference
+from marina.compiler.reference import ExactOutputs, Reference, TransformersReference, pool_tokens
 from marina.compiler.source.embedder import pooling_of
 from marina.compiler.source.loading import ENCODER, load_model
 from marina.compiler.tasks.base import Agreement, TaskExporter
@@ -65,7 +66,7 @@ def open_reference(spec: Spec, folder: Path) -> Reference:
 
 
 class _HeadsReference(TransformersReference):
-    """An encoder with heads on one pooled vector; without padding, pooling is simple to compute."""
+    """An encoder with heads on one pooled vector."""
 
     def __init__(self, spec: Spec, folder: Path) -> None:
         super().__init__(spec, folder, "")
@@ -74,12 +75,7 @@ class _HeadsReference(TransformersReference):
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         vectors = self.run(instance).last_hidden_state[0]
-        pooled = {
-            "mean": vectors.mean(0),
-            "cls": vectors[0],
-            "max": vectors.max(0).values,
-            "lasttoken": vectors[-1],
-        }[self._pooling]
+        pooled = torch.from_numpy(pool_tokens(vectors.numpy(), self._pooling))
         return [(head.weight.to(pooled) @ pooled + head.bias.to(pooled)).numpy() for head in self._heads.values()]
 
 

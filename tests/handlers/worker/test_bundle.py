@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,30 +27,11 @@ from marina.archive.read import read_archive, read_artifacts
 from marina.bundle import Bundle
 from marina.compiler import compile_model
 from marina.spec import read_spec
-from tests.conftest import ENGINE, ENGINES, WORDS, make_project, no_progress, save_tokenizer, write_spec
+from tests.conftest import ENGINE, ENGINES, WORDS, make_project, no_progress, save_tiny_model, write_spec
 
 JSON = {"content-type": "application/json"}
 LONG = " ".join(WORDS * 4)
 MODELS = {"intent": "text-classification", "ner": "token-classification", "search": "sentence-embedding"}
-
-
-def save_tagger(folder: Path) -> Path:
-    """Write a tiny model that labels tokens."""
-    from transformers import BertConfig, BertForTokenClassification
-
-    torch.manual_seed(1)
-    config = BertConfig(
-        vocab_size=200,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        id2label={0: "O", 1: "B-NAME", 2: "I-NAME"},
-    )
-    BertForTokenClassification(config).save_pretrained(folder)
-    save_tokenizer(folder)
-    return folder
 
 
 class Packed:
@@ -90,7 +70,9 @@ def open_model(archive: Path, root: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory, tiny_models: dict[str, Path]) -> dict[str, Path]:
-    return {**tiny_models, "token-classification": save_tagger(tmp_path_factory.mktemp("tagger") / "model")}
+    task, labels = "token-classification", {0: "O", 1: "B-NAME", 2: "I-NAME"}
+    folder = tmp_path_factory.mktemp("tagger") / "model"
+    return {**tiny_models, task: save_tiny_model(folder, task, seed=1, id2label=labels)}
 
 
 @pytest.fixture(scope="module", params=[ENGINE, *(pytest.param(one, marks=pytest.mark.long) for one in ENGINES[1:])])
