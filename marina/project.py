@@ -31,6 +31,11 @@ class Project:
         return self.root / "build" / "artifacts"
 
     @property
+    def unpacked(self) -> Path:
+        """Archives that jobs in bulk have unpacked, one folder per version."""
+        return self.root / "build" / "unpacked"
+
+    @property
     def run(self) -> Path:
         """State, logs, keys and temporary files of the running TorchServe."""
         return self.root / "build" / "run"

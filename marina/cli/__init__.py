@@ -17,6 +17,7 @@ from marina.cli.check import check
 from marina.cli.doctor import doctor
 from marina.cli.new import app as new_app
 from marina.cli.predict import predict
+from marina.cli.score import score
 from marina.cli.server import (
     health,
     java,
@@ -80,6 +81,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
     rollback: ("rollback", "ava-intent"),
     scale: ("scale", "ava-intent 2"),
     predict: ("predict", "ava-intent 'where is my invoice?' --set top_k=3"),
+    score: ("score", "ava-intent --input requests.csv --output answers.csv"),
     token: ("token", "management"),
     java: ("java", ""),
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 
 from handlers.worker.engines import ENGINES
+from marina.errors import MarinaError
 
 ENGINE_NAMES = f"{', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
 
@@ -27,3 +29,20 @@ JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="How long the models may take to start.")
 ]
+
+
+def key_value(setting: str, option: str, example: str) -> tuple[str, str]:
+    """The two parts of a NAME=VALUE of the command line; MarinaError if it is none."""
+    name, separator, value = setting.partition("=")
+    if not separator:
+        raise MarinaError(f"{option} {setting}: write NAME=VALUE, for example {example}")
+    return name, value
+
+
+def parameter_of(setting: str) -> tuple[str, Any]:
+    """A NAME=VALUE of --set; the value is JSON, or else a word."""
+    name, value = key_value(setting, "--set", "top_k=3")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

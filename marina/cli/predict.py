@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from marina.cli.options import JsonOption
+from marina.cli.options import JsonOption, parameter_of
 from marina.console import print_answer, print_json, say
 from marina.errors import MarinaError, ServerError, UnreachableError
 from marina.project import find_project
@@ -43,7 +42,7 @@ def predict(
         inputs = [{"text": text, "text_pair": pair} for text in texts]
     elif context is not None:
         inputs = [{"question": text, "context": context} for text in texts]
-    parameters = dict(_parameter(setting) for setting in settings or [])
+    parameters = dict(parameter_of(setting) for setting in settings or [])
     url = f"http://127.0.0.1:{ports.inference}"
 
     def current_token() -> str:
@@ -61,14 +60,3 @@ def predict(
         if len(texts) > 1:
             say(text)
         print_answer(answer)
-
-
-def _parameter(setting: str) -> tuple[str, Any]:
-    """A NAME=VALUE of the command line; the value is JSON, or else a word."""
-    name, separator, value = setting.partition("=")
-    if not separator:
-        raise MarinaError(f"--set {setting}: write NAME=VALUE, for example top_k=3")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value

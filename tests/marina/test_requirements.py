@@ -11,7 +11,13 @@ from tests.conftest import ROOT
 from tests.standin import build_wheels
 
 # where a distribution is not called like what is imported from it
-DISTRIBUTIONS = {"hdrh": "hdrhistogram", "model_archiver": "torch-model-archiver", "ts": "torchserve", "yaml": "pyyaml"}
+DISTRIBUTIONS = {
+    "bson": "pymongo",
+    "hdrh": "hdrhistogram",
+    "model_archiver": "torch-model-archiver",
+    "ts": "torchserve",
+    "yaml": "pyyaml",
+}
 # what not every stack needs, and why
 EXCEPTED = {
     "openvino": "the engine openvino, on the CPU",

@@ -1,0 +1,14 @@
+"""Scores in bulk: rows of files and databases in, answers out.
+
+spec       what a person asks for
+score      runs a job: opens its places, starts processes, and tells how it ended
+places/    files and databases: rows to read, answers to write, and which shards are done
+formats/   formats of files
+run        hands shards to processes
+work       a process: reads, answers and writes shards
+scorer     answers Arrow batches with a model; `marina.Scorer`
+model      opens a model of an archive
+layout     columns that are read, carried along and written
+answers    answers as typed columns
+job        what decides the answers of a job
+"""

@@ -1,0 +1,121 @@
+"""CSV: a line of column names, then rows; fields may be quoted, with line breaks in them.
+
+All columns are texts, as CSV has no types, so that what is carried along stays as it is written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+
+from handlers.worker.errors import RequestError
+from marina.score.formats.scan import Marks, Piece, Scan
+from marina.score.formats.values import json_text, values_of
+from marina.score.values import Read
+
+BOM = b"\xef\xbb\xbf"
+csv.field_size_limit(1 << 30)
+
+
+class Csv(NamedTuple):
+    """CSV with one kind of delimiter."""
+
+    SUFFIXES: tuple[str, ...]
+    delimiter: str
+
+    def scan(self, file: IO[bytes], texts: frozenset[str], most: int | None) -> Scan:
+        start = len(BOM) if file.read(len(BOM)) == BOM else 0
+        file.seek(start)
+        lines = _Lines(file, start)
+        records = csv.reader(lines, delimiter=self.delimiter)
+        try:
+            header = next(records, None)
+            if not header or len(set(header)) < len(header):
+                raise ValueError("its first line must have a name for each column, all different")
+            marks = Marks(lines.end)
+            while marks.rows != most and (record := next(records, None)) is not None:
+                if record:  # else an empty line
+                    marks.row(lines.end)
+        except csv.Error as error:
+            raise ValueError(f"line {records.line_num} is not CSV: {error}") from None
+        return Scan(pa.schema([(_utf8(name), pa.string()) for name in header]), marks.close())
+
+    def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, texts: frozenset[str]) -> Read:
+        file.seek(piece.start)
+        content = file.read(piece.end - piece.start)
+        columns: list[list[str | None]] = [[] for _ in schema]
+        unread = {}
+        records = csv.reader(_Lines(io.BytesIO(content), 0), delimiter=self.delimiter)
+        for number, record in enumerate(record for record in records if record):
+            fields: list[str | None] = [_utf8(field) for field in record]
+            if len(record) != len(columns):
+                message = f"the row has {len(record)} fields, and not {len(columns)}"
+                unread[number] = RequestError("InvalidInstance", message)
+                fields = [*fields[: len(columns)], *[None] * (len(columns) - len(record))]
+            elif fields != record:
+                unread[number] = RequestError("InvalidText", "the row is not UTF-8")
+            for column, field in zip(columns, fields):
+                column.append(field)
+        return Read(pa.table([pa.array(column, pa.string()) for column in columns], schema=schema), unread)
+
+    def write(self, rows: pa.Table, path: Path) -> None:
+        columns = [[_text(value) for value in values_of(column)] for column in rows.columns]
+        with path.open("w", encoding="utf-8", newline="") as file:
+            for record in (rows.schema.names, *zip(*columns)):
+                line = self.delimiter.join(self._quoted(field) for field in record)
+                file.write(f"{line or chr(34) * 2}\n")  # an empty line would be no row
+
+    def _quoted(self, field: str) -> str:
+        """A field in quotes if it needs them; the library's writer leaves out those around a lone \\r."""
+        if any(character in field for character in (self.delimiter, '"', "\r", "\n")):
+            return '"' + field.replace('"', '""') + '"'
+        return field
+
+    def join(self, parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
+        self.write(schema.empty_table(), path)
+        header = path.stat().st_size
+        with path.open("ab") as whole:
+            for part in parts:
+                with part.open("rb") as file:
+                    file.seek(header)
+                    shutil.copyfileobj(file, whole, 1 << 20)
+
+
+class _Lines:
+    """The lines of a file; bytes that are no UTF-8 become lone surrogates.
+
+    Attributes:
+        end: where the last line that was read ends.
+    """
+
+    def __init__(self, file: IO[bytes], start: int) -> None:
+        self._file, self.end = file, start
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file:
+            self.end += len(line)
+            yield line.decode("utf-8", "surrogateescape")
+
+
+def _utf8(text: str) -> str:
+    """A text with replacement characters for bytes that are no UTF-8."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _text(value: Any) -> str:
+    """A value as a field: texts as they are, others as JSON, and nothing for null."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json_text(value).strip('"')
+
+
+CSV = Csv((".csv",), ",")
+TSV = Csv((".tsv",), "\t")

@@ -1,0 +1,130 @@
+"""JSON Lines: an object per line. A column that has values of several kinds is carried along as JSON."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import pyarrow as pa
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.text import type_name
+from marina.score.answers import JSON, is_json
+from marina.score.formats.scan import Marks, Piece, Scan
+from marina.score.formats.values import json_text, values_of
+from marina.score.values import Read
+
+SUFFIXES = (".jsonl", ".ndjson", ".jsonlines")
+KINDS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+LARGEST = 1 << 63  # of whole numbers in Arrow
+
+
+def scan(file: IO[bytes], texts: frozenset[str], most: int | None) -> Scan:
+    marks, end, kinds = Marks(0), 0, Kinds()
+    for line in file:
+        if marks.rows == most:
+            break
+        end += len(line)
+        if line.isspace():
+            continue
+        marks.row(end)
+        value = _object(line)
+        if isinstance(value, dict):
+            kinds.see(value)
+    return Scan(kinds.schema(texts), marks.close())
+
+
+def read(file: IO[bytes], piece: Piece, schema: pa.Schema, texts: frozenset[str]) -> Read:
+    file.seek(piece.start)
+    lines = file.read(piece.end - piece.start).split(b"\n")
+    return read_objects([_object(line) for line in lines if line and not line.isspace()], schema, texts)
+
+
+def read_objects(objects: Sequence[dict[str, Any] | RequestError], schema: pa.Schema, texts: frozenset[str]) -> Read:
+    """Objects as rows with the columns of a schema from `Kinds`."""
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+    as_json = {name for name in schema.names if is_json(schema.field(name))}
+    unread = {}
+    for number, one in enumerate(objects):
+        value: dict[str, Any] = {}
+        if isinstance(one, RequestError):
+            unread[number] = one
+        else:
+            value = one
+        for name, column in columns.items():
+            item = value.get(name)
+            if name in as_json and item is not None:
+                item = json_text(item)
+            elif name in texts and not isinstance(item, str | None):
+                message = f'the field "{name}" must be a text, not {type_name(item)}'
+                unread[number], item = RequestError("InvalidInstance", message), None
+            column.append(item)
+    arrays = [pa.array(column, schema.field(name).type) for name, column in columns.items()]
+    return Read(pa.table(arrays, schema=schema), unread)
+
+
+def write(rows: pa.Table, path: Path) -> None:
+    columns = []
+    for field, column in zip(rows.schema, rows.columns):
+        values = values_of(column)
+        columns.append([one if one is None else orjson.Fragment(one) for one in values] if is_json(field) else values)
+    names = rows.schema.names
+    with path.open("wb") as file:
+        for row in zip(*columns):
+            file.write(json_text(dict(zip(names, row))).encode() + b"\n")
+
+
+def join(parts: Sequence[Path], path: Path, _: pa.Schema) -> None:
+    with path.open("wb") as whole:
+        for part in parts:
+            with part.open("rb") as file:
+                shutil.copyfileobj(file, whole, 1 << 20)
+
+
+def _object(line: bytes) -> dict[str, Any] | RequestError:
+    try:
+        value = orjson.loads(line)
+    except ValueError:
+        return RequestError("InvalidJson", "the line is not valid JSON")
+    if not isinstance(value, dict):
+        return RequestError("InvalidInstance", f"the line must be an object, not {type_name(value)}")
+    return value
+
+
+class Kinds:
+    """The kinds of values that the fields of objects have, which decide the types of columns."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, set[Any]] = defaultdict(set)
+
+    def see(self, value: Mapping[str, Any]) -> None:
+        """Take note of the values of an object."""
+        for name, item in value.items():
+            self._kinds[name].add(_kind(item))
+
+    def schema(self, texts: frozenset[str]) -> pa.Schema:
+        """A column per field; those that must hold texts are texts, and those with values of several kinds JSON."""
+        return pa.schema([_field(name, kinds, texts) for name, kinds in self._kinds.items()])
+
+
+def _kind(value: Any) -> Any:
+    """The Python type of a value that a column of Arrow can hold; else None for null, and object for any other."""
+    if value is None:
+        return None
+    if type(value) not in KINDS or (isinstance(value, int) and not -LARGEST <= value < LARGEST):
+        return object
+    return type(value)
+
+
+def _field(name: str, kinds: set[Any], texts: frozenset[str]) -> pa.Field:
+    found = kinds - {None}
+    if name in texts or not found:
+        return pa.field(name, pa.string())
+    if found == {int, float}:
+        found = {float}
+    (kind,) = found if len(found) == 1 else (object,)
+    return pa.field(name, KINDS[kind]) if kind in KINDS else pa.field(name, pa.string(), metadata=JSON)

@@ -1,0 +1,31 @@
+"""Values of Arrow columns, for JSON, CSV and databases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
+def values_of(column: pa.ChunkedArray) -> Sequence[Any]:
+    """The values of a column; lists of 32-bit floats are NumPy arrays, which are much quicker than lists."""
+    kind = column.type
+    if not (pa.types.is_list(kind) and pa.types.is_float32(kind.value_type)):
+        found: list[Any] = column.to_pylist()
+        return found
+    vectors: list[Any] = []
+    for chunk in column.chunks:
+        numbers = chunk.values.to_numpy(zero_copy_only=False)
+        ends = chunk.offsets.to_numpy()
+        present = chunk.is_valid().to_pylist()
+        vectors += [numbers[ends[i] : ends[i + 1]] if one else None for i, one in enumerate(present)]
+    return vectors
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON; numbers that JSON has not become null, and other kinds of values their text."""
+    return orjson.dumps(value, default=str, option=OPTIONS).decode()

@@ -1,0 +1,106 @@
+"""Opens a model of an archive in this process: a worker's code without a server."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import NamedTuple
+
+import yaml
+
+from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.contents import Contents, read_contents
+from handlers.worker.engines import engine_module
+from handlers.worker.errors import ArtifactError
+from handlers.worker.loading import load_members
+from handlers.worker.member import Member
+from handlers.worker.placement import Placement, core_groups
+from handlers.worker.settings import Settings, read_settings
+from handlers.worker.tasks import TASKS
+from marina.archive.read import CONFIG_FILE
+from marina.errors import MarinaError
+
+
+class Unpacked(NamedTuple):
+    """The folder of an unpacked archive: what the archive holds, and how it is served."""
+
+    folder: Path
+    contents: Contents
+    settings: Settings
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack the artifact and the settings of an archive into a folder that does not exist yet.
+
+    Raises:
+        ArtifactError: it is not an archive of Marina.
+        OSError: it cannot be read, or the disk is full.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        with zipfile.ZipFile(archive) as file:
+            names = [name for name in file.namelist() if name.startswith(f"{ARTIFACT_FOLDER}/")]
+            file.extractall(partial, [CONFIG_FILE, *names])
+        with suppress(OSError):  # another process was quicker
+            partial.replace(folder)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ArtifactError(
+            f"{archive} is not an archive of Marina, or is damaged: {error}", "pack a new archive"
+        ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def read_unpacked(folder: Path, model: str | None) -> Unpacked:
+    """Read what an unpacked archive holds, and choose one model of it.
+
+    Args:
+        folder: from `unpack`.
+        model: the name of a model of a bundle; None if the archive holds only one.
+
+    Raises:
+        ArtifactError: the archive is damaged.
+        MarinaError: there is no such model, or the archive is a bundle and none is named.
+    """
+    contents = read_contents(folder / ARTIFACT_FOLDER)
+    settings = read_settings(yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8")))
+    known = ", ".join(contents.folders)
+    if model is None and contents.bundle:
+        raise MarinaError(f"{contents.name} is a bundle of {known}", f"name one of them, as {contents.name}:MODEL")
+    chosen = model or contents.name
+    if chosen not in contents.folders:
+        raise MarinaError(f"{contents.name} has no model {chosen!r}; it has {known}")
+    own = {chosen: contents.folders[chosen]}
+    return Unpacked(folder, contents._replace(folders=own, stored={chosen: contents.stored[chosen]}), settings)
+
+
+def load(unpacked: Unpacked, groups: str | None) -> tuple[Member, Placement]:
+    """Load the model on a core group of this process, and check it on its golden rows.
+
+    Args:
+        unpacked: from `read_unpacked`.
+        groups: core groups instead of the archive's own, in the format of NEURONCORE_GROUP_SIZES.
+
+    Raises:
+        PlacementError: there is no such core group, or others hold all of them.
+        ArtifactError, GoldenError: the model cannot be used.
+    """
+    settings = unpacked.settings._replace(core_groups=groups or unpacked.settings.core_groups)
+    members, _, placement = load_members(unpacked.folder / ARTIFACT_FOLDER, unpacked.contents, settings, TASKS)
+    return members[0], placement
+
+
+def groups_of(unpacked: Unpacked, asked: str | None) -> tuple[int, ...]:
+    """The sizes of the core groups to compute on, each by one process.
+
+    They are those of NEURONCORE_GROUP_SIZES, else those asked for, else the archive's own, else a group per core.
+
+    Raises:
+        PlacementError: the sizes cannot be parsed, or there are no cores.
+    """
+    sizes = core_groups(asked or unpacked.settings.core_groups).sizes
+    return sizes or (1,) * len(engine_module(unpacked.contents.engine).CORES.usable())

@@ -1,0 +1,70 @@
+"""Places that hold rows or answers, one module each. Rows of any place can be answered into any other.
+
+Which place a URL means, its scheme decides; what is no scheme of a database is a path or URL of files.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from marina.errors import MarinaError
+from marina.score.places.database import name_of
+from marina.score.places.file_sink import FileSink
+from marina.score.places.files import open_files
+from marina.score.spec import Input, Output
+from marina.score.values import Sink, Source
+
+POSTGRES = ("postgresql", "postgres")
+MONGODB = ("mongodb", "mongodb+srv")
+
+
+def open_source(place: Input, texts: frozenset[str], most: int | None) -> Source:
+    """Find the rows of a place.
+
+    Args:
+        place: where they are.
+        texts: the columns that must hold texts, if they are there.
+        most: only this many rows; None for all.
+
+    Raises:
+        MarinaError: there are no such rows, or they cannot be read.
+    """
+    scheme = urlsplit(place.url).scheme
+    if scheme in POSTGRES:
+        from marina.score.places.postgres import open_postgres
+
+        return open_postgres(place.url, place.table, place.query, place.key, most)
+    if scheme in MONGODB:
+        from marina.score.places.mongodb import open_mongodb
+
+        return open_mongodb(place.url, place.table, place.query, texts, most)
+    given = next((name for name in ("table", "query", "key") if getattr(place, name)), None)
+    if given:
+        raise MarinaError(f"--{given} is for databases, and {place.url} is none")
+    return open_files(place.url, texts, most)
+
+
+def open_sink(place: Output, key: str | None) -> Sink:
+    """Where answers go.
+
+    Args:
+        place: where that is.
+        key: the column of the input that tells rows apart, if it is a database.
+
+    Raises:
+        MarinaError: it cannot be reached, or no table is named.
+    """
+    scheme = urlsplit(place.url).scheme
+    if scheme in POSTGRES + MONGODB and not place.table:
+        raise MarinaError(f"{name_of(place.url)} is a database; name the table for the answers with --to")
+    if place.table and scheme in POSTGRES:
+        from marina.score.places.postgres_sink import PostgresSink
+
+        return PostgresSink(place.url, place.table, key)
+    if place.table and scheme in MONGODB:
+        from marina.score.places.mongodb_sink import MongoSink
+
+        return MongoSink(place.url, place.table)
+    if place.table:
+        raise MarinaError(f"--to is for databases, and {place.url} is none")
+    return FileSink(place.url, place.format)

@@ -1,0 +1,42 @@
+"""What all databases share: names without passwords, and work that is done again if the connection is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from marina.errors import MarinaError
+
+RETRY_S = 30.0  # for a database that is started again
+PAUSE_S = 1.0
+CLAIM_S = 30  # after which the claim of a shard that is not renewed counts no more
+T = TypeVar("T")
+
+
+class Disconnected(MarinaError):
+    """The connection to a database was lost, or there was none."""
+
+
+def name_of(url: str) -> str:
+    """A database without its user and password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def again(work: Callable[[], T]) -> T:
+    """Do some work in a database; if its connection is lost, do it again, for half a minute."""
+    end = time.monotonic() + RETRY_S
+    while True:
+        try:
+            return work()
+        except Disconnected:
+            if time.monotonic() + PAUSE_S > end:
+                raise
+        time.sleep(PAUSE_S)
+
+
+def first_line(error: Exception) -> str:
+    """What failed; further lines may show values of rows."""
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,139 @@
+"""Writes answers into a folder, a file per shard, or into one file, which is made of such a folder at the end."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+from fsspec.core import url_to_fs
+
+from handlers.worker.values import Json
+from marina.errors import MarinaError
+from marina.score.formats import FORMATS, format_of
+from marina.score.job import check_same, shards_from
+from marina.score.places.parts import JOB, LOCK, MANIFEST, RECORDS, Folder, PartWriter, record_name, sha256_of
+from marina.score.values import Counts, Shard
+
+
+class FileSink:
+    """Answers in a folder or a file; see `Sink`.
+
+    Args:
+        url: a folder, or a file whose suffix is that of a format.
+        kind: the format of the files of a folder.
+    """
+
+    def __init__(self, url: str, kind: str) -> None:
+        self.name = url
+        own = format_of(url)
+        system, path = url_to_fs(url)
+        parent, _, name = path.rstrip("/").rpartition("/")
+        self._file = name if own else None
+        self._parent = Folder(system.unstrip_protocol(parent or "/"))
+        self._folder = Folder(system.unstrip_protocol(f"{parent}/.{name}.parts" if own else path))
+        self.writer = PartWriter(self._folder, own or kind)
+        self._schema = pa.schema([])
+        self._description: Mapping[str, Json] = {}
+        self._shards: list[Shard] = []
+        self._waiting: list[Shard] = []
+        self._records: dict[int, dict[str, Json]] = {}
+        self._lock: Any = None
+
+    def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
+        self._description, self._schema = description, schema
+        if self._file and self._parent.exists(self._file):
+            manifest = self._parent.read(self._manifest)
+            if manifest is None:
+                raise MarinaError(f"{self.name} is there already", "give another --output, or add --restart")
+            check_same(manifest["job"], description, self.name)
+            self._shards = shards_from(manifest["shards"])
+            self._records = dict(enumerate(manifest["parts"]))
+            return True
+        self._hold()
+        kept = self._folder.read(f"{RECORDS}/{JOB}")
+        if kept is None:
+            others = [name for name in self._folder.names() if name != RECORDS]
+            if others:
+                raise MarinaError(f"{self.name} holds other files, for example {others[0]}", "give another --output")
+            return False
+        check_same(kept["job"], description, self.name)
+        self._shards = shards_from(kept["shards"])
+        self._records = self._folder.intact(self._shards)
+        self._waiting = [shard for shard in self._shards if shard.number not in self._records]
+        return True
+
+    def plan(self, shards: Sequence[Shard]) -> None:
+        self._folder.write(f"{RECORDS}/{JOB}", {"job": self._description, "shards": [one._asdict() for one in shards]})
+        self._shards, self._waiting = list(shards), list(shards)
+
+    def claim(self) -> Shard | None:
+        return self._waiting.pop(0) if self._waiting else None
+
+    def release(self, shard: Shard) -> None:
+        self._waiting.insert(0, shard)
+
+    def renew(self) -> None:
+        """There is nothing to renew: nobody else can write here."""
+
+    def written(self, shard: Shard) -> None:
+        self._records[shard.number] = self._folder.read(record_name(shard))
+
+    def done(self) -> Counts:
+        return Counts(*(sum(one[name] for one in self._records.values()) for name in Counts._fields))
+
+    def complete(self) -> bool:
+        return len(self._records) == len(self._shards)
+
+    def finish(self) -> None:
+        if self._file and self._parent.exists(self._file):
+            self._folder.remove()
+            return
+        parts = [self._records[shard.number] for shard in self._shards]
+        manifest = {"job": self._description, "shards": [one._asdict() for one in self._shards], "parts": parts}
+        if not self._file:
+            self._folder.write(f"{RECORDS}/{MANIFEST}", manifest)
+            return
+        with self._parent.writing(self._file) as path, TemporaryDirectory(prefix="marina-score-") as own:
+            local = [self._folder.fetch(part["file"], Path(own)) for part in parts]
+            FORMATS[self.writer.format].join(local, path, self._schema)
+            self._parent.write(self._manifest, {**manifest, "sha256": sha256_of(path)})
+        self._folder.remove()
+
+    def clear(self) -> None:
+        if self._file:
+            self._hold()
+            self._parent.remove(self._file)
+            self._parent.remove(self._manifest)
+            self._folder.remove()
+        elif self._folder.exists(f"{RECORDS}/{JOB}"):
+            self._hold()
+            for name in self._folder.names():
+                if name == RECORDS or name.startswith("part-"):
+                    self._folder.remove(name)
+        self.close()
+
+    def close(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    @property
+    def _manifest(self) -> str:
+        """What the file's manifest is called beside it."""
+        return f"{self._file}.{MANIFEST}"
+
+    def _hold(self) -> None:
+        """Keep other processes on this machine from writing here."""
+        self._folder.make(RECORDS)
+        if not self._folder.local:
+            return
+        self._lock = Path(self._folder.path(f"{RECORDS}/{LOCK}")).open("w")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise MarinaError(f"another marina score is writing into {self.name}; wait until it ends") from None

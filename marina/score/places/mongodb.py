@@ -1,0 +1,144 @@
+"""MongoDB: documents of a collection, in the order of `_id`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pymongo
+from bson import json_util
+from pymongo.collection import Collection
+from pymongo.errors import AutoReconnect, ConfigurationError, PyMongoError
+
+from handlers.worker.values import Json
+from marina.errors import MarinaError
+from marina.score.formats.json_lines import Kinds, read_objects
+from marina.score.formats.scan import STEP
+from marina.score.places.database import Disconnected, again, first_line, name_of
+from marina.score.values import Read, Shard
+
+KEY = "_id"
+WAIT_MS = 10_000  # for a server
+
+
+@contextmanager
+def opened(url: str, collection: str) -> Iterator[Collection[Any]]:
+    """A collection; MarinaError for any error of the database."""
+    try:
+        with pymongo.MongoClient[Any](url, serverSelectionTimeoutMS=WAIT_MS) as client:
+            yield client.get_default_database()[collection]
+    except ConfigurationError as error:
+        raise MarinaError(f"{name_of(url)}: {first_line(error)}", "name the database at the end of the URL") from None
+    except AutoReconnect as error:
+        raise Disconnected(f"{name_of(url)} cannot be reached: {first_line(error)}") from None
+    except PyMongoError as error:
+        raise MarinaError(f"{name_of(url)}: {first_line(error)}") from None
+
+
+@dataclass(frozen=True)
+class MongoSource:
+    """Documents of a collection; see `Source`.
+
+    filter selects them, as JSON. texts are the fields that must hold texts. pieces have the first and the last `_id` of
+    some documents each, as MongoDB writes them in JSON.
+    """
+
+    url: str
+    collection: str
+    name: str
+    schema: pa.Schema
+    filter: str
+    texts: frozenset[str]
+    checksum: str
+    pieces: Sequence[tuple[Json, Json, int]]
+    key: str = KEY
+
+    def rows(self) -> int:
+        return sum(rows for _, _, rows in self.pieces)
+
+    def shards(self, rows: int) -> list[Shard]:
+        count = max(1, rows // STEP)
+        shards: list[Shard] = []
+        for start in range(0, len(self.pieces), count):
+            own = self.pieces[start : start + count]
+            place = {"first": own[0][0], "last": own[-1][1]}
+            shards.append(Shard(len(shards), sum(piece[2] for piece in own), place))
+        return shards
+
+    def read(self, shard: Shard) -> Read:
+        return again(lambda: self._read(shard))
+
+    def _read(self, shard: Shard) -> Read:
+        first, last = (json_util.loads(json.dumps(shard.place[name])) for name in ("first", "last"))
+        wanted = {"$and": [json_util.loads(self.filter), {KEY: {"$gte": first, "$lte": last}}]}
+        with opened(self.url, self.collection) as collection:
+            found = [plain(document) for document in collection.find(wanted).sort(KEY)]
+        if len(found) != shard.rows:
+            raise MarinaError(
+                f"{self.name} has changed while it was read: {len(found)} documents, and not {shard.rows}",
+                "add --restart to answer everything again",
+            )
+        return read_objects(found, self.schema, self.texts)
+
+    def state(self) -> dict[str, Json]:
+        return {self.name: {"filter": self.filter, "rows": self.rows(), "checksum": self.checksum}}
+
+
+def open_mongodb(
+    url: str, collection: str | None, query: str | None, texts: frozenset[str], most: int | None
+) -> MongoSource:
+    """Find the documents of a collection.
+
+    Args:
+        url: of the database, with its name at the end.
+        collection: the collection.
+        query: a filter, as JSON; None for all documents.
+        texts: the fields that must hold texts.
+        most: only this many documents; None for all.
+
+    Raises:
+        MarinaError: the database cannot be reached, or the filter is not JSON.
+    """
+    if collection is None:
+        raise MarinaError(f"{name_of(url)} is a database", "name a collection with --table")
+    try:
+        wanted = json_util.loads(query or "{}")
+    except ValueError:
+        raise MarinaError('--query is not JSON; write a filter such as {"lang": "en"}') from None
+    kinds, digest = Kinds(), hashlib.sha256()
+    pieces: list[tuple[Json, Json, int]] = []
+    with opened(url, collection) as found:
+        cursor = found.find(wanted).sort(KEY)
+        for document in cursor.limit(most) if most is not None else cursor:
+            digest.update(json_util.dumps(document).encode())
+            kinds.see(plain(document))
+            place = json.loads(json_util.dumps(document[KEY]))
+            if pieces and pieces[-1][2] < STEP:
+                first, _, rows = pieces.pop()
+                pieces.append((first, place, rows + 1))
+            else:
+                pieces.append((place, place, 1))
+    name = f"{name_of(url)} {collection}"
+    schema = kinds.schema(texts)
+    return MongoSource(url, collection, name, schema, query or "{}", texts, digest.hexdigest()[:16], pieces)
+
+
+def plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document whose values JSON has: times in ISO format, and what else JSON has not, as its text."""
+    return {name: _plain(value) for name, value in document.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return plain(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if isinstance(value, (str, bool, int, float)) or value is None else str(value)

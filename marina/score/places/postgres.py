@@ -1,0 +1,197 @@
+"""PostgreSQL: rows of a table or a query, in the order of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from handlers.worker.values import Json
+from marina.errors import MarinaError
+from marina.score.answers import JSON
+from marina.score.formats.scan import STEP
+from marina.score.places.database import Disconnected, again, first_line, name_of
+from marina.score.values import Read, Shard
+
+# Arrow types of PostgreSQL's; values of other types are carried as texts
+TYPES = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
+    "bytea": pa.binary(),
+}
+
+
+@contextmanager
+def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection in a transaction, committed at the end; MarinaError for any error of the database."""
+    try:
+        with psycopg.connect(url, connect_timeout=10) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise Disconnected(f"{name_of(url)} cannot be reached: {first_line(error)}") from None
+    except psycopg.Error as error:
+        raise MarinaError(f"{name_of(url)}: {first_line(error)}") from None
+
+
+@dataclass(frozen=True)
+class PostgresSource:
+    """Rows of a query; see `Source`.
+
+    query selects them, key is the column that tells them apart and orders them, key_type its type. checksum is that
+    of all rows. pieces have the first and the last key of some rows each, as texts.
+    """
+
+    url: str
+    name: str
+    schema: pa.Schema
+    query: str
+    key: str
+    key_type: str
+    checksum: str
+    pieces: Sequence[tuple[str, str, int]]
+
+    def rows(self) -> int:
+        return sum(rows for _, _, rows in self.pieces)
+
+    def shards(self, rows: int) -> list[Shard]:
+        count = max(1, rows // STEP)
+        shards: list[Shard] = []
+        for start in range(0, len(self.pieces), count):
+            own = self.pieces[start : start + count]
+            place = {"first": own[0][0], "last": own[-1][1]}
+            shards.append(Shard(len(shards), sum(piece[2] for piece in own), place))
+        return shards
+
+    def read(self, shard: Shard) -> Read:
+        return again(lambda: self._read(shard))
+
+    def _read(self, shard: Shard) -> Read:
+        key, kind = sql.Identifier(self.key), sql.SQL(self.key_type)
+        statement = sql.SQL(
+            "SELECT {columns} FROM ({query}) AS q WHERE q.{key} BETWEEN %s::{kind} AND %s::{kind} ORDER BY q.{key}"
+        ).format(columns=_columns(self.schema), query=sql.SQL(self.query), key=key, kind=kind)
+        with connected(self.url) as connection:
+            found = connection.execute(statement, [shard.place["first"], shard.place["last"]]).fetchall()
+        if len(found) != shard.rows:
+            raise MarinaError(
+                f"{self.name} has changed while it was read: {len(found)} rows from {shard.place['first']} to "
+                f"{shard.place['last']}, and not {shard.rows}",
+                "add --restart to answer everything again",
+            )
+        columns = zip(*found) if found else [()] * len(self.schema)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema)]
+        return Read(pa.table(arrays, schema=self.schema), {})
+
+    def state(self) -> dict[str, Json]:
+        return {self.name: {"query": self.query, "rows": self.rows(), "checksum": self.checksum}}
+
+
+def _columns(schema: pa.Schema) -> sql.Composed:
+    """The columns to select; those whose types Arrow has not, as texts."""
+    selected = []
+    for field in schema:
+        column = sql.SQL("q.{}").format(sql.Identifier(field.name))
+        selected.append(sql.SQL("{}::text").format(column) if pa.types.is_string(field.type) else column)
+    return sql.SQL(", ").join(selected)
+
+
+def open_postgres(url: str, table: str | None, query: str | None, key: str | None, most: int | None) -> PostgresSource:
+    """Find the rows of a table or a query.
+
+    Args:
+        url: of the database, as PostgreSQL's own tools take it.
+        table: a table, perhaps with its schema before a dot.
+        query: a SELECT, in place of a table.
+        key: the column that tells rows apart; None for the table's primary key.
+        most: only this many rows; None for all.
+
+    Raises:
+        MarinaError: the database cannot be reached, or there are no such rows or no such key.
+    """
+    if (table is None) == (query is None):
+        raise MarinaError(f"{name_of(url)} is a database", "name a table with --table, or give a SELECT with --query")
+    with connected(url) as connection:
+        if table is not None:
+            key = key or _primary_key(connection, table)
+            query = sql.SQL("SELECT * FROM {}").format(identifier(table)).as_string(connection)
+        query = str(query).strip().rstrip(";")
+        described = connection.execute(f"SELECT * FROM ({query}) AS q LIMIT 0").description or []
+        names = [column.name for column in described]
+        key = key or "id"
+        if key not in names:
+            raise MarinaError(
+                f"the rows have no column {key!r} to tell them apart; they have {', '.join(names)}",
+                "name one with --key",
+            )
+        types = dict(zip(names, _type_names(connection, [column.type_code for column in described])))
+        column = sql.Identifier(key).as_string(connection)
+        rows, keys, checksum = _one(
+            connection,
+            f"SELECT count(*), count(DISTINCT q.{column}), coalesce(sum(hashtextextended(q::text, 0)), 0)::text "
+            f"FROM ({query}) AS q",
+        )
+        if keys != rows:
+            raise MarinaError(f"the column {key!r} does not tell all rows apart: {rows} rows have {keys} values of it")
+        limit = f"LIMIT {most}" if most is not None else ""
+        marks = connection.execute(
+            f"SELECT key::text, n FROM (SELECT q.{column} AS key, row_number() OVER (ORDER BY q.{column}) - 1 AS n "
+            f"FROM ({query}) AS q ORDER BY n {limit}) AS s "
+            f"WHERE n % {STEP} IN (0, {STEP - 1}) OR n = {min(rows, rows if most is None else most) - 1} ORDER BY n"
+        ).fetchall()
+    schema = pa.schema([_field(name, kind) for name, kind in types.items()])
+    shown = f"{name_of(url)} {table or 'query'}"
+    return PostgresSource(url, shown, schema, query, key, types[key], checksum, _pieces(marks))
+
+
+def _pieces(marks: Sequence[tuple[str, int]]) -> list[tuple[str, str, int]]:
+    """Pieces of `STEP` rows from the keys of their first and last rows with the numbers of these."""
+    pieces = []
+    for key, number in marks:
+        if number % STEP == 0:
+            pieces.append((key, key, 1))
+        else:
+            first, _, _ = pieces.pop()
+            pieces.append((first, key, number % STEP + 1))
+    return pieces
+
+
+def identifier(table: str) -> sql.Identifier:
+    """The name of a table, perhaps with its schema before a dot."""
+    return sql.Identifier(*table.split("."))
+
+
+def _one(connection: psycopg.Connection[Any], statement: str) -> Any:
+    return connection.execute(statement).fetchone()
+
+
+def _primary_key(connection: psycopg.Connection[Any], table: str) -> str | None:
+    """The column of a table's primary key; None if it has none of one column."""
+    found = connection.execute(
+        "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
+        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
+        [identifier(table).as_string(connection)],
+    ).fetchall()
+    return str(found[0][0]) if len(found) == 1 else None
+
+
+def _type_names(connection: psycopg.Connection[Any], codes: Sequence[int]) -> list[str]:
+    found = dict(connection.execute("SELECT oid::int8, typname FROM pg_type WHERE oid = ANY(%s)", [list(codes)]))
+    return [str(found[code]) for code in codes]
+
+
+def _field(name: str, kind: str) -> pa.Field:
+    if kind in ("json", "jsonb"):
+        return pa.field(name, pa.string(), metadata=JSON)
+    return pa.field(name, TYPES.get(kind, pa.string()))

@@ -1,0 +1,291 @@
+"""Writes answers into a table of PostgreSQL, and keeps there which shards are done.
+
+Two more tables beside the answers' own hold a job and its shards. The answers of a shard and its mark are written in
+one transaction. Several `marina score`, on several machines, share the shards of a job: each claims one at a time, for
+as long as it renews its claim.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from handlers.worker.values import Json
+from marina.errors import MarinaError
+from marina.score.answers import is_json
+from marina.score.formats.values import json_text, values_of
+from marina.score.job import check_same
+from marina.score.places.database import CLAIM_S, Disconnected, again, name_of
+from marina.score.places.postgres import connected, identifier
+from marina.score.values import Counts, Shard
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS marina_jobs (job text PRIMARY KEY, description jsonb NOT NULL, planned boolean NOT NULL);
+CREATE TABLE IF NOT EXISTS marina_shards (
+    job text REFERENCES marina_jobs ON DELETE CASCADE, number int, rows int NOT NULL, place jsonb NOT NULL,
+    claimed_by text, claimed_until timestamptz, done timestamptz, counts jsonb, PRIMARY KEY (job, number)
+);
+"""
+LOCK = 0x6D6172696E61  # of advisory locks: "marina"
+CLAIM = f"""
+UPDATE marina_shards SET claimed_by = %(own)s, claimed_until = now() + interval '{CLAIM_S} s'
+WHERE job = %(job)s AND number = (
+    SELECT number FROM marina_shards
+    WHERE job = %(job)s AND done IS NULL AND (claimed_until IS NULL OR claimed_until < now())
+    ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED
+) RETURNING number, rows, place
+"""
+
+OWN_CLAIMS = "UPDATE marina_shards SET claimed_until = {} WHERE job = %s AND claimed_by = %s AND done IS NULL"
+
+
+@dataclass(frozen=True)
+class TableWriter:
+    """Writes answers into a table; see `Writer`.
+
+    url is the database, table the table, which is also the name of the job. key is its primary key if it has one of
+    one column.
+    """
+
+    url: str
+    table: str
+
+    def write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
+        again(lambda: self._write(shard, answers, counts))
+
+    def _write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
+        names = [sql.Identifier(name) for name in answers.schema.names]
+        columns = sql.SQL(", ").join(names)
+        table = identifier(self.table)
+        with connected(self.url) as connection:
+            marked = connection.execute(
+                "UPDATE marina_shards SET done = now(), counts = %s WHERE job = %s AND number = %s AND done IS NULL",
+                [Jsonb(counts._asdict()), self.table, shard.number],
+            )
+            if not marked.rowcount:  # another process was quicker
+                return
+            connection.execute(
+                sql.SQL("CREATE TEMP TABLE marina_part ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0").format(
+                    columns, table
+                )
+            )
+            types = _types(connection, "marina_part")
+            with connection.cursor().copy(sql.SQL("COPY marina_part ({}) FROM STDIN").format(columns)) as copy:
+                for row in _rows(answers, types):
+                    copy.write_row(row)
+            connection.execute(
+                sql.SQL("INSERT INTO {} ({}) SELECT * FROM marina_part {}").format(
+                    table, columns, _on_conflict(connection, self.table, answers.schema.names)
+                )
+            )
+
+
+def _on_conflict(connection: psycopg.Connection[Any], table: str, names: Sequence[str]) -> sql.Composable:
+    """What becomes of rows whose key is in the table already: they get the new answers."""
+    keys = primary_key(connection, identifier(table).as_string(connection))
+    if not keys or not set(keys) <= set(names):
+        return sql.SQL("")
+    values = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names if name not in keys]
+    return sql.SQL("ON CONFLICT ({}) DO UPDATE SET {}").format(
+        sql.SQL(", ").join(map(sql.Identifier, keys)), sql.SQL(", ").join(values)
+    )
+
+
+def primary_key(connection: psycopg.Connection[Any], table: str) -> list[str]:
+    """The columns of the primary key of a table, whose name is quoted; none if it has none."""
+    found = connection.execute(
+        "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
+        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
+        [table],
+    )
+    return [str(name) for (name,) in found]
+
+
+def _types(connection: psycopg.Connection[Any], table: str) -> dict[str, str]:
+    """The types of a table's columns."""
+    found = connection.execute(
+        "SELECT a.attname, t.typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
+        "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped",
+        [table],
+    )
+    return {str(name): str(kind) for name, kind in found}
+
+
+def _rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
+    """The rows as COPY takes them."""
+    columns = []
+    for field, column in zip(answers.schema, answers.columns):
+        values = values_of(column)
+        kind = types[field.name]
+        if kind == "vector" or (kind in ("json", "jsonb") and not is_json(field)):
+            values = [None if one is None else json_text(one) for one in values]
+        elif pa.types.is_list(field.type):
+            lists = pa.types.is_floating(field.type.value_type)
+            values = [None if one is None else one.tolist() if lists else json_text(one) for one in values]
+        columns.append([one.replace("\0", "") if isinstance(one, str) else one for one in values])
+    return zip(*columns)
+
+
+def kind_of(field: pa.Field) -> str:
+    """The type of PostgreSQL for a column of answers."""
+    kind = field.type
+    if is_json(field):
+        return "jsonb"
+    if pa.types.is_list(kind):
+        return "real[]" if pa.types.is_floating(kind.value_type) else "jsonb"
+    known = {
+        pa.bool_(): "boolean",
+        pa.int16(): "smallint",
+        pa.int32(): "integer",
+        pa.int64(): "bigint",
+        pa.float32(): "real",
+        pa.float64(): "double precision",
+        pa.date32(): "date",
+        pa.binary(): "bytea",
+    }
+    if pa.types.is_timestamp(kind):
+        return "timestamptz" if kind.tz else "timestamp"
+    return known.get(kind, "text")
+
+
+class PostgresSink:
+    """Answers in a table; see `Sink`.
+
+    Args:
+        url: of the database.
+        table: the table; it is made if there is none.
+        key: the column of the input that tells rows apart, which becomes the primary key of a table that is made.
+    """
+
+    def __init__(self, url: str, table: str, key: str | None) -> None:
+        self.name = f"{name_of(url)} {table}"
+        self.writer = TableWriter(url, table)
+        self._url, self._table, self._key = url, table, key
+        self._own = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}"
+
+    def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
+        with connected(self._url) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+            connection.execute(TABLES)
+            kept = connection.execute("SELECT description, planned FROM marina_jobs WHERE job = %s", [self._table])
+            found = kept.fetchone()
+            self._make(connection, schema, new=found is None)
+            if found is None:
+                connection.execute(
+                    "INSERT INTO marina_jobs VALUES (%s, %s, false)", [self._table, Jsonb(dict(description))]
+                )
+                return False
+        check_same(found[0], description, self.name)
+        return bool(found[1])
+
+    def _make(self, connection: psycopg.Connection[Any], schema: pa.Schema, new: bool) -> None:
+        """Make the table, or check that it has the columns of answers."""
+        (known,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
+        if known is None:
+            columns = [
+                sql.SQL("{} {}{}").format(
+                    sql.Identifier(field.name),
+                    sql.SQL(kind_of(field)),
+                    sql.SQL(" PRIMARY KEY" if field.name == self._key else ""),
+                )
+                for field in schema
+            ]
+            statement = sql.SQL("CREATE TABLE {} ({})").format(identifier(self._table), sql.SQL(", ").join(columns))
+            connection.execute(statement)
+            return
+        types = _types(connection, self._quoted(connection))
+        missing = [field for field in schema if field.name not in types]
+        if missing:
+            raise MarinaError(
+                f"the table {self._table} has no column {missing[0].name!r} for answers",
+                f"add it, as {kind_of(missing[0])}, or name a table that does not exist yet",
+            )
+        keys = primary_key(connection, self._quoted(connection))
+        (filled,) = connection.execute(
+            sql.SQL("SELECT EXISTS (SELECT FROM {})").format(identifier(self._table))
+        ).fetchone() or (False,)
+        if new and filled and not (keys and set(keys) <= set(schema.names)):
+            raise MarinaError(
+                f"the table {self._table} has rows, and no primary key among the columns of answers, so that answers "
+                "would be added to them",
+                "empty it, or name another table",
+            )
+
+    def _quoted(self, connection: psycopg.Connection[Any]) -> str:
+        return identifier(self._table).as_string(connection)
+
+    def plan(self, shards: Sequence[Shard]) -> None:
+        with connected(self._url) as connection:
+            found = connection.execute("SELECT planned FROM marina_jobs WHERE job = %s FOR UPDATE", [self._table])
+            if (found.fetchone() or [True])[0]:  # another process has planned
+                return
+            with connection.cursor().copy("COPY marina_shards (job, number, rows, place) FROM STDIN") as copy:
+                for shard in shards:
+                    copy.write_row((self._table, shard.number, shard.rows, json.dumps(shard.place)))
+            connection.execute("UPDATE marina_jobs SET planned = true WHERE job = %s", [self._table])
+
+    def claim(self) -> Shard | None:
+        def work() -> Shard | None:
+            with connected(self._url) as connection:
+                found = connection.execute(CLAIM, {"own": self._own, "job": self._table}).fetchone()
+            return Shard(*found) if found else None
+
+        return again(work)
+
+    def release(self, shard: Shard) -> None:
+        with suppress(Disconnected), connected(self._url) as connection:  # a claim ends by itself
+            connection.execute(f"{OWN_CLAIMS.format('NULL')} AND number = %s", [self._table, self._own, shard.number])
+
+    def renew(self) -> None:
+        def work() -> None:
+            with connected(self._url) as connection:
+                connection.execute(OWN_CLAIMS.format(f"now() + interval '{CLAIM_S} s'"), [self._table, self._own])
+
+        again(work)
+
+    def written(self, shard: Shard) -> None:
+        """There is nothing to note: the writer has marked the shard."""
+
+    def done(self) -> Counts:
+        with connected(self._url) as connection:
+            found = connection.execute(
+                "SELECT counts FROM marina_shards WHERE job = %s AND done IS NOT NULL", [self._table]
+            ).fetchall()
+        return Counts(*(sum(counts[name] for (counts,) in found) for name in Counts._fields))
+
+    def complete(self) -> bool:
+        def work() -> bool:
+            with connected(self._url) as connection:
+                found = connection.execute(
+                    "SELECT NOT EXISTS (SELECT FROM marina_shards WHERE job = %s AND done IS NULL)", [self._table]
+                ).fetchone()
+            return bool(found and found[0])
+
+        return again(work)
+
+    def finish(self) -> None:
+        """There is nothing to do: answers are whole with every transaction."""
+
+    def clear(self) -> None:
+        with connected(self._url) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+            connection.execute(TABLES)
+            ended = connection.execute("DELETE FROM marina_jobs WHERE job = %s", [self._table])
+            (known,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
+            # rows with a primary key get the new answers, and the table may hold more than answers
+            if ended.rowcount and known is not None and not primary_key(connection, self._quoted(connection)):
+                connection.execute(sql.SQL("DELETE FROM {}").format(identifier(self._table)))
+
+    def close(self) -> None:
+        """There is nothing to give back: claims end by themselves."""

@@ -1,0 +1,137 @@
+"""Plain values that the stages of a job exchange: shards, the rows read of them, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from handlers.worker.errors import RequestError
+from handlers.worker.values import Json
+
+
+class Shard(NamedTuple):
+    """Some rows of a source that are read, answered and written together.
+
+    Attributes:
+        number: its place among the shards of the job, from 0.
+        rows: how many rows it has.
+        place: where they are in the source, as JSON.
+    """
+
+    number: int
+    rows: int
+    place: Mapping[str, Json]
+
+
+class Read(NamedTuple):
+    """Rows of a source, and why those that could not be read could not, by number."""
+
+    rows: pa.Table
+    unread: Mapping[int, RequestError]
+
+
+class Counts(NamedTuple):
+    """What became of rows: how many, how many of them have an error, and the tokens that they cost."""
+
+    rows: int = 0
+    errors: int = 0
+    tokens: int = 0
+    computed: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        """The sums."""
+        return Counts(*(one + two for one, two in zip(self, other)))
+
+
+class Source(Protocol):
+    """Where rows come from. It can be pickled, and read in several processes."""
+
+    @property
+    def name(self) -> str:
+        """The name shown to people, without secrets."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+
+    @property
+    def key(self) -> str | None:
+        """The column that tells rows apart, if there is one."""
+
+    def rows(self) -> int:
+        """The number of rows."""
+
+    def shards(self, rows: int) -> list[Shard]:
+        """All rows in shards of this many at most."""
+
+    def read(self, shard: Shard) -> Read:
+        """The rows of a shard, in order."""
+
+    def state(self) -> dict[str, Json]:
+        """What identifies the contents: for each part its facts, all equal as long as it does not change."""
+
+
+class Writer(Protocol):
+    """Writes the answers of shards. It can be pickled, and used in several processes."""
+
+    def write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
+        """Write the answers of a shard and mark it as done, both or neither."""
+
+
+class Sink(Protocol):
+    """Where answers go, and which shards of a job are done."""
+
+    @property
+    def name(self) -> str:
+        """The name shown to people, without secrets."""
+
+    @property
+    def writer(self) -> Writer:
+        """What processes write with."""
+
+    def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
+        """Begin a job, or go on with it.
+
+        Args:
+            description: what decides the answers, as JSON.
+            schema: the columns of answers.
+
+        Returns:
+            Whether the job had begun before, so that its shards are known.
+
+        Raises:
+            MarinaError: other answers are there, another process writes there, or the job had begun with another
+                description.
+        """
+
+    def plan(self, shards: Sequence[Shard]) -> None:
+        """Keep the shards of a job that begins."""
+
+    def claim(self) -> Shard | None:
+        """A shard that is not done, and that nobody works on; None if there is none at present."""
+
+    def release(self, shard: Shard) -> None:
+        """Give back a shard that was claimed and is not written."""
+
+    def renew(self) -> None:
+        """Keep what is claimed; called every few seconds."""
+
+    def written(self, shard: Shard) -> None:
+        """Take note that a shard was written."""
+
+    def done(self) -> Counts:
+        """What became of the rows of all shards that are done."""
+
+    def complete(self) -> bool:
+        """Whether all shards are done."""
+
+    def finish(self) -> None:
+        """Make the answers whole, after the last shard."""
+
+    def clear(self) -> None:
+        """Remove the answers and the shards of any job."""
+
+    def close(self) -> None:
+        """Give back what the job holds."""

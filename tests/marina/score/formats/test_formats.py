@@ -1,0 +1,146 @@
+"""Rows come back as they were written, whatever is in them, and broken rows stop nothing."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marina.errors import MarinaError
+from marina.score.answers import JSON, is_json
+from marina.score.formats import FORMATS, format_of
+from marina.score.formats.csv_rows import CSV
+from marina.score.formats.scan import STEP
+
+TEXT = frozenset({"text"})
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+rows = st.lists(st.tuples(texts, texts), max_size=250)
+
+
+def read_all(kind: str, content: bytes, most: int | None = None) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """All rows of a file, read piece by piece, and the messages of those that could not be read."""
+    scan = FORMATS[kind].scan(io.BytesIO(content), TEXT, most)
+    found: list[dict[str, Any]] = []
+    unread: dict[int, str] = {}
+    for piece in scan.pieces:
+        assert kind == "parquet" or piece.rows <= STEP
+        read = FORMATS[kind].read(io.BytesIO(content), piece, scan.schema, TEXT)
+        assert len(read.rows) == piece.rows
+        unread.update({len(found) + number: str(error) for number, error in read.unread.items()})
+        found += read.rows.to_pylist()
+    return found, unread
+
+
+@given(rows, st.sampled_from(sorted(FORMATS)))
+def test_rows_come_back(given_rows: list[tuple[str, str]], kind: str) -> None:
+    table = pa.table({"text": [one for one, _ in given_rows], "other": [two for _, two in given_rows]})
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows"
+        FORMATS[kind].write(table.cast(pa.schema([("text", pa.string()), ("other", pa.string())])), path)
+        content = path.read_bytes()
+    found, unread = read_all(kind, content)
+    assert not unread
+    assert [(row["text"], row["other"]) for row in found] == given_rows
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_parts_join_to_one_file(tmp_path: Path, kind: str) -> None:
+    schema = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))])
+    parts = []
+    for number in range(3):
+        part = pa.table({"text": [f"{number} one", f'{number} "two"\n'], "vector": [[1.5, number], None]}, schema)
+        FORMATS[kind].write(part, tmp_path / f"{number}")
+        parts.append(tmp_path / f"{number}")
+    FORMATS[kind].join(parts, tmp_path / "whole", schema)
+    found, unread = read_all(kind, (tmp_path / "whole").read_bytes())
+    assert not unread
+    assert [row["text"] for row in found] == [f"{n} {text}" for n in range(3) for text in ("one", '"two"\n')]
+    assert len(found) == 6
+
+
+def test_broken_rows_of_csv_have_an_error() -> None:
+    content = b'\xef\xbb\xbfid,text\n1,good\n2\n\n3,"a\nb",c\n4,\xff\n5,last'
+    found, unread = read_all("csv", content)
+    assert [row["id"] for row in found] == ["1", "2", "3", "4", "5"]
+    assert [row["text"] for row in found] == ["good", None, "a\nb", "\ufffd", "last"]
+    assert unread == {
+        1: "the row has 1 fields, and not 2",
+        2: "the row has 3 fields, and not 2",
+        3: "the row is not UTF-8",
+    }
+
+
+@pytest.mark.parametrize("content", [b"", b"a,a\n1,2\n", b"\n1,2"])
+def test_csv_without_names_of_columns_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match="its first line must have a name for each column"):
+        CSV.scan(io.BytesIO(content), TEXT, None)
+
+
+def test_broken_lines_of_json_have_an_error() -> None:
+    lines = [b'{"text": "good", "n": 1}', b"{", b"", b"[1]", b'{"text": 3, "n": 2.5}', b'{"n": null}']
+    found, unread = read_all("jsonl", b"\n".join(lines))
+    assert [row["text"] for row in found] == ["good", None, None, None, None]
+    assert [row["n"] for row in found] == [1.0, None, None, 2.5, None]
+    assert unread == {
+        1: "the line is not valid JSON",
+        2: "the line must be an object, not a list",
+        3: 'the field "text" must be a text, not a number',
+    }
+
+
+def test_values_of_several_kinds_are_carried_as_json() -> None:
+    content = b'{"a": 1, "b": {"c": [1]}}\n{"a": "x", "b": null}\n{"a": 99999999999999999999, "b": true}'
+    scan = FORMATS["jsonl"].scan(io.BytesIO(content), TEXT, None)
+    assert all(is_json(field) for field in scan.schema)
+    (piece,) = scan.pieces
+    rows = FORMATS["jsonl"].read(io.BytesIO(content), piece, scan.schema, TEXT).rows
+    assert rows["a"].to_pylist()[:2] == ["1", '"x"']
+    assert rows["b"].to_pylist() == ['{"c":[1]}', None, "true"]
+
+
+def test_json_columns_are_json_in_json_lines(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("entities", pa.string(), metadata=JSON), pa.field("text", pa.string())])
+    FORMATS["jsonl"].write(pa.table({"entities": ['[{"a":1}]', None], "text": ["x", None]}, schema), tmp_path / "f")
+    assert (tmp_path / "f").read_text() == '{"entities":[{"a":1}],"text":"x"}\n{"entities":null,"text":null}\n'
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_a_limit_is_kept(tmp_path: Path, kind: str) -> None:
+    FORMATS[kind].write(pa.table({"text": [str(n) for n in range(333)]}), tmp_path / "rows")
+    content = (tmp_path / "rows").read_bytes()
+    assert [row["text"] for row in read_all(kind, content, 150)[0]] == [str(n) for n in range(150)]
+
+
+def test_rows_of_many_groups_are_read(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [str(n) for n in range(1000)]}), tmp_path / "f.parquet", row_group_size=90)
+    content = (tmp_path / "f.parquet").read_bytes()
+    scan = FORMATS["parquet"].scan(io.BytesIO(content), TEXT, None)
+    for start, end in ((0, 1000), (89, 91), (85, 350), (999, 1000)):
+        piece = scan.pieces[0]._replace(start=start, end=end, rows=end - start)
+        read = FORMATS["parquet"].read(io.BytesIO(content), piece, scan.schema, TEXT)
+        assert read.rows["text"].to_pylist() == [str(n) for n in range(start, end)]
+
+
+def test_a_file_that_is_no_parquet_is_refused() -> None:
+    with pytest.raises(ValueError, match="Parquet"):
+        FORMATS["parquet"].scan(io.BytesIO(b"no parquet at all"), TEXT, None)
+
+
+def test_formats_are_known_by_their_suffix() -> None:
+    assert [format_of(name) for name in ("a.PARQUET", "b.csv", "c.tsv", "d.ndjson", "e.txt", "f")] == [
+        "parquet",
+        "csv",
+        "tsv",
+        "jsonl",
+        None,
+        None,
+    ]
+    with pytest.raises(MarinaError, match="compressed as a whole"):
+        format_of("a.csv.gz")

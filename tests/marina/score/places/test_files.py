@@ -1,0 +1,204 @@
+"""Files as a source and as a sink."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from marina.errors import MarinaError
+from marina.score.job import check_same
+from marina.score.places.file_sink import FileSink
+from marina.score.places.files import FileSource, open_files
+from marina.score.values import Counts, Shard
+
+TEXT = frozenset({"text"})
+SCHEMA = pa.schema([("id", pa.int64())])
+JOB = {"archive": "a", "source": {"in.csv": {"bytes": 10, "changed": "1"}}}
+
+
+def write(path: Path, count: int, first: int = 0) -> None:
+    path.write_text("id,text\n" + "".join(f"{first + n},text {n}\n" for n in range(count)))
+
+
+def ids(source: FileSource, rows: int) -> list[Any]:
+    """The ids of all rows, read shard by shard."""
+    shards = source.shards(rows)
+    assert [shard.number for shard in shards] == list(range(len(shards)))
+    assert all(0 < shard.rows <= rows for shard in shards)
+    return [value for shard in shards for value in source.read(shard).rows["id"].to_pylist()]
+
+
+def test_rows_of_a_pattern_come_in_the_order_of_names(tmp_path: Path) -> None:
+    write(tmp_path / "b.csv", 250, 1000)
+    write(tmp_path / "a.csv", 130)
+    (tmp_path / ".hidden.csv").write_text("broken")
+    (tmp_path / "notes.txt").write_text("no rows")
+    source = open_files(f"{tmp_path}/*.csv", TEXT, None)
+    assert source.rows() == 380
+    expected = [str(n) for n in (*range(130), *range(1000, 1250))]
+    assert ids(source, 100) == ids(source, 200) == ids(open_files(str(tmp_path), TEXT, None), 1000) == expected
+    assert ids(open_files(f"{tmp_path}/*.csv", TEXT, 140), 100) == expected[:140]
+
+
+def test_rows_are_read_by_url() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/in/a.jsonl", b'{"id": 1, "text": "x"}\n')
+    memory.pipe("/in/b.jsonl", b'{"id": 2, "text": "y", "more": true}\n')
+    source = open_files("memory://in/*.jsonl", TEXT, None)
+    assert source.schema.names == ["id", "text", "more"]
+    assert ids(source, 100) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("names", "url", "message"),
+    [
+        ({}, "none.csv", "there is no file"),
+        ({"a.csv": "id,text\n", "b.jsonl": "{}"}, "", "files of several formats; give files of one format"),
+        ({"a.txt": "x"}, "a.txt", "has no format that its name tells"),
+        ({"a.csv": "id,text\n", "b.csv": "id,body\n"}, "*.csv", "has other columns than"),
+        ({"a.csv": "id,id\n"}, "a.csv", "is not csv: its first line must have a name for each column"),
+        ({"a.parquet": "x"}, "a.parquet", "is not parquet"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused(tmp_path: Path, names: dict[str, str], url: str, message: str) -> None:
+    for name, content in names.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(MarinaError, match=message):
+        open_files(f"{tmp_path}/{url}", TEXT, None)
+    with pytest.raises(MarinaError, match="cannot be opened"):
+        open_files("nothing://x.csv", TEXT, None)
+
+
+def test_a_change_of_a_file_shows_in_its_state(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", 5)
+    before = open_files(str(tmp_path / "a.csv"), TEXT, None).state()
+    assert open_files(str(tmp_path / "a.csv"), TEXT, None).state() == before
+    write(tmp_path / "a.csv", 6)
+    after = open_files(str(tmp_path / "a.csv"), TEXT, None).state()
+    with pytest.raises(MarinaError, match=r"the input has changed .*a\.csv: bytes: from \d+ to \d+; add --restart"):
+        check_same({"source": before}, {"source": after}, "out")
+
+
+def shards_of(count: int) -> list[Shard]:
+    return [Shard(number, 2, {"start": number}) for number in range(count)]
+
+
+def part(shard: Shard) -> pa.Table:
+    return pa.table({"id": [2 * shard.number, 2 * shard.number + 1]}, SCHEMA)
+
+
+def run_some(sink: FileSink, count: int) -> None:
+    for _ in range(count):
+        shard = sink.claim()
+        assert shard is not None
+        sink.writer.write(shard, part(shard), Counts(2, 1, 10, 20))
+        sink.written(shard)
+
+
+@contextmanager
+def begun(url: Path | str, kind: str, job: dict[str, Any] = JOB) -> Iterator[tuple[FileSink, bool]]:
+    """A sink with a job that begins, or goes on."""
+    with closing(FileSink(str(url), kind)) as sink:
+        yield sink, sink.begin(job, SCHEMA)
+
+
+@pytest.fixture(params=["", "memory://"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    yield f"{request.param}{tmp_path}" if not request.param else "memory://out"
+    if request.param:
+        fsspec.filesystem("memory").rm("/out", recursive=True)
+
+
+@pytest.mark.parametrize("name", ["answers.parquet", "answers"])
+def test_a_job_goes_on_where_it_ended(place: str, name: str) -> None:
+    url = f"{place}/{name}"
+    with begun(url, "parquet") as (sink, before):
+        assert not before
+        sink.plan(shards_of(5))
+        run_some(sink, 2)
+    with begun(url, "parquet") as (sink, before):
+        assert before
+        assert sink.done() == Counts(4, 2, 20, 40)
+        assert not sink.complete()
+        run_some(sink, 3)
+        assert sink.claim() is None
+        assert sink.complete()
+        sink.finish()
+    with begun(url, "parquet") as (sink, before):
+        assert before
+        assert sink.complete()
+        sink.finish()
+    system, path = fsspec.core.url_to_fs(url)
+    files = [path] if name.endswith(".parquet") else sorted(system.glob(f"{path}/*.parquet"))
+    found = []
+    for file in files:
+        with system.open(file) as content:
+            found += pq.read_table(content)["id"].to_pylist()
+    assert found == list(range(10))
+    assert not [one for one in system.find(place) if ".parts" in one or one.endswith(".tmp")]
+
+    another = {**JOB, "archive": "b"}
+    message = r"the archive has changed since the answers in .* were begun: from a to b"
+    with pytest.raises(MarinaError, match=message), begun(url, "parquet", another):
+        pass
+    FileSink(url, "parquet").clear()
+    with begun(url, "parquet", another) as (_, before):
+        assert not before
+
+
+def test_a_damaged_part_is_written_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with begun(out, "csv") as (sink, _):
+        sink.plan(shards_of(3))
+        run_some(sink, 3)
+    (out / "part-00001.csv").write_text("id\n7\n9\n")
+    (out / "part-00002.csv").unlink()
+    (out / ".part-00000.csv.1.tmp").write_text("half")
+    with begun(out, "csv") as (sink, before):
+        assert before
+        assert not (out / ".part-00000.csv.1.tmp").exists()
+        run_some(sink, 2)
+        assert (out / "part-00001.csv").read_text() == "id\n2\n3\n"
+        sink.finish()
+    manifest = json.loads((out / "_marina" / "manifest.json").read_text())
+    assert [one["rows"] for one in manifest["parts"]] == [2, 2, 2]
+
+
+def test_what_is_there_already_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("mine")
+    for url, message in (
+        (tmp_path / "a.csv", r"a\.csv is there already; give another --output, or add --restart"),
+        (tmp_path, r"holds other files, for example a\.csv"),
+    ):
+        with pytest.raises(MarinaError, match=message), begun(url, "csv"):
+            pass
+    assert (tmp_path / "a.csv").read_text() == "mine"
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    message = "another marina score is writing into"
+    with begun(tmp_path / "out", "csv"), pytest.raises(MarinaError, match=message), begun(tmp_path / "out", "csv"):
+        pass
+    with begun(tmp_path / "out", "csv"):
+        pass
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("marina.score.places.parts.sha256_of", full)
+    (shard,) = shards_of(1)
+    with begun(tmp_path / "out", "csv") as (sink, _):
+        sink.plan(shards_of(1))
+        with pytest.raises(OSError, match="No space left"):
+            sink.writer.write(shard, part(shard), Counts())
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["_marina"]

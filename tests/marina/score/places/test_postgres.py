@@ -1,0 +1,233 @@
+"""PostgreSQL as a source and as a sink, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from marina.errors import MarinaError
+from marina.score.answers import JSON
+from marina.score.places import open_sink, open_source
+from marina.score.places.database import name_of
+from marina.score.places.postgres import open_postgres
+from marina.score.places.postgres_sink import PostgresSink
+from marina.score.spec import Input, Output
+from marina.score.values import Counts, Shard
+from tests.marina.score.postgres import postgres
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("score", pa.float64()),
+        ("embedding", pa.list_(pa.float32())),
+        pa.field("entities", pa.string(), metadata=JSON),
+        ("error", pa.string()),
+    ]
+)
+JOB = {"archive": "a", "source": {"in.csv": {"bytes": 10}}}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgres() as url:
+        yield url
+
+
+@pytest.fixture
+def database(server: str) -> str:
+    """The URL of a server without tables."""
+    run(server, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    return server
+
+
+def run(url: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Run statements; returns the rows of the last."""
+    with psycopg.connect(url) as connection:
+        for statement in statements:
+            found = connection.execute(statement)
+        return found.fetchall() if found.description else []
+
+
+def fill(url: str, rows: int) -> None:
+    run(
+        url,
+        "CREATE TABLE resumes (id int PRIMARY KEY, body text, price numeric, more jsonb, at timestamptz)",
+        f"INSERT INTO resumes SELECT n, 'text ' || n, n * 1.5, jsonb_build_object('n', n), now() "
+        f"FROM generate_series(1, {rows}) AS n",
+    )
+
+
+@pytest.mark.parametrize("rows", [100, 300, 1000])
+def test_all_rows_of_a_table_are_read_once(database: str, rows: int) -> None:
+    fill(database, 777)
+    source = open_postgres(database, "resumes", None, None, None)
+    assert source.rows() == 777
+    assert source.key == "id"
+    shards = source.shards(rows)
+    assert max(shard.rows for shard in shards) <= rows
+    tables = [source.read(shard).rows for shard in shards]
+    assert [value for table in tables for value in table["id"].to_pylist()] == list(range(1, 778))
+    first = tables[0].slice(0, 1).to_pylist()[0]
+    assert (first["body"], first["price"], first["more"]) == ("text 1", "1.5", '{"n": 1}')
+    assert pa.types.is_timestamp(tables[0].schema.field("at").type)
+
+
+def test_rows_of_a_query_have_any_key(database: str) -> None:
+    run(
+        database,
+        "CREATE TABLE t (u uuid, w text)",
+        "INSERT INTO t SELECT gen_random_uuid(), n FROM generate_series(1, 250) n",
+    )
+    source = open_postgres(database, None, "SELECT u, w AS text FROM t WHERE w <> '7';", "u", 120)
+    texts = [value for shard in source.shards(100) for value in source.read(shard).rows["text"].to_pylist()]
+    assert len(set(texts)) == source.rows() == 120
+    assert "7" not in texts
+
+
+def test_a_change_is_seen(database: str) -> None:
+    fill(database, 200)
+    before = open_postgres(database, "resumes", None, None, None)
+    assert open_postgres(database, "resumes", None, None, None).state() == before.state()
+    run(database, "UPDATE resumes SET body = 'new' WHERE id = 50")
+    assert open_postgres(database, "resumes", None, None, None).state() != before.state()
+    run(database, "DELETE FROM resumes WHERE id = 50")
+    with pytest.raises(MarinaError, match="has changed while it was read: 99 rows from 1 to 100, and not 100"):
+        before.read(before.shards(100)[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "name a table with --table, or give a SELECT with --query"),
+        ({"table": "none"}, 'relation "none" does not exist'),
+        ({"query": "SELEC 1"}, "syntax error"),
+        (
+            {"query": "SELECT 1 AS a"},
+            "the rows have no column 'id' to tell them apart; they have a; name",
+        ),
+        ({"query": "SELECT 1 AS id FROM resumes"}, "'id' does not tell all rows apart: 3 rows have 1 values of it"),
+        ({"table": "resumes", "url": "postgresql://user:secret@127.0.0.1:1/x"}, "postgresql://127.0.0.1:1/x cannot be"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(database: str, options: dict[str, str], message: str) -> None:
+    fill(database, 3)
+    with pytest.raises(MarinaError, match=message) as caught:
+        open_source(Input(**{"url": database, **options}), frozenset(), None)
+    assert "secret" not in str(caught.value)
+
+
+def part(shard: Shard) -> pa.Table:
+    first = 2 * shard.number
+    columns = [[first, first + 1], [0.5, None], [[1.0, 2.5], None], ['[{"a": 1}]', None], [None, "why\0"]]
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA)], schema=SCHEMA)
+
+
+def work(sink: PostgresSink, most: int) -> int:
+    """Claim and write shards; returns how many."""
+    for done in range(most):
+        shard = sink.claim()
+        if shard is None:
+            return done
+        sink.writer.write(shard, part(shard), Counts(2, 1, 10, 20))
+    return most
+
+
+SHARDS = [Shard(number, 2, {"start": number}) for number in range(5)]
+
+
+def test_several_share_the_shards_of_a_job(database: str) -> None:
+    one, two = PostgresSink(database, "answers", "id"), PostgresSink(database, "answers", "id")
+    assert not one.begin(JOB, SCHEMA)
+    assert not two.begin(JOB, SCHEMA)
+    one.plan(SHARDS)
+    two.plan(SHARDS)
+    assert work(one, 2) == 2
+    lost = two.claim()
+    assert lost == SHARDS[2]
+    assert work(one, 9) == 2
+    assert not one.complete()
+    run(database, "UPDATE marina_shards SET claimed_until = now() - interval '1 s' WHERE done IS NULL")
+    assert work(one, 9) == 1
+    two.writer.write(SHARDS[2], part(SHARDS[2]), Counts(2, 1, 10, 20))  # too late
+    assert one.complete()
+    assert two.done() == Counts(10, 5, 50, 100)
+    found = run(database, "SELECT id, score, embedding, entities, error FROM answers ORDER BY id")
+    assert [row[0] for row in found] == list(range(10))
+    assert found[0][1:] == (0.5, [1.0, 2.5], [{"a": 1}], None)
+    assert found[1][1:] == (None, None, None, "why")
+    again = PostgresSink(database, "answers", "id")
+    assert again.begin(JOB, SCHEMA)
+    with pytest.raises(MarinaError, match="the input has changed"):
+        again.begin({**JOB, "source": {}}, SCHEMA)
+
+
+def test_claims_are_kept_and_given_back(database: str) -> None:
+    one, two = PostgresSink(database, "answers", None), PostgresSink(database, "answers", None)
+    one.begin(JOB, SCHEMA)
+    one.plan(SHARDS[:1])
+    assert one.claim() == SHARDS[0]
+    run(database, "UPDATE marina_shards SET claimed_until = now() - interval '1 s'")
+    one.renew()
+    assert two.claim() is None
+    two.release(SHARDS[0])  # it is not its own
+    assert two.claim() is None
+    one.release(SHARDS[0])
+    assert two.claim() == SHARDS[0]
+
+
+def test_a_write_that_fails_marks_nothing(database: str) -> None:
+    sink = PostgresSink(database, "answers", "id")
+    sink.begin(JOB, SCHEMA)
+    sink.plan(SHARDS)
+    run(database, "ALTER TABLE answers ADD CHECK (id <> 1)")
+    shard = sink.claim()
+    assert shard
+    with pytest.raises(MarinaError, match="violates check constraint") as caught:
+        sink.writer.write(shard, part(shard), Counts())
+    assert "why" not in str(caught.value)
+    assert run(database, "SELECT count(*) FROM answers") == [(0,)]
+    assert sink.done() == Counts()
+
+
+def test_a_table_of_ones_own(database: str) -> None:
+    run(database, "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
+    run(
+        database,
+        "CREATE TABLE own (id int PRIMARY KEY, mine text DEFAULT 'kept', score real, embedding vector(2), "
+        "entities text, error text)",
+        "INSERT INTO own (id, score) VALUES (0, 9)",
+    )
+    sink = PostgresSink(database, "public.own", "id")
+    sink.begin(JOB, SCHEMA)
+    sink.plan(SHARDS)
+    assert work(sink, 9) == 5
+    assert run(database, "SELECT mine, score, embedding::text FROM own WHERE id = 0") == [("kept", 0.5, "[1,2.5]")]
+    sink.clear()
+    assert not sink.begin(JOB, SCHEMA)
+    assert run(database, "SELECT count(*) FROM own") == [(10,)]  # with a primary key, answers replace answers
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("CREATE TABLE answers (id int)", "the table answers has no column 'score' for answers; add it, as double"),
+        (
+            "CREATE TABLE answers AS SELECT 1 AS id, 1 AS score, 1 AS embedding, 1 AS entities, 1 AS error",
+            "the table answers has rows, and no primary key",
+        ),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(database: str, table: str, message: str) -> None:
+    run(database, table)
+    with pytest.raises(MarinaError, match=message):
+        PostgresSink(database, "answers", "id").begin(JOB, SCHEMA)
+    with pytest.raises(MarinaError, match="name the table for the answers with --to"):
+        open_sink(Output(url=database), None)
+
+
+def test_passwords_are_not_shown() -> None:
+    assert name_of("postgresql://me:secret@host:5432/db") == "postgresql://host:5432/db"
