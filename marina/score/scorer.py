@@ -21,6 +21,8 @@ from marina.score.layout import Asked, layout_of
 from marina.score.model import load, read_unpacked, unpack
 from marina.score.values import Read
 
+ENCODED = 1000  # texts tokenized at once, as the library's encodings are large
+
 
 class Encoded(NamedTuple):
     """Rows of a table, and for each its instance with its tokens, or why it has none."""
@@ -146,10 +148,18 @@ class Scorer:
                 found[number] = prepared
             else:
                 ready.append((number, instance, *prepared))
-        texts, windows = [text for _, _, text, _ in ready], [window for *_, window in ready]
-        for (number, instance, *_), tokenized in zip(ready, member.reader.encode(texts, windows, member.task.offsets)):
-            excess = member.excess([tokenized])
-            found[number] = excess or (tokenized if isinstance(tokenized, RequestError) else (instance, tokenized))
+        for start in range(0, len(ready), ENCODED):
+            some = ready[start : start + ENCODED]
+            texts, windows = [text for _, _, text, _ in some], [window for *_, window in some]
+            for (number, instance, *_), one in zip(some, member.reader.encode(texts, windows, member.task.offsets)):
+                excess = member.excess([one])
+                if isinstance(one, RequestError):
+                    found[number] = one
+                elif excess:
+                    found[number] = excess
+                else:
+                    # only answers with offsets need the library's encodings
+                    found[number] = instance, one if member.task.offsets else one._replace(encodings=[])
         return Encoded(read.rows, [one for one in found if one is not None])
 
     def compute(self, encoded: Encoded) -> Computed:
