@@ -5,6 +5,8 @@ The stages are threads: one reads and tokenizes, one runs graphs, which needs no
 
 from __future__ import annotations
 
+import ctypes
+import multiprocessing
 import os
 import queue
 import signal
@@ -24,6 +26,7 @@ from marina.score.values import Counts, Shard, Source, Writer
 
 # how long a thread may keep others from Python; the default of 5 ms is as long as many calls of graphs
 SWITCH_S = 0.0005
+PR_SET_PDEATHSIG = 1  # of prctl in Linux
 
 
 class Setup(NamedTuple):
@@ -69,6 +72,7 @@ class Failed(NamedTuple):
 def main(setup: Setup, connection: Connection) -> None:
     """Answer the shards that come through the connection until the process that started this one ends it, or itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides when it ends
+    _end_with_parent()
     sys.setswitchinterval(SWITCH_S)
     try:
         scorer = open_scorer(setup)
@@ -80,6 +84,14 @@ def main(setup: Setup, connection: Connection) -> None:
     threading.Thread(target=stages.receive, args=[connection], daemon=True).start()
     threading.Thread(target=stages.send, args=[connection], daemon=True).start()
     stages.compute()
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process with its parent, so that two jobs never write the same shard."""
+    parent = multiprocessing.parent_process()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent is None or not parent.is_alive():
+        os._exit(1)
 
 
 def open_scorer(setup: Setup) -> Scorer:

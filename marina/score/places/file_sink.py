@@ -53,12 +53,13 @@ class FileSink:
             self._shards = shards_from(manifest["shards"])
             self._records = dict(enumerate(manifest["parts"]))
             return True
+        others = [name for name in self._folder.names() if name != RECORDS]
+        if others and not self._folder.exists(f"{RECORDS}/{JOB}"):
+            raise MarinaError(f"{self.name} holds other files, for example {others[0]}", "give another --output")
         self._hold()
+        self._parent.clean(f".{self._file}.*.tmp")
         kept = self._folder.read(f"{RECORDS}/{JOB}")
         if kept is None:
-            others = [name for name in self._folder.names() if name != RECORDS]
-            if others:
-                raise MarinaError(f"{self.name} holds other files, for example {others[0]}", "give another --output")
             return False
         check_same(kept["job"], description, self.name)
         self._shards = shards_from(kept["shards"])

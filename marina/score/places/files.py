@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import fsspec
 import pyarrow as pa
 from fsspec.core import url_to_fs
 
 from handlers.worker.values import Json
 from marina.errors import MarinaError
+from marina.score.answers import JSON
 from marina.score.formats import FORMATS, format_of
 from marina.score.formats.scan import Piece
 from marina.score.values import Read, Shard
@@ -54,9 +54,12 @@ class FileSource:
         return shards
 
     def read(self, shard: Shard) -> Read:
-        place = shard.place
-        with fsspec.open(place["file"], "rb").open() as file:
-            piece = Piece(place["start"], place["end"], shard.rows)
+        url, piece = shard.place["file"], Piece(shard.place["start"], shard.place["end"], shard.rows)
+        system, path = url_to_fs(url)
+        known = next(file.facts for file in self.files if file.url == url)
+        if facts_of(system.info(path)) != known:
+            raise MarinaError(f"{url} has changed while it was read", "add --restart to answer everything again")
+        with system.open(path, "rb") as file:
             return FORMATS[self.format].read(file, piece, self.schema, self.texts)
 
     def state(self) -> dict[str, Json]:
@@ -142,8 +145,6 @@ def _common(schemas: Mapping[str, pa.Schema], kind: str) -> pa.Schema:
 
 def _merged(schemas: Sequence[pa.Schema]) -> pa.Schema:
     """The columns of several JSON Lines files; one that has several types becomes JSON."""
-    from marina.score.answers import JSON
-
     fields: dict[str, pa.Field] = {}
     for field in (field for schema in schemas for field in schema):
         known = fields.get(field.name, field)

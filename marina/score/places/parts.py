@@ -87,11 +87,15 @@ class Folder:
         except FileNotFoundError:
             return None
 
+    def clean(self, pattern: str) -> None:
+        """Remove what writes that were killed have left, if it is on this machine."""
+        for path in Path(self.path()).glob(pattern) if self.local else ():
+            path.unlink(missing_ok=True)
+
     def intact(self, shards: Sequence[Shard]) -> dict[int, dict[str, Json]]:
         """The records of the shards whose parts are whole, by number; what unfinished writes left is removed."""
-        if self.local:
-            for path in (*Path(self.path()).glob(".*.tmp"), *Path(self.path(RECORDS)).glob(".*.tmp")):
-                path.unlink(missing_ok=True)
+        self.clean(".*.tmp")
+        self.clean(f"{RECORDS}/.*.tmp")
         present = set(self.names(RECORDS))
         found = {}
         for shard in shards:

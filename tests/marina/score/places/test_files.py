@@ -79,10 +79,13 @@ def test_files_that_cannot_be_used_are_refused(tmp_path: Path, names: dict[str, 
 
 def test_a_change_of_a_file_shows_in_its_state(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", 5)
-    before = open_files(str(tmp_path / "a.csv"), TEXT, None).state()
+    source = open_files(str(tmp_path / "a.csv"), TEXT, None)
+    before = source.state()
     assert open_files(str(tmp_path / "a.csv"), TEXT, None).state() == before
     write(tmp_path / "a.csv", 6)
     after = open_files(str(tmp_path / "a.csv"), TEXT, None).state()
+    with pytest.raises(MarinaError, match=r"a\.csv has changed while it was read"):
+        source.read(source.shards(100)[0])
     with pytest.raises(MarinaError, match=r"the input has changed .*a\.csv: bytes: from \d+ to \d+; add --restart"):
         check_same({"source": before}, {"source": after}, "out")
 
