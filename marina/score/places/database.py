@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from handlers.worker.values import Json
 from marina.errors import MarinaError
+from marina.score.formats.scan import STEP
+from marina.score.values import Shard
 
 RETRY_S = 30.0  # for a database that is started again
 PAUSE_S = 1.0
@@ -35,6 +38,17 @@ def again(work: Callable[[], T]) -> T:
             if time.monotonic() + PAUSE_S > end:
                 raise
         time.sleep(PAUSE_S)
+
+
+def key_shards(pieces: Sequence[tuple[Json, Json, int]], rows: int) -> list[Shard]:
+    """Shards of this many rows at most, from the first and the last key of each `STEP` rows with their number."""
+    count = max(1, rows // STEP)
+    shards: list[Shard] = []
+    for start in range(0, len(pieces), count):
+        own = pieces[start : start + count]
+        place = {"first": own[0][0], "last": own[-1][1]}
+        shards.append(Shard(len(shards), sum(piece[2] for piece in own), place))
+    return shards
 
 
 def first_line(error: Exception) -> str:

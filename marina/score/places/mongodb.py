@@ -20,7 +20,7 @@ from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.formats.json_lines import Kinds, read_objects
 from marina.score.formats.scan import STEP
-from marina.score.places.database import Disconnected, again, first_line, name_of
+from marina.score.places.database import Disconnected, again, first_line, key_shards, name_of
 from marina.score.values import Read, Shard
 
 KEY = "_id"
@@ -63,13 +63,7 @@ class MongoSource:
         return sum(rows for _, _, rows in self.pieces)
 
     def shards(self, rows: int) -> list[Shard]:
-        count = max(1, rows // STEP)
-        shards: list[Shard] = []
-        for start in range(0, len(self.pieces), count):
-            own = self.pieces[start : start + count]
-            place = {"first": own[0][0], "last": own[-1][1]}
-            shards.append(Shard(len(shards), sum(piece[2] for piece in own), place))
-        return shards
+        return key_shards(self.pieces, rows)
 
     def read(self, shard: Shard) -> Read:
         return again(lambda: self._read(shard))

@@ -15,7 +15,7 @@ from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import JSON
 from marina.score.formats.scan import STEP
-from marina.score.places.database import Disconnected, again, first_line, name_of
+from marina.score.places.database import Disconnected, again, first_line, key_shards, name_of
 from marina.score.values import Read, Shard
 
 # Arrow types of PostgreSQL's; values of other types are carried as texts
@@ -66,13 +66,7 @@ class PostgresSource:
         return sum(rows for _, _, rows in self.pieces)
 
     def shards(self, rows: int) -> list[Shard]:
-        count = max(1, rows // STEP)
-        shards: list[Shard] = []
-        for start in range(0, len(self.pieces), count):
-            own = self.pieces[start : start + count]
-            place = {"first": own[0][0], "last": own[-1][1]}
-            shards.append(Shard(len(shards), sum(piece[2] for piece in own), place))
-        return shards
+        return key_shards(self.pieces, rows)
 
     def read(self, shard: Shard) -> Read:
         return again(lambda: self._read(shard))
