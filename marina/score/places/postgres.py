@@ -75,7 +75,7 @@ class PostgresSource:
         key, kind = sql.Identifier(self.key), sql.SQL(self.key_type)
         statement = sql.SQL(
             "SELECT {columns} FROM ({query}) AS q WHERE q.{key} BETWEEN %s::{kind} AND %s::{kind} ORDER BY q.{key}"
-        ).format(columns=_columns(self.schema), query=sql.SQL(self.query), key=key, kind=kind)
+        ).format(columns=_columns(self.schema), query=sql.SQL(self.query.replace("%", "%%")), key=key, kind=kind)
         with connected(self.url) as connection:
             found = connection.execute(statement, [shard.place["first"], shard.place["last"]]).fetchall()
         if len(found) != shard.rows:
