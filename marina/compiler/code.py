@@ -20,8 +20,8 @@ from marina.engines import engine_of
 
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
 ENTRIES = ("marina.compiler.build",)
-# Worker placement, clients, and spec sections (whose values count): none of these changes a graph.
-PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.sections")
+# Worker placement, clients, jobs in bulk, spec sections (whose values count): none of these changes a graph.
+PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.score", "marina.sections")
 
 
 @cache

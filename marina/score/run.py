@@ -15,14 +15,14 @@ from typing import Any
 
 from marina.console import err
 from marina.errors import MarinaError
-from marina.score.formats.scan import STEP
+from marina.score.formats.scan import STEP, Size
 from marina.score.values import Counts, Shard, Sink, Source
 from marina.score.work import Done, Failed, Ready, Setup, main
 
 AT_HAND = 2  # shards of a process: one that is computed, and one that is read meanwhile
 SHARD_ROWS = 10_000  # at most: planning over more rows saves hardly any padding
 SHARD_MS = 30_000  # of a shard of longest rows; most rows are much shorter. An interrupted job loses its shards at hand
-SHARDS = 16  # of each process at least, so that all end at about the same time
+SHARDS = 4  # into which the rows left to a process would go: shards become small, so that all processes end together
 DEATHS = 3  # of the processes that answered a shard, after which the job ends
 RENEW_S = 5.0
 WAIT_S = 1.0
@@ -31,10 +31,10 @@ WAIT_S = 1.0
 Report = Callable[[Counts], None]
 
 
-def shard_rows(longest_row_ms: float, rows: int, processes: int) -> int:
-    """The rows of a shard: many, as long as it takes a few seconds and there are several for each process."""
-    most = min(SHARD_ROWS, int(SHARD_MS / longest_row_ms), -(-rows // (SHARDS * processes)))
-    return max(STEP, most)
+def shard_size(longest_row_ms: float, processes: int) -> Size:
+    """The rows of the next shard, from the rows left: many, as long as it takes a few seconds, and fewer at the end."""
+    most = min(SHARD_ROWS, int(SHARD_MS / longest_row_ms))
+    return lambda left: max(STEP, min(most, left // (SHARDS * processes)))
 
 
 class Pool:
@@ -138,7 +138,7 @@ def _run(
         for process, said in pool.receive():
             if isinstance(said, Ready):
                 if not begun:
-                    sink.plan(source.shards(shard_rows(said.longest_row_ms, source.rows(), processes)))
+                    sink.plan(source.shards(shard_size(said.longest_row_ms, processes)))
                     begun = True
                 started = started or time.monotonic()
                 loaded.append(process)

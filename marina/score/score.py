@@ -139,7 +139,7 @@ def sample(job: Job, rows: int) -> Sampled:
         job: from `prepare`.
         rows: how many rows at most.
     """
-    shards = job.source.shards(rows)
+    shards = job.source.shards(lambda _: rows)
     scorer = open_scorer(setup_of(job, None))
     read = job.source.read(shards[0]) if shards else Read(job.source.schema.empty_table(), {})
     started = time.perf_counter()

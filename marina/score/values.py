@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -63,8 +63,8 @@ class Source(Protocol):
     def rows(self) -> int:
         """The number of rows."""
 
-    def shards(self, rows: int) -> list[Shard]:
-        """All rows in shards of this many at most."""
+    def shards(self, size: Callable[[int], int]) -> list[Shard]:
+        """All rows in shards; `size` gives the rows of the next one at most, from the number of rows left."""
 
     def read(self, shard: Shard) -> Read:
         """The rows of a shard, in order."""

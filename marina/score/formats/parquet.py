@@ -9,7 +9,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from marina.score.formats.scan import Piece, Scan
+from marina.score.formats.scan import STEP, Piece, Scan
 from marina.score.values import Read
 
 SUFFIXES = (".parquet", ".pq")
@@ -24,7 +24,9 @@ def scan(file: IO[bytes], _: frozenset[str], most: int | None) -> Scan:
     except pa.ArrowException as error:
         raise ValueError(" ".join(str(error).split())) from None
     rows = found.metadata.num_rows if most is None else min(most, found.metadata.num_rows)
-    return Scan(found.schema_arrow.remove_metadata(), [Piece(0, rows, rows)] if rows else [])
+    starts = range(0, rows, STEP)
+    pieces = [Piece(start, min(start + STEP, rows), min(STEP, rows - start)) for start in starts]
+    return Scan(found.schema_arrow.remove_metadata(), pieces)
 
 
 def read(file: IO[bytes], piece: Piece, schema: pa.Schema, _: frozenset[str]) -> Read:

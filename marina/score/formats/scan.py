@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-STEP = 100  # rows between two marks
+STEP = 100  # rows of a piece at most
 
 
 class Piece(NamedTuple):
@@ -22,12 +23,38 @@ class Piece(NamedTuple):
     rows: int
 
 
+# the rows of the next shard at most, from the number of rows that are left
+Size = Callable[[int], int]
+T = TypeVar("T")
+
+
+def cut(pieces: Iterable[tuple[T, T, int]], size: Size, left: int) -> Iterator[tuple[T, T, int]]:
+    """Join pieces to larger ones.
+
+    Args:
+        pieces: each with its start, its end and its rows, in order.
+        size: the rows of a larger one at most; a piece that has more stays as it is.
+        left: the rows of all of them, and of what comes after them.
+    """
+    own: list[tuple[T, T, int]] = []
+    rows = 0
+    for piece in pieces:
+        if own and rows + piece[2] > size(left):
+            yield own[0][0], own[-1][1], rows
+            left -= rows
+            own, rows = [], 0
+        own.append(piece)
+        rows += piece[2]
+    if own:
+        yield own[0][0], own[-1][1], rows
+
+
 class Scan(NamedTuple):
     """The rows of a file.
 
     Attributes:
         schema: their columns.
-        pieces: all of them, in pieces of `STEP` rows at most where a format has marks between rows.
+        pieces: all of them, in pieces of `STEP` rows at most.
     """
 
     schema: pa.Schema

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from handlers.worker.values import Json
 from marina.errors import MarinaError
-from marina.score.formats.scan import STEP
+from marina.score.formats.scan import Size, cut
 from marina.score.values import Shard
 
 RETRY_S = 30.0  # for a database that is started again
@@ -40,15 +40,10 @@ def again(work: Callable[[], T]) -> T:
         time.sleep(PAUSE_S)
 
 
-def key_shards(pieces: Sequence[tuple[Json, Json, int]], rows: int) -> list[Shard]:
-    """Shards of this many rows at most, from the first and the last key of each `STEP` rows with their number."""
-    count = max(1, rows // STEP)
-    shards: list[Shard] = []
-    for start in range(0, len(pieces), count):
-        own = pieces[start : start + count]
-        place = {"first": own[0][0], "last": own[-1][1]}
-        shards.append(Shard(len(shards), sum(piece[2] for piece in own), place))
-    return shards
+def key_shards(pieces: Sequence[tuple[Json, Json, int]], size: Size) -> list[Shard]:
+    """Shards from the first and the last key of each `STEP` rows with their number."""
+    found = cut(pieces, size, sum(rows for _, _, rows in pieces))
+    return [Shard(number, rows, {"first": first, "last": last}) for number, (first, last, rows) in enumerate(found)]
 
 
 def first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import JSON
 from marina.score.formats import FORMATS, format_of
-from marina.score.formats.scan import Piece
+from marina.score.formats.scan import Piece, Size, cut
 from marina.score.values import Read, Shard
 
 # what file systems call the time or the hash that changes with the contents of a file
@@ -45,12 +45,13 @@ class FileSource:
     def rows(self) -> int:
         return sum(piece.rows for file in self.files for piece in file.pieces)
 
-    def shards(self, rows: int) -> list[Shard]:
+    def shards(self, size: Size) -> list[Shard]:
         shards: list[Shard] = []
+        left = self.rows()
         for file in self.files:
-            for piece in _joined(file.pieces, rows):
-                place = {"file": file.url, "start": piece.start, "end": piece.end}
-                shards.append(Shard(len(shards), piece.rows, place))
+            for start, end, rows in cut(file.pieces, size, left):
+                shards.append(Shard(len(shards), rows, {"file": file.url, "start": start, "end": end}))
+                left -= rows
         return shards
 
     def read(self, shard: Shard) -> Read:
@@ -151,18 +152,3 @@ def _merged(schemas: Sequence[pa.Schema]) -> pa.Schema:
         same = known.equals(field, check_metadata=True)
         fields[field.name] = known if same else pa.field(field.name, pa.string(), metadata=JSON)
     return pa.schema(list(fields.values()))
-
-
-def _joined(pieces: Sequence[Piece], rows: int) -> list[Piece]:
-    """The same rows in pieces of this many at most, as near to equal as marks between rows allow."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if piece.rows > rows:  # rows can be counted from any place on
-            starts = range(piece.start, piece.end, rows)
-            joined += [Piece(start, min(start + rows, piece.end), min(rows, piece.end - start)) for start in starts]
-        elif joined and joined[-1].rows + piece.rows <= rows and joined[-1].end == piece.start:
-            last = joined.pop()
-            joined.append(Piece(last.start, piece.end, last.rows + piece.rows))
-        else:
-            joined.append(piece)
-    return joined

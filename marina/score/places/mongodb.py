@@ -19,7 +19,7 @@ from pymongo.errors import AutoReconnect, ConfigurationError, PyMongoError
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.formats.json_lines import Kinds, read_objects
-from marina.score.formats.scan import STEP
+from marina.score.formats.scan import STEP, Size
 from marina.score.places.database import Disconnected, again, first_line, key_shards, name_of
 from marina.score.values import Read, Shard
 
@@ -62,8 +62,8 @@ class MongoSource:
     def rows(self) -> int:
         return sum(rows for _, _, rows in self.pieces)
 
-    def shards(self, rows: int) -> list[Shard]:
-        return key_shards(self.pieces, rows)
+    def shards(self, size: Size) -> list[Shard]:
+        return key_shards(self.pieces, size)
 
     def read(self, shard: Shard) -> Read:
         return again(lambda: self._read(shard))

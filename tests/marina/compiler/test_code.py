@@ -31,7 +31,9 @@ def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
     }
     for serving in ("telemetry.metrics", "hosts.torchserve", "model", "request.protocols", "placement.leases"):
         assert f"handlers.worker.{serving}" not in found
-    assert not {name for name in found if name.startswith(("marina.bench", "marina.server", "marina.cli"))}
+    assert not {
+        name for name in found if name.startswith(("marina.bench", "marina.server", "marina.cli", "marina.score"))
+    }
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -30,7 +30,7 @@ def write(path: Path, count: int, first: int = 0) -> None:
 
 def ids(source: FileSource, rows: int) -> list[Any]:
     """The ids of all rows, read shard by shard."""
-    shards = source.shards(rows)
+    shards = source.shards(lambda _: rows)
     assert [shard.number for shard in shards] == list(range(len(shards)))
     assert all(0 < shard.rows <= rows for shard in shards)
     return [value for shard in shards for value in source.read(shard).rows["id"].to_pylist()]
@@ -85,7 +85,7 @@ def test_a_change_of_a_file_shows_in_its_state(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", 6)
     after = open_files(str(tmp_path / "a.csv"), TEXT, None).state()
     with pytest.raises(MarinaError, match=r"a\.csv has changed while it was read"):
-        source.read(source.shards(100)[0])
+        source.read(source.shards(lambda _: 100)[0])
     with pytest.raises(MarinaError, match=r"the input has changed .*a\.csv: bytes: from \d+ to \d+; add --restart"):
         check_same({"source": before}, {"source": after}, "out")
 
@@ -205,3 +205,10 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(OSError, match="No space left"):
             sink.writer.write(shard, part(shard), Counts())
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["_marina"]
+
+
+def test_shards_can_become_smaller(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", 1000)
+    write(tmp_path / "b.csv", 450)
+    shards = open_files(str(tmp_path), TEXT, None).shards(lambda left: max(100, left // 4))
+    assert [shard.rows for shard in shards] == [300, 200, 200, 100, 100, 100, 100, 100, 100, 100, 50]

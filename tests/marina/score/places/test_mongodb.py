@@ -46,7 +46,7 @@ def test_all_documents_are_read_once(database: Any) -> None:
     database.resumes.insert_one({"body": 5})
     source = open_source(Input(url=URL, table="resumes"), frozenset({"body"}), None)
     assert source.rows() == 334
-    reads = [source.read(shard) for shard in source.shards(100)]
+    reads = [source.read(shard) for shard in source.shards(lambda _: 100)]
     rows = [row for read in reads for row in read.rows.to_pylist()]
     assert [row["body"] for row in rows] == [*(f"text {n}" for n in range(333)), None]
     assert rows[3]["tags"] == '{"a":[3]}'

@@ -67,7 +67,7 @@ def test_all_rows_of_a_table_are_read_once(database: str, rows: int) -> None:
     source = open_postgres(database, "resumes", None, None, None)
     assert source.rows() == 777
     assert source.key == "id"
-    shards = source.shards(rows)
+    shards = source.shards(lambda _: rows)
     assert max(shard.rows for shard in shards) <= rows
     tables = [source.read(shard).rows for shard in shards]
     assert [value for table in tables for value in table["id"].to_pylist()] == list(range(1, 778))
@@ -85,7 +85,7 @@ def test_rows_of_a_query_have_any_key(database: str) -> None:
     source = open_postgres(
         database, None, "SELECT u, w AS text FROM t WHERE w <> '7' AND w NOT LIKE '99%' AND w <> '{}';", "u", 120
     )
-    texts = [value for shard in source.shards(100) for value in source.read(shard).rows["text"].to_pylist()]
+    texts = [value for shard in source.shards(lambda _: 100) for value in source.read(shard).rows["text"].to_pylist()]
     assert len(set(texts)) == source.rows() == 120
     assert "7" not in texts
 
@@ -98,7 +98,7 @@ def test_a_change_is_seen(database: str) -> None:
     assert open_postgres(database, "resumes", None, None, None).state() != before.state()
     run(database, "DELETE FROM resumes WHERE id = 50")
     with pytest.raises(MarinaError, match="has changed while it was read: 99 rows from 1 to 100, and not 100"):
-        before.read(before.shards(100)[0])
+        before.read(before.shards(lambda _: 100)[0])
 
 
 @pytest.mark.parametrize(
