@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -120,7 +120,7 @@ def layout_of(artifact: Artifact, settings: MemberSettings, asked: Asked) -> Lay
     if parameters.get("top_k", 1) is None:
         parameters["top_k"] = 1  # only the best label has a column
     fields = own_fields(signature.fields) if signature.fields else task.fields
-    return Layout(fields, parameters, answers, replace(asked, columns=dict(asked.columns)))
+    return Layout(fields, parameters, answers, asked)
 
 
 def _check_text(column: str, rows: pa.Schema) -> None:

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from handlers.worker.errors import RequestError, WorkerError
+from handlers.worker.errors import WorkerError
 from marina.errors import MarinaError
 from marina.files import explain
 from marina.score.layout import Asked
@@ -167,7 +167,7 @@ class Stages:
 
 def message_of(error: Exception) -> str:
     """What a person is told about an error; it holds no text of the rows."""
-    if isinstance(error, (MarinaError, WorkerError, RequestError)):
+    if isinstance(error, (MarinaError, WorkerError)):
         return str(error)
     if isinstance(error, OSError):
         return explain(error)

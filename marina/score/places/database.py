@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +29,11 @@ def name_of(url: str) -> str:
     """A database without its user and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def claimant() -> str:
+    """Who claims shards: a name that no other process has, on any machine."""
+    return f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}"
 
 
 def again(work: Callable[[], T]) -> T:

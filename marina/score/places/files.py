@@ -132,15 +132,13 @@ def facts_of(info: Mapping[str, Any]) -> dict[str, Json]:
 def _common(schemas: Mapping[str, pa.Schema], kind: str) -> pa.Schema:
     """The columns of all files."""
     (first, schema), *others = schemas.items()
+    if kind == "jsonl" and others:
+        return _merged(list(schemas.values()))
     for url, other in others:
-        if kind == "jsonl":
-            continue
         if not other.equals(schema):
             different = next((one for one in other if one not in list(schema)), None)
             what = f"{different.name} ({different.type})" if different else ", ".join(other.names)
             raise MarinaError(f"{url} has other columns than {first}: {what}", "score them one by one")
-    if kind == "jsonl" and others:
-        return _merged(list(schemas.values()))
     return schema
 
 

@@ -6,9 +6,6 @@ nothing. So no answer is missing or there twice, but while a shard is written, s
 
 from __future__ import annotations
 
-import os
-import socket
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ from handlers.worker.values import Json
 from marina.score.answers import is_json
 from marina.score.formats.values import values_of
 from marina.score.job import check_same, shards_from
-from marina.score.places.database import CLAIM_S, Disconnected, again, name_of
+from marina.score.places.database import CLAIM_S, Disconnected, again, claimant, name_of
 from marina.score.places.mongodb import KEY, opened
 from marina.score.values import Counts, Shard
 
@@ -75,7 +72,7 @@ class MongoSink:
         self.name = f"{name_of(url)} {collection}"
         self.writer = CollectionWriter(url, collection)
         self._url, self._collection = url, collection
-        self._own = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}"
+        self._own = claimant()
 
     def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
         document = {KEY: self._collection, "description": _kept(description), "shards": None}

@@ -118,7 +118,8 @@ def open_postgres(url: str, table: str | None, query: str | None, key: str | Non
         raise MarinaError(f"{name_of(url)} is a database", "name a table with --table, or give a SELECT with --query")
     with connected(url) as connection:
         if table is not None:
-            key = key or _primary_key(connection, table)
+            keys = primary_key(connection, table)
+            key = key or (keys[0] if len(keys) == 1 else None)
             query = sql.SQL("SELECT * FROM {}").format(identifier(table)).as_string(connection)
         query = str(query).strip().rstrip(";")
         described = connection.execute(f"SELECT * FROM ({query}) AS q LIMIT 0").description or []
@@ -131,13 +132,14 @@ def open_postgres(url: str, table: str | None, query: str | None, key: str | Non
             )
         types = dict(zip(names, _type_names(connection, [column.type_code for column in described])))
         column = sql.Identifier(key).as_string(connection)
-        rows, keys, checksum = _one(
+        rows, distinct, checksum = _one(
             connection,
             f"SELECT count(*), count(DISTINCT q.{column}), coalesce(sum(hashtextextended(q::text, 0)), 0)::text "
             f"FROM ({query}) AS q",
         )
-        if keys != rows:
-            raise MarinaError(f"the column {key!r} does not tell all rows apart: {rows} rows have {keys} values of it")
+        if distinct != rows:
+            message = f"the column {key!r} does not tell all rows apart: {rows} rows have {distinct} values of it"
+            raise MarinaError(message)
         limit = f"LIMIT {most}" if most is not None else ""
         marks = connection.execute(
             f"SELECT key::text, n FROM (SELECT q.{column} AS key, row_number() OVER (ORDER BY q.{column}) - 1 AS n "
@@ -170,14 +172,14 @@ def _one(connection: psycopg.Connection[Any], statement: str) -> Any:
     return connection.execute(statement).fetchone()
 
 
-def _primary_key(connection: psycopg.Connection[Any], table: str) -> str | None:
-    """The column of a table's primary key; None if it has none of one column."""
+def primary_key(connection: psycopg.Connection[Any], table: str) -> list[str]:
+    """The columns of a table's primary key; none if it has none."""
     found = connection.execute(
         "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
         "WHERE i.indrelid = %s::regclass AND i.indisprimary",
         [identifier(table).as_string(connection)],
-    ).fetchall()
-    return str(found[0][0]) if len(found) == 1 else None
+    )
+    return [str(name) for (name,) in found]
 
 
 def _type_names(connection: psycopg.Connection[Any], codes: Sequence[int]) -> list[str]:

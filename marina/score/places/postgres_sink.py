@@ -8,9 +8,6 @@ as long as it renews its claim.
 from __future__ import annotations
 
 import json
-import os
-import socket
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,8 +23,8 @@ from marina.errors import MarinaError
 from marina.score.answers import is_json
 from marina.score.formats.values import json_text, values_of
 from marina.score.job import check_same
-from marina.score.places.database import CLAIM_S, Disconnected, again, name_of
-from marina.score.places.postgres import connected, identifier
+from marina.score.places.database import CLAIM_S, Disconnected, again, claimant, name_of
+from marina.score.places.postgres import connected, identifier, primary_key
 from marina.score.values import Counts, Shard
 
 TABLES = """
@@ -54,8 +51,7 @@ OWN_CLAIMS = "UPDATE marina_shards SET claimed_until = {} WHERE job = %s AND cla
 class TableWriter:
     """Writes answers into a table; see `Writer`.
 
-    url is the database, table the table, which is also the name of the job. key is its primary key if it has one of
-    one column.
+    url is the database, table the table, which is also the name of the job.
     """
 
     url: str
@@ -93,23 +89,13 @@ class TableWriter:
 
 def _on_conflict(connection: psycopg.Connection[Any], table: str, names: Sequence[str]) -> sql.Composable:
     """What becomes of rows whose key is in the table already: they get the new answers."""
-    keys = primary_key(connection, identifier(table).as_string(connection))
+    keys = primary_key(connection, table)
     if not keys or not set(keys) <= set(names):
         return sql.SQL("")
     values = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names if name not in keys]
     return sql.SQL("ON CONFLICT ({}) DO UPDATE SET {}").format(
         sql.SQL(", ").join(map(sql.Identifier, keys)), sql.SQL(", ").join(values)
     )
-
-
-def primary_key(connection: psycopg.Connection[Any], table: str) -> list[str]:
-    """The columns of the primary key of a table, whose name is quoted; none if it has none."""
-    found = connection.execute(
-        "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
-        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
-        [table],
-    )
-    return [str(name) for (name,) in found]
 
 
 def _types(connection: psycopg.Connection[Any], table: str) -> dict[str, str]:
@@ -172,7 +158,7 @@ class PostgresSink:
         self.name = f"{name_of(url)} {table}"
         self.writer = TableWriter(url, table)
         self._url, self._table, self._key = url, table, key
-        self._own = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}"
+        self._own = claimant()
 
     def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
         with connected(self._url) as connection:
@@ -211,7 +197,7 @@ class PostgresSink:
                 f"the table {self._table} has no column {missing[0].name!r} for answers",
                 f"add it, as {kind_of(missing[0])}, or name a table that does not exist yet",
             )
-        keys = primary_key(connection, self._quoted(connection))
+        keys = primary_key(connection, self._table)
         (filled,) = connection.execute(
             sql.SQL("SELECT EXISTS (SELECT FROM {})").format(identifier(self._table))
         ).fetchone() or (False,)
@@ -284,7 +270,7 @@ class PostgresSink:
             ended = connection.execute("DELETE FROM marina_jobs WHERE job = %s", [self._table])
             (known,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
             # rows with a primary key get the new answers, and the table may hold more than answers
-            if ended.rowcount and known is not None and not primary_key(connection, self._quoted(connection)):
+            if ended.rowcount and known is not None and not primary_key(connection, self._table):
                 connection.execute(sql.SQL("DELETE FROM {}").format(identifier(self._table)))
 
     def close(self) -> None:
