@@ -44,7 +44,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers verify-hardware docs docs-site format clean
+.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk verify-hardware docs docs-site format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
@@ -117,6 +117,9 @@ bench: setup $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usu
 
 bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
 	$(BIN)/marina bench peers
+
+bench-bulk: setup  ## compare jobs in bulk with the bare graphs and with sentence-transformers (half an hour)
+	$(BIN)/marina bench table bulk
 
 verify-hardware: setup  ## check everything on an Inferentia or Trainium instance, and write a report
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)

@@ -6,7 +6,8 @@
     ├── CompileError    a model cannot be compiled, or a graph does not match the reference model
     ├── ServerError     TorchServe could not be started, stopped or managed
     └── ClientError     a request to a served model failed
-        ├── UnreachableError     no server is listening, or the request timed out
+        ├── UnreachableError     no server is listening, or the connection was lost
+        │   └── TimedOutError    there was no answer in time
         ├── UnauthorizedError    the token is missing, wrong or expired
         ├── UnknownModelError    no model with this name is served
         ├── RefusedError         the request is invalid
@@ -64,7 +65,11 @@ class ClientError(MarinaError):
 
 
 class UnreachableError(ClientError):
-    """No server is listening at the address, or the request timed out."""
+    """No server is listening at the address, or the connection was lost."""
+
+
+class TimedOutError(UnreachableError):
+    """There was no answer in time, neither from the server nor from a gateway before it."""
 
 
 class UnauthorizedError(ClientError):

@@ -12,8 +12,8 @@ from handlers.worker.contents import read_contents
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.loading import load_members
 from handlers.worker.member import Member
-from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply
-from handlers.worker.request.body import Body, decode
+from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
+from handlers.worker.request.body import Body, decode, decode_lines, has_lines
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import write_answers
 from handlers.worker.request.selection import select
@@ -57,6 +57,15 @@ class Asked(NamedTuple):
         return [part for part in self.parts.values() if isinstance(part, Part)]
 
 
+class Lines(NamedTuple):
+    """A body of JSON Lines: the request on each line, or why it cannot be read."""
+
+    requests: list[Asked | RequestError]
+
+    def readable(self) -> list[Part]:
+        return [part for one in self.requests if isinstance(one, Asked) for part in one.readable()]
+
+
 class Model:
     """The models of an archive in memory, checked on their golden rows: one, or the members of a bundle.
 
@@ -85,7 +94,9 @@ class Model:
         self._names = list(contents.folders)
         self._readers = list({id(member.reader): member.reader for member in self._members}.values())
         self._numbers = {member.name: number for number, member in enumerate(self._members)}
-        self._body_bytes = max(member.settings.limits.body_bytes for member in self._members)
+        limits = [member.settings.limits for member in self._members]
+        self._body_bytes = max(own.body_bytes for own in limits)
+        self._lines = max(own.instances for own in limits)
         graphs = [member.graphs for member in self._members]
         self._switch_ms = time_switches(graphs, [member.times for member in self._members], SWITCHING_BUDGET_S)
         self._runner = Runner(graphs)
@@ -124,7 +135,7 @@ class Model:
         self._admission.begin(len(bodies))
         with times.stage("read"):
             asked = [self._read(body, headers, received) for body, headers in bodies]
-        readable = [one.readable() if isinstance(one, Asked) else [] for one in asked]
+        readable = [[] if isinstance(one, RequestError) else one.readable() for one in asked]
         answers = iter(self._answers(readable, times))
         with times.stage("answer"):
             replies = [self._reply(one, answers) for one in asked]
@@ -147,7 +158,7 @@ class Model:
             for reply, (_, headers) in zip(replies, bodies)
         ]
 
-    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> Asked | RequestError:
+    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> Asked | Lines | RequestError:
         waited = waited_ms(headers, received)
         if waited and waited > self._settings.deadline_ms:
             message = f"the request has waited {waited:.0f} ms; the deadline is {self._settings.deadline_ms} ms"
@@ -156,13 +167,21 @@ class Model:
         if refusal:
             return refusal
         try:
-            decoded = decode(body, headers, self._body_bytes)
-            if not self._contents.bundle:
-                return Asked({self._contents.name: self._part(self._contents.name, decoded)}, several=False)
-            selected, several = select(decoded, self._names)
-            return Asked({name: self._part(name, own) for name, own in selected.items()}, several)
+            if has_lines(headers):
+                lines = decode_lines(body, headers, self._body_bytes, self._lines)
+                return Lines([one if isinstance(one, RequestError) else self._asked(one) for one in lines])
+            return self._asked(decode(body, headers, self._body_bytes))
         except Exception as error:
             return request_error(error)
+
+    def _asked(self, body: Body) -> Asked | RequestError:
+        if not self._contents.bundle:
+            return Asked({self._contents.name: self._part(self._contents.name, body)}, several=False)
+        try:
+            selected, several = select(body, self._names)
+        except RequestError as error:
+            return error
+        return Asked({name: self._part(name, own) for name, own in selected.items()}, several)
 
     def _part(self, name: str, body: Body) -> Part | RequestError:
         if name in self.failures:
@@ -238,8 +257,10 @@ class Model:
                 answers[place] = answer
         return [answer for answer in answers if answer is not None]
 
-    def _reply(self, asked: Asked | RequestError, answers: Iterator[Answered | RequestError]) -> Reply:
+    def _reply(self, asked: Asked | Lines | RequestError, answers: Iterator[Answered | RequestError]) -> Reply:
         """The reply to a request, for which the next of the answers are."""
+        if isinstance(asked, Lines):
+            return lines_reply([self._reply(one, answers) for one in asked.requests])
         if isinstance(asked, RequestError):
             self.metrics.add("marina_requests_total", 1, self._unread_label, str(asked.status))
             return error_reply(asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -13,11 +13,12 @@ from handlers.worker.request.protocols import dump, write_error
 # bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
 MAX_ANSWER = 6_500_000
 TRUNCATED_HEADER = "x-marina-truncated"
+JSON, JSON_LINES = "application/json", "application/jsonlines"
 RETRY_AFTER = {"retry-after": "1"}  # seconds
 
 
 class Reply(NamedTuple):
-    """The response to one request: an HTTP status, a JSON body, and headers.
+    """The response to one request: an HTTP status, a body of JSON, headers, and the body's media type.
 
     The header `TRUNCATED_HEADER` contains the numbers of the instances that were truncated. The header `SERVER_TIMING`
     contains the stage times of the batch, if the settings enable it.
@@ -26,6 +27,7 @@ class Reply(NamedTuple):
     status: int
     body: bytes
     headers: Mapping[str, str]
+    media_type: str = JSON
 
 
 def answer_reply(body: bytes, cut: str) -> Reply:
@@ -60,5 +62,23 @@ def joint_reply(replies: Mapping[str, Reply]) -> Reply:
     try:
         body = dump({name: orjson.Fragment(reply.body) for name, reply in replies.items()})
         return answer_reply(body, ";".join(cut))
+    except RequestError as error:
+        return error_reply(error)
+
+
+def lines_reply(replies: Sequence[Reply]) -> Reply:
+    """One reply with those to the lines of a body: an answer or an error on each line, in order.
+
+    It is 503 if a line is to be asked again, and 413 if several lines are too much work together. Otherwise it is a
+    success, whatever became of the lines.
+    """
+    statuses = [reply.status for reply in replies]
+    if 503 in statuses:
+        return replies[statuses.index(503)]
+    if len(replies) > 1 and set(statuses) == {413}:
+        return replies[0]
+    cut = ",".join(str(number) for number, reply in enumerate(replies) if TRUNCATED_HEADER in reply.headers)
+    try:
+        return answer_reply(b"".join(reply.body + b"\n" for reply in replies), cut)._replace(media_type=JSON_LINES)
     except RequestError as error:
         return error_reply(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Row(NamedTuple):
     values of inputs that a preprocessor gives, by name: one per token, or one for the row.
     """
 
-    ids: list[int]
-    type_ids: list[int]
+    ids: Sequence[int]
+    type_ids: Sequence[int]
     prompt_tokens: int = 0
     tensors: Mapping[str, list[float] | float] = {}
 

@@ -162,7 +162,9 @@ def sweep(
 
 @app.command(epilog="Example: `marina bench table overhead`")
 def table(
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="nlp-12x, ava, search, darwinbox or overhead.")],
+    name: Annotated[
+        str, typer.Argument(metavar="TABLE", help="nlp-12x, ava, search, darwinbox, bundle, bulk or overhead.")
+    ],
     model: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Your model. Default: the demonstration models.")
     ] = None,
@@ -172,7 +174,7 @@ def table(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Repeat a published table, or measure what serving costs (overhead): usual handler, Marina, bare graphs."""
+    """Repeat a published table, or measure what serving costs (overhead), bundles save, and jobs in bulk reach."""
     from marina.bench.report.pricing import price_of
     from marina.bench.tables.kinds import measure_table
 

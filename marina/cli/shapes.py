@@ -39,6 +39,9 @@ def shapes(
             min=0, metavar="PERCENT", help="Percent of the best possible time that each further graph must save."
         ),
     ] = 1.0,
+    bulk: Annotated[
+        bool, typer.Option("--bulk", metavar="", help="Choose for jobs in bulk only, where every batch is full.")
+    ] = False,
     write: Annotated[bool, typer.Option("--write", metavar="", help="Write the shapes into models/NAME.yaml.")] = False,
     engine: EngineOption = None,
     as_json: JsonOption = False,
@@ -61,7 +64,7 @@ def shapes(
     if lengths is not None and lengths.suffix not in (".csv", ".jsonl", ".json"):
         raise SpecError(f"{lengths}: lengths are read from .csv, .jsonl and .json")
     with progress_bar(name) as progress:
-        advice = advise(spec, project, lengths, graphs, price / 100, progress)
+        advice = advise(spec, project, lengths, graphs, price / 100, progress, bulk)
     picture = project.root / "build" / "shapes" / f"{name}.png"
     if advice.lengths:
         draw(advice, name, picture)

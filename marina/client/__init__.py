@@ -9,16 +9,21 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
+from marina.client.stream import Limits, Line, Sender, Streamed, line_of, stream, stream_async
 from marina.client.tokens import Token
 from marina.client.transport import GrpcTransport, HttpTransport, Transport
 
-__all__ = ["Answer", "Client", "Entity", "LabelScore", "Text"]
+__all__ = ["Answer", "Client", "Entity", "LabelScore", "Limits", "Streamed", "Text"]
 
 Json = Any
+DEFAULT_LIMITS = Limits(6_000_000, 6_000_000, 60)
+AT_ONCE = 4  # requests of a stream
+PATIENCE_S = 60.0
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 
@@ -244,6 +249,81 @@ class Client:
         if parameters:
             document["parameters"] = {name: dict(own) for name, own in parameters.items()}
         return cast("dict[str, Json]", self._transport.predict(bundle, document))
+
+    def stream(
+        self,
+        model: str,
+        instances: Iterable[tuple[Json, Json]],
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        at_once: int = AT_ONCE,
+        patience_s: float = PATIENCE_S,
+        **parameters: Json,
+    ) -> Iterator[Streamed]:
+        """Answer any number of instances, in as many requests as they need.
+
+        Requests become as large as the path to the server allows: the client learns from each how many bytes and
+        seconds an instance costs. One that is too large is split. An instance that is refused stops no other.
+
+        Args:
+            model: Name of the model.
+            instances: Pairs of a key, which is yours, and an instance: a text, or an object with the task's fields.
+                They are read as they are needed.
+            limits: What the path to the server allows.
+            at_once: Number of requests on their way at the same time.
+            patience_s: Seconds for which a request is sent again while the server is overloaded or out of reach.
+            **parameters: Request parameters of the task.
+
+        Yields:
+            What became of each instance, with its key, in order.
+
+        Raises:
+            ClientError: The server cannot be reached, does not know the model, or fails.
+
+        Example:
+            for key, answer, error, truncated in client.stream("resume-search", enumerate(texts)):
+                ...
+        """
+        archive, _, member = model.partition(":")
+        lines = (line_of(key, instance, member, parameters) for key, instance in instances)
+        return stream(self._sender(archive, limits, patience_s), lines, at_once)
+
+    def stream_async(
+        self,
+        model: str,
+        instances: AsyncIterable[tuple[Json, Json]],
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        at_once: int = AT_ONCE,
+        patience_s: float = PATIENCE_S,
+        **parameters: Json,
+    ) -> AsyncIterator[Streamed]:
+        """The same as `stream`, for a program with an event loop.
+
+        Args:
+            model: Name of the model.
+            instances: Pairs of a key and an instance.
+            limits: What the path to the server allows.
+            at_once: Number of requests on their way at the same time.
+            patience_s: Seconds for which a request is sent again while the server is overloaded or out of reach.
+            **parameters: Request parameters of the task.
+
+        Yields:
+            What became of each instance, with its key, in order.
+
+        Raises:
+            ClientError: The server cannot be reached, does not know the model, or fails.
+        """
+        archive, _, member = model.partition(":")
+
+        async def lines() -> AsyncIterator[Line]:
+            async for key, instance in instances:
+                yield line_of(key, instance, member, parameters)
+
+        return stream_async(self._sender(archive, limits, patience_s), lines(), at_once)
+
+    def _sender(self, archive: str, limits: Limits, patience_s: float) -> Sender:
+        return Sender(partial(self._transport.send_lines, archive), limits, patience_s)
 
     def close(self) -> None:
         """Close all connections."""

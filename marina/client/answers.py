@@ -10,6 +10,7 @@ from marina.errors import (
     FailedError,
     OverloadedError,
     RefusedError,
+    TimedOutError,
     UnauthorizedError,
     UnknownModelError,
     UnreachableError,
@@ -57,6 +58,8 @@ def error_of(status: int, answer: Json, retry_after_s: float = 0) -> ClientError
         return UnknownModelError(message)
     if status in (429, 503):  # 429 is a proxy's
         return OverloadedError(message, transient=True, retry_after_s=retry_after_s)
+    if status == 504:  # of a gateway
+        return TimedOutError(message, transient=True)
     if 400 <= status < 500:
         return RefusedError(message, kind, status)
     # the model itself fails on this request, or a worker died with it or before it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import requests
@@ -13,10 +13,18 @@ from marina.client.answers import Json, error_of, grpc_error, http_error, read_a
 from marina.client.certificates import check_certificates
 from marina.client.retries import with_retries
 from marina.client.tokens import Token, authorization, call_metadata, with_token
-from marina.errors import MarinaError, UnreachableError
+from marina.errors import MarinaError, TimedOutError, UnreachableError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+JSON_LINES = "application/jsonlines"
 PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions"
+
+
+class Sent(NamedTuple):
+    """The answer to a body of lines: its lines, and the numbers of those whose texts were truncated."""
+
+    body: bytes
+    truncated: frozenset[int]
 
 
 class Transport(Protocol):
@@ -24,6 +32,9 @@ class Transport(Protocol):
 
     def predict(self, model: str, document: Json) -> Json:
         """Send a JSON document and return the answer; ClientError if there is none."""
+
+    def send_lines(self, model: str, body: bytes, timeout_s: float) -> Sent:
+        """Send a body of JSON Lines, a request on each, once; ClientError if it is refused as a whole."""
 
     def close(self) -> None:
         """Close connections."""
@@ -55,18 +66,31 @@ class HttpTransport:
 
         return with_retries(send, self._timeout_s, self._retry)
 
+    def send_lines(self, model: str, body: bytes, timeout_s: float) -> Sent:
+        """Send a body of JSON Lines once; ClientError if it is refused as a whole."""
+        url = f"{self._url}/predictions/{model}"
+        response = with_token(self._token, lambda token: self._send(url, body, JSON_LINES, token, timeout_s))
+        cut = response.headers.get("x-marina-truncated", "")
+        return Sent(response.content, frozenset(map(int, cut.split(","))) if cut else frozenset())
+
     def _post(self, url: str, body: bytes, token: str | None, timeout_s: float) -> Json:
-        headers = {"Content-Type": "application/json", **authorization(token)}
+        response = self._send(url, body, "application/json", token, timeout_s)
+        kind = response.headers.get("Content-Type", "no Content-Type")[:80]
+        return read_answer(response.content, self._url, f"an answer (HTTP {response.status_code}, {kind})")
+
+    def _send(self, url: str, body: bytes, kind: str, token: str | None, timeout_s: float) -> requests.Response:
+        headers = {"Content-Type": kind, **authorization(token)}
         try:
             # pass verify with each request, because REQUESTS_CA_BUNDLE in the environment overrides the session's
             response = self._session.post(url, data=body, headers=headers, timeout=timeout_s, verify=self._verify)
+        except requests.Timeout as error:
+            raise TimedOutError(f"no answer from {self._url}: {error}", transient=True) from None
         except requests.RequestException as error:
             transient = not isinstance(error, (requests.exceptions.SSLError, ValueError))  # ValueError: an invalid URL
             raise UnreachableError(f"no answer from {self._url}: {error}", transient=transient) from None
         if not response.ok:
             raise http_error(response.status_code, response.content, response.headers.get("Retry-After"))
-        kind = response.headers.get("Content-Type", "no Content-Type")[:80]
-        return read_answer(response.content, self._url, f"an answer (HTTP {response.status_code}, {kind})")
+        return response
 
     def close(self) -> None:
         self._session.close()
@@ -112,6 +136,9 @@ class GrpcTransport:
         if isinstance(answer, dict) and {"code", "type", "error"} <= set(answer):
             raise error_of(answer["code"], answer)
         return answer
+
+    def send_lines(self, model: str, body: bytes, timeout_s: float) -> Sent:
+        raise MarinaError("requests are streamed over HTTP only", "make the client with Client.http")
 
     def close(self) -> None:
         self._channel.close()

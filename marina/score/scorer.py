@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from marina.score.layout import Asked, layout_of
 from marina.score.model import load, read_unpacked, unpack
 from marina.score.values import Read
 
-ENCODED = 1000  # texts tokenized at once, as the library's encodings are large
+AT_ONCE = 1000  # rows tokenized, or answered, at once: lists of Python's numbers are large
 
 
 class Encoded(NamedTuple):
@@ -148,8 +149,8 @@ class Scorer:
                 found[number] = prepared
             else:
                 ready.append((number, instance, *prepared))
-        for start in range(0, len(ready), ENCODED):
-            some = ready[start : start + ENCODED]
+        for start in range(0, len(ready), AT_ONCE):
+            some = ready[start : start + AT_ONCE]
             texts, windows = [text for _, _, text, _ in some], [window for *_, window in some]
             for (number, instance, *_), one in zip(some, member.reader.encode(texts, windows, member.task.offsets)):
                 excess = member.excess([one])
@@ -158,8 +159,7 @@ class Scorer:
                 elif excess:
                     found[number] = excess
                 else:
-                    # only answers with offsets need the library's encodings
-                    found[number] = instance, one if member.task.offsets else one._replace(encodings=[])
+                    found[number] = instance, one if member.task.offsets else _small(one)
         return Encoded(read.rows, [one for one in found if one is not None])
 
     def compute(self, encoded: Encoded) -> Computed:
@@ -174,21 +174,36 @@ class Scorer:
     def answer(self, computed: Computed) -> tuple[pa.Table, int]:
         """The answers to rows, as `__call__` returns them, and how many of them are errors."""
         encoded, outputs = computed.encoded, iter(computed.outputs)
-        answers: list[Answered | RequestError] = []
-        for one in encoded.instances:
-            if isinstance(one, RequestError):
-                answers.append(one)
-            else:
-                own = [next(outputs) for _ in one[1].rows]
-                answers.append(self._member.answer(*one, own, self._layout.parameters))
         schema = self._layout.schema(encoded.rows.schema)
-        values = [
-            [value(one.answer) if isinstance(one, Answered) else None for one in answers]
-            for _, value in self._layout.answers
-        ]
-        values.append([one.cut if isinstance(one, Answered) else None for one in answers])
-        values.append([None if isinstance(one, Answered) else f"{one.kind}: {one}" for one in answers])
-        carried = schema.names[: len(schema) - len(values)]
-        arrays = [pa.array(column, field.type) for column, field in zip(values, list(schema)[len(carried) :])]
-        errors = sum(isinstance(one, RequestError) for one in answers)
-        return pa.table([*(encoded.rows[name] for name in carried), *arrays], schema=schema), errors
+        own = list(schema)[-len(self._layout.answers) - 2 :]
+        pieces: list[list[pa.Array]] = [[] for _ in own]
+        errors = 0
+        for start in range(0, len(encoded.instances), AT_ONCE):
+            answers = [self._answer(one, outputs) for one in encoded.instances[start : start + AT_ONCE]]
+            errors += sum(isinstance(one, RequestError) for one in answers)
+            for piece, field, values in zip(pieces, own, self._values(answers)):
+                piece.append(pa.array(values, field.type))
+        arrays = [pa.chunked_array(piece, field.type) for piece, field in zip(pieces, own)]
+        carried = [encoded.rows[name] for name in schema.names[: -len(own)]]
+        return pa.table([*carried, *arrays], schema=schema), errors
+
+    def _answer(
+        self, one: tuple[Instance, Tokenized] | RequestError, outputs: Iterator[Outputs | RequestError]
+    ) -> Answered | RequestError:
+        """The answer of an instance, whose outputs come next."""
+        if isinstance(one, RequestError):
+            return one
+        return self._member.answer(*one, [next(outputs) for _ in one[1].rows], self._layout.parameters)
+
+    def _values(self, answers: Sequence[Answered | RequestError]) -> Iterator[list[Any]]:
+        """The values of each column of answers."""
+        for _, value in self._layout.answers:
+            yield [value(one.answer) if isinstance(one, Answered) else None for one in answers]
+        yield [one.cut if isinstance(one, Answered) else None for one in answers]
+        yield [None if isinstance(one, Answered) else f"{one.kind}: {one}" for one in answers]
+
+
+def _small(tokenized: Tokenized) -> Tokenized:
+    """The same without the library's encodings, which only answers with offsets need, and with compact tokens."""
+    rows = [row._replace(ids=array("i", row.ids), type_ids=array("i", row.type_ids)) for row in tokenized.rows]
+    return tokenized._replace(rows=rows, encodings=[])

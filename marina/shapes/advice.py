@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from marina.engines import engine_of, engines
 from marina.errors import CompileError
 from marina.project import Project
 from marina.sections import Shapes
-from marina.shapes.choice import choose_shapes, worth
+from marina.shapes.choice import choose_for_bulk, choose_shapes, worth
 from marina.shapes.costs import CostModel
 from marina.shapes.ladder import ladder
 from marina.shapes.lengths import read_lengths
@@ -32,6 +33,7 @@ from marina.spec import Spec
 
 MOST_GRAPHS = 24
 FULL = 64  # maximum rows of a full batch; more would not change the result
+BULK = 10_000  # rows that a job in bulk plans at once
 TIMING_BUDGET_S = 2.0
 ANY_LENGTH = 1 << 30  # tokens, of texts that are only counted
 LADDER_SIZES = (1, 8)
@@ -65,7 +67,13 @@ class Advice(NamedTuple):
 
 
 def advise(
-    spec: Spec, project: Project, file: Path | None, graphs: int | None, price: float, progress: Progress
+    spec: Spec,
+    project: Project,
+    file: Path | None,
+    graphs: int | None,
+    price: float,
+    progress: Progress,
+    bulk: bool = False,
 ) -> Advice:
     """Choose shapes for a model.
 
@@ -78,6 +86,7 @@ def advise(
         graphs: the number of graphs to choose; None for as many as are worth their price.
         price: the price of a graph: the fraction of the best possible time that it must save.
         progress: shows the progress of compiling.
+        bulk: whether to choose for jobs in bulk only.
 
     Raises:
         SpecError, SourceError, CompileError: the file cannot be read, or the model cannot be compiled.
@@ -100,12 +109,17 @@ def advise(
     if file is None:
         made = ladder(limit, graphs or LADDER_GRAPHS, LADDER_SIZES)
         return Advice(made.shapes, present, [], [], [], made.waste, model.error(times), seconds, megabytes, room)
-    full = min(FULL, spec.serving.batch_size)
+    full = BULK if bulk else min(FULL, spec.serving.batch_size)
     found = read_lengths(file, spec.instance_fields, lambda instances: _count(probe, instances))
     lengths = [min(tokens, limit) for tokens in found]
-    choices = choose_shapes(lengths[0::2], limit, full, model.milliseconds, graphs or MOST_GRAPHS)
+    known, most = lengths[0::2], graphs or MOST_GRAPHS
+    if bulk:
+        choices = choose_for_bulk(known, limit, model.milliseconds, most)
+    else:
+        choices = choose_shapes(known, limit, full, model.milliseconds, most)
     chosen = choices[-1] if graphs else worth(choices, price)
     judged = lengths[1::2]
+    judged *= math.ceil(full / len(judged)) if bulk and judged else 1
     before, after = (
         [effect(judged, shapes, model.milliseconds, rows) for rows in (1, full)] for shapes in (present, chosen.shapes)
     )

@@ -5,6 +5,8 @@ the known ones, and goes to the smallest compiled sequence length that holds it.
 length are computed with the batch sizes compiled for it, in the cheapest combination. Both kinds of traffic
 have the same weight; each is measured by its time relative to the best that any number of graphs could reach.
 (Plans also put short rows into empty places of longer graphs, so serving does a little better.)
+
+For jobs in bulk, there are so many rows that batches of every length are full.
 """
 
 from __future__ import annotations
@@ -59,6 +61,24 @@ def choose_shapes(
     alone, full = _interval_costs(levels, sets, np.concatenate([[0.0], up_to]), rows, milliseconds)
     cost = (alone / _unbounded(alone) + full / _unbounded(full)) / 2
     return _programme(levels, sets, cost, most)
+
+
+def choose_for_bulk(
+    lengths: Sequence[int], longest: int, milliseconds: Callable[[Shape], float], most: int
+) -> list[Choice]:
+    """The best shapes for every number of graphs, if there are so many rows that every batch is full.
+
+    Args and returns: as for `choose_shapes`; each sequence length has one graph, with the batch size that is fastest.
+    """
+    levels = candidates(longest)
+    sets: list[tuple[int, ...]] = [(size,) for size in BATCH_SIZES]
+    up_to = np.searchsorted(np.sort(np.minimum(lengths, longest)), levels, side="right") / len(lengths)
+    per_row = np.array([[milliseconds(Shape(size, level)) / size for size in BATCH_SIZES] for level in levels])
+    shares = up_to[None, :] - np.concatenate([[0.0], up_to])[:, None]  # of rows between two levels
+    cost = np.full((len(levels) + 1, len(levels) + 1, len(sets)), np.inf)
+    for high in range(1, len(levels) + 1):
+        cost[:high, high] = shares[:high, high - 1, None] * per_row[high - 1]
+    return _programme(levels, sets, cost / _unbounded(cost), most)
 
 
 def candidates(longest: int) -> list[int]:

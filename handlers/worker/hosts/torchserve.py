@@ -72,7 +72,7 @@ class TorchServeHandler:
         refusal = error_reply(RequestError("NoExplanation", "this model gives predictions, and no explanations"))
         replies = [refusal if other else next(answered) for other in explained]
         for index, reply in enumerate(replies):
-            context.set_response_content_type(index, "application/json")
+            context.set_response_content_type(index, reply.media_type)
             if not _over_http(headers[index]):
                 # marks the last answer if the call is a stream; without it the worker's thread in TorchServe fails
                 context.set_response_header(index, "ts_stream_next", "false")

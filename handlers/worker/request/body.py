@@ -1,4 +1,4 @@
-"""Decodes a body into text or JSON, within limits that JSON libraries do not enforce."""
+"""Decodes a body into text, JSON or lines of JSON, within limits that JSON libraries do not enforce."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from handlers.worker.values import Json
 DEPTH = 16  # maximum nesting; the deepest body that a supported protocol needs has 5 levels
 # Triton's clients append binary tensors to the JSON; this header gives the offset where they begin.
 HEADER_LENGTH = "inference-header-content-length"
+JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/jsonl", "application/x-ndjson")
 
 
 class Body(NamedTuple):
@@ -36,7 +37,7 @@ def decode(body: Any, headers: Mapping[str, str], most: int) -> Body:
     Raises:
         RequestError: the body is empty, too large, not UTF-8, not JSON, or does not match its headers.
     """
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = _media_type(headers)
     if body is None or (body in (b"", "") and not media_type):
         raise RequestError(
             "NoBody", "no body that can be read; send text/plain, or JSON with 'Content-Type: application/json'"
@@ -63,6 +64,50 @@ def decode(body: Any, headers: Mapping[str, str], most: int) -> Body:
     return Body(body, b"", headers)
 
 
+def has_lines(headers: Mapping[str, str]) -> bool:
+    """Whether a body is JSON Lines: a request a line, as SageMaker's Batch Transform sends them."""
+    return _media_type(headers) in JSON_LINES
+
+
+def decode_lines(body: Any, headers: Mapping[str, str], most: int, lines: int) -> list[Body | RequestError]:
+    """Decompress a body of JSON Lines, and decode each line into JSON, or a text if it is a JSON string.
+
+    Args:
+        body: the body.
+        headers: the request's headers.
+        most: the maximum number of bytes.
+        lines: the maximum number of lines.
+
+    Returns:
+        For each line its body, or why it cannot be read.
+
+    Raises:
+        RequestError: the body is empty, too large, or not UTF-8, or has too many lines.
+    """
+    if not isinstance(body, (bytes, bytearray)):
+        raise RequestError("NoBody", "no body that can be read; send a JSON document on each line")
+    check_size(len(body), most)
+    found = _utf8(decompress(bytes(body), headers.get("content-encoding", ""), most)).split("\n")
+    if not found[-1].strip():
+        found.pop()
+    if not found:
+        raise RequestError("NoBody", "the body has no lines; send a JSON document on each line")
+    if len(found) > lines:
+        raise RequestError("TooManyInstances", f"the body has {len(found)} lines; at most {lines} are allowed")
+    return [_decode_line(line) for line in found]
+
+
+def _decode_line(line: str) -> Body | RequestError:
+    try:
+        return Body(_parse_json(line), b"", {}, len(line.encode()))
+    except RequestError as error:
+        return error
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def check_size(size: int, most: int) -> None:
     """Refuse a body of too many bytes."""
     if size > most:
@@ -86,6 +131,12 @@ def _utf8(body: bytes | bytearray) -> str:
 
 
 def _decode_json(text: str) -> Any:
+    value = _parse_json(text)
+    # a bare JSON string is not accepted as text: clients send text as text/plain
+    return None if isinstance(value, str) else value
+
+
+def _parse_json(text: str) -> Any:
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except RecursionError:
@@ -94,8 +145,7 @@ def _decode_json(text: str) -> Any:
         where = f" at line {error.lineno} column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise RequestError("InvalidJson", f"the body is not valid JSON{where}") from None
     _check_depth(value)
-    # a bare JSON string is not accepted as text: clients send text as text/plain
-    return None if isinstance(value, str) else value
+    return value
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -16,7 +16,7 @@ from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import price_notes, warnings_of
 from marina.bench.report.table import Layout, Table, number, spread
 from marina.bench.server.benchmark_server import BenchmarkServer
-from marina.bench.server.bert_base import TOKENS, bert_base, bert_texts
+from marina.bench.server.random_models import TOKENS, bert_base, bert_texts
 from marina.bench.server.usual.pack import pack_usual
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy

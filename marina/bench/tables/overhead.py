@@ -26,7 +26,7 @@ from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Layout, Table, number
 from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
 from marina.bench.server.benchmark_server import BenchmarkServer
-from marina.bench.server.bert_base import TOKENS, bert_base, bert_texts
+from marina.bench.server.random_models import TOKENS, bert_base, bert_texts
 from marina.bench.server.usual.pack import NOTHING, pack_handler, pack_usual
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.sweep.strategies import served_strategy

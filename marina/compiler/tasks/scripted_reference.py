@@ -65,9 +65,9 @@ class ScriptedReference:
         tokens, padding = len(row.ids), shape.sequence_length - len(row.ids)
         pad = self._tokenizer.pad_token_id or 0 if self._tokenizer else 0
         named: dict[str, Any] = {
-            IDS: row.ids + [pad] * padding,
+            IDS: [*row.ids, *[pad] * padding],
             ATTENTION_MASK: [1] * tokens + [0] * padding,
-            TYPE_IDS: row.type_ids + [0] * padding,
+            TYPE_IDS: [*row.type_ids, *[0] * padding],
             POSITION_IDS: list(range(shape.sequence_length)),
             VALID_LENGTH: tokens,
         }

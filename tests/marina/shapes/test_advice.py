@@ -38,6 +38,19 @@ def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny
     assert document["shapes"] == [str(shape) for shape in shapes]
 
 
+def test_shapes_for_jobs_in_bulk_have_one_graph_for_each_length(
+    project: Project, add_tiny: AddTiny, texts: str
+) -> None:
+    add_tiny("m")
+    result = run_marina(project, "shapes", "m", "--lengths", texts, "--bulk", "--json")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    lengths = [shape.partition("x")[2] for shape in document["shapes"]]
+    assert len(lengths) == len(set(lengths)) > 1
+    assert document["after"][1]["rows"] == 10_000
+    assert document["after"][1]["empty_waste"] < 0.01
+
+
 def test_without_texts_a_ladder_with_a_bound_is_proposed(project: Project, add_tiny: AddTiny) -> None:
     path = add_tiny("m")
     before = path.read_text()

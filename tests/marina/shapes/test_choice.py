@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handlers.worker.values import Shape
 from marina.shapes import choice
-from marina.shapes.choice import Choice, candidates, choose_shapes, worth
+from marina.shapes.choice import Choice, candidates, choose_for_bulk, choose_shapes, worth
 
 
 def milliseconds(shape: Shape) -> float:
@@ -66,6 +66,21 @@ def test_more_graphs_cost_less_and_the_longest_stays(lengths: list[int], longest
     for number, found in enumerate(choices, start=1):
         assert number <= len(found.shapes) <= 10
         assert max(shape.sequence_length for shape in found.shapes) == longest
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 16), min_size=1, max_size=30), st.integers(1, 4))
+def test_no_other_shapes_cost_less_in_bulk(lengths: list[int], graphs: int) -> None:
+    def cost(levels: Sequence[int]) -> float:
+        """Milliseconds of all rows, each in its shortest level, at the batch size that is fastest."""
+        a_row = {level: min(milliseconds(Shape(size, level)) / size for size in choice.BATCH_SIZES) for level in levels}
+        return sum(a_row[min(level for level in levels if level >= tokens)] for tokens in lengths)
+
+    found = choose_for_bulk(lengths, 16, milliseconds, graphs)[-1]
+    every = [(*chosen, 16) for count in range(4) for chosen in itertools.combinations(candidates(16)[:-1], count)]
+    best = min(cost(levels) for levels in every)
+    assert cost([shape.sequence_length for shape in found.shapes]) == pytest.approx(found.cost * best)
+    assert found.cost * best == pytest.approx(min(cost(levels) for levels in every if len(levels) <= graphs))
 
 
 def test_candidates_end_at_the_longest() -> None:

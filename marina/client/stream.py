@@ -1,0 +1,254 @@
+"""Answers any number of instances, in requests of a size that suits the server and whatever stands before it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+from typing import ClassVar, NamedTuple
+
+from marina.client.answers import Json, error_of
+from marina.client.retries import PAUSES_S
+from marina.client.transport import Sent
+from marina.errors import ClientError, FailedError, RefusedError, TimedOutError
+
+FIRST = 8  # instances in the first requests, from which sizes and times are learnt
+GROWTH = 2.0  # of requests, at most
+MARGIN = 0.5  # of the limits of a path: answers differ in length and time
+TOO_LARGE = 413
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a path to a server allows for one request.
+
+    Attributes:
+        request_bytes: Bytes of the body.
+        answer_bytes: Bytes of the answer.
+        seconds: Seconds until the answer.
+
+    `Limits.LAMBDA_GATEWAY` is for Amazon API Gateway with AWS Lambda behind it, and `Limits.SAGEMAKER` for an endpoint
+    of Amazon SageMaker.
+    """
+
+    request_bytes: int
+    answer_bytes: int
+    seconds: float
+
+    LAMBDA_GATEWAY: ClassVar[Limits]
+    SAGEMAKER: ClassVar[Limits]
+
+
+Limits.LAMBDA_GATEWAY = Limits(6_000_000, 6_000_000, 29)
+Limits.SAGEMAKER = Limits(6_291_456, 6_291_456, 60)
+
+
+class Streamed(NamedTuple):
+    """What became of an instance.
+
+    Attributes:
+        key: The key that came with it.
+        answer: The answer; None if there is an error.
+        error: Why there is no answer: this instance was refused.
+        truncated: Whether its text was longer than the model reads.
+    """
+
+    key: Json
+    answer: Json
+    error: ClientError | None
+    truncated: bool
+
+
+class Line(NamedTuple):
+    """An instance on its way: its key, and the line that is sent."""
+
+    key: Json
+    body: bytes
+
+
+# sends lines to a server; arguments: the body, the seconds that it may take. ClientError if it is refused as a whole
+Send = Callable[[bytes, float], Sent]
+
+
+class Sizes:
+    """How many instances fit into a request: learnt from the requests before.
+
+    Args:
+        limits: of the path.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = Lock()
+        self._most = float(FIRST)
+        self._refused: float | None = None  # the least number of instances that was too many
+        self._answer_bytes = self._seconds = 0.0  # of an instance
+
+    def fits(self, count: int, size: int) -> bool:
+        """Whether a request may have so many instances, with this number of bytes; a single one always may."""
+        return count <= 1 or (count <= self._most and size <= self._limits.request_bytes)
+
+    def learn(self, count: int, answer_bytes: int, seconds: float) -> None:
+        """A request of `count` instances was answered with so many bytes after so many seconds."""
+        with self._lock:
+            self._answer_bytes = max(self._answer_bytes * 0.9, answer_bytes / count)
+            self._seconds = max(self._seconds * 0.9, seconds / count)
+            most = MARGIN * min(
+                self._limits.answer_bytes / self._answer_bytes,
+                self._limits.seconds / max(self._seconds, 1e-9),
+            )
+            most = min(most, max(self._most, GROWTH * count))
+            self._most = max(1.0, min(most, (self._refused or most + 1) - 1))
+
+    def shrink(self, count: int) -> None:
+        """A request of `count` instances was too large."""
+        with self._lock:
+            self._refused = min(self._refused or count, count)
+            self._most = max(1.0, min(self._most, count / 2))
+
+
+class Sender:
+    """Sends groups of lines, and splits those that are too large.
+
+    Args:
+        send: sends a body.
+        limits: of the path.
+        patience_s: seconds for which a request is sent again while the server is overloaded or out of reach.
+    """
+
+    def __init__(self, send: Send, limits: Limits, patience_s: float) -> None:
+        self._send = send
+        self._limits = limits
+        self._patience_s = patience_s
+        self.sizes = Sizes(limits)
+
+    def answer(self, lines: Sequence[Line]) -> list[Streamed]:
+        """What became of some instances, in order.
+
+        Raises:
+            ClientError: the server cannot be reached, does not know the model, or fails.
+        """
+        try:
+            return self._answer(lines)
+        except ClientError as error:
+            if len(lines) == 1 and isinstance(error, RefusedError):
+                return [Streamed(lines[0].key, None, error, truncated=False)]
+            too_large = isinstance(error, TimedOutError) or getattr(error, "status", 0) == TOO_LARGE
+            if len(lines) == 1 or not too_large:
+                raise
+            self.sizes.shrink(len(lines))
+            middle = len(lines) // 2
+            return self.answer(lines[:middle]) + self.answer(lines[middle:])
+
+    def _answer(self, lines: Sequence[Line]) -> list[Streamed]:
+        body = b"".join(line.body for line in lines)
+        started, pause = time.monotonic(), PAUSES_S[0]
+        while True:
+            sent_at = time.monotonic()
+            try:
+                sent = self._send(body, self._limits.seconds)
+            except ClientError as error:
+                wait = max(error.retry_after_s, pause * random.uniform(0.5, 1.5))
+                again = error.transient and not (isinstance(error, TimedOutError) and len(lines) > 1)
+                if not again or time.monotonic() + wait > started + self._patience_s:
+                    raise
+                time.sleep(wait)
+                pause = min(2 * pause, PAUSES_S[1])
+                continue
+            found = sent.body.removesuffix(b"\n").split(b"\n")
+            if len(found) != len(lines):
+                raise FailedError(
+                    f"{len(lines)} lines were sent, and {len(found)} came back: is it an archive of Marina?"
+                )
+            self.sizes.learn(len(lines), len(sent.body), time.monotonic() - sent_at)
+            return [
+                _read(line.key, answer, number in sent.truncated)
+                for number, (line, answer) in enumerate(zip(lines, found))
+            ]
+
+
+def _read(key: Json, line: bytes, truncated: bool) -> Streamed:
+    answer = json.loads(line)
+    if isinstance(answer, dict) and {"code", "type", "error"} <= set(answer):
+        return Streamed(key, None, error_of(answer["code"], answer), truncated)
+    return Streamed(key, answer, None, truncated)
+
+
+def line_of(key: Json, instance: Json, model: str, parameters: dict[str, Json]) -> Line:
+    """The line for an instance; `model` is one of a bundle, or empty."""
+    document: dict[str, Json] = {"model": model} if model else {}
+    document["inputs"] = instance
+    if parameters:
+        document["parameters"] = parameters
+    return Line(key, json.dumps(document, allow_nan=False).encode() + b"\n")
+
+
+class Grouping:
+    """Puts lines into groups that are as large as fits."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
+        self._size = 0
+        self.group: list[Line] = []
+
+    def add(self, line: Line) -> list[Line]:
+        """Add a line to the group; if it does not fit, begin another, and return the one that is full."""
+        full: list[Line] = []
+        if not self._sizes.fits(len(self.group) + 1, self._size + len(line.body)):
+            full, self.group, self._size = self.group, [], 0
+        self.group.append(line)
+        self._size += len(line.body)
+        return full
+
+
+def stream(sender: Sender, lines: Iterable[Line], at_once: int) -> Iterator[Streamed]:
+    """Send lines, `at_once` requests at the same time, and yield what became of each in order.
+
+    Raises:
+        ClientError: as from `Sender.answer`; what came before was yielded.
+    """
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="stream")
+    flying: deque[Future[list[Streamed]]] = deque()
+    grouping = Grouping(sender.sizes)
+    try:
+        for line in lines:
+            full = grouping.add(line)
+            if full:
+                flying.append(pool.submit(sender.answer, full))
+                if len(flying) >= at_once:
+                    yield from flying.popleft().result()
+        if grouping.group:
+            flying.append(pool.submit(sender.answer, grouping.group))
+        while flying:
+            yield from flying.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def stream_async(sender: Sender, lines: AsyncIterable[Line], at_once: int) -> AsyncIterator[Streamed]:
+    """The same for a program with an event loop."""
+    loop = asyncio.get_running_loop()
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="stream")
+    flying: deque[asyncio.Future[list[Streamed]]] = deque()
+    grouping = Grouping(sender.sizes)
+    try:
+        async for line in lines:
+            full = grouping.add(line)
+            if full:
+                flying.append(loop.run_in_executor(pool, sender.answer, full))
+                if len(flying) >= at_once:
+                    for one in await flying.popleft():
+                        yield one
+        if grouping.group:
+            flying.append(loop.run_in_executor(pool, sender.answer, grouping.group))
+        while flying:
+            for one in await flying.popleft():
+                yield one
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
