@@ -44,7 +44,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk verify-hardware docs docs-site format clean
+.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware docs docs-site format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
@@ -71,7 +71,7 @@ test: $(VENV)/dev build/training/ava-intent  ## run the tests, except the slowes
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 # what the recipes train is trained before, since tests beside it would slow that down
-test-long: $(VENV)/dev build/training/product-duplicates build/training/torchscript-intent  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
+test-long: $(VENV)/dev build/training/product-duplicates build/training/resume-ner build/training/torchscript-intent  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 test-chaos: $(VENV)/dev build/training/ava-intent  ## break a running server in every way, and print what its clients got; SOAK=3600 for an hour
@@ -121,6 +121,14 @@ bench-peers: setup build/training/ava-intent  ## compare with other servers, eac
 bench-bulk: setup  ## compare jobs in bulk with the bare graphs and with sentence-transformers (half an hour)
 	$(BIN)/marina bench table bulk
 
+demo-match: $(VENV)/match build/training/resume-ner  ## match 1,000 resumes in an embedded PostgreSQL with jobs; PAGE=8000 shows a web page
+	$(BIN)/marina archive resume-search resume-ner
+	$(BIN)/python -m examples.resume_match $(if $(PAGE),--page $(PAGE))
+
+demo-duplicates: setup build/training/product-duplicates  ## find the duplicates of a catalogue, with 100,000 pairs; PAIRS=1000 for fewer, RAY=local on Ray
+	$(BIN)/marina archive resume-search product-duplicates
+	$(BIN)/python -m examples.catalogue_duplicates $(if $(PAIRS),--pairs $(PAIRS)) $(if $(RAY),--ray $(RAY))
+
 verify-hardware: setup  ## check everything on an Inferentia or Trainium instance, and write a report
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
 
@@ -162,8 +170,12 @@ endif
 	@$(BIN)/marina java >/dev/null 2>&1 || $(call PIP,$(VENV)) -r requirements/java.txt
 	@touch $@
 
-$(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt
+$(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt requirements/demo-match.txt
 	$(call PIP,$(VENV)) -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/match: $(VENV)/installed requirements/demo-match.txt
+	$(call PIP,$(VENV)) -r requirements/demo-match.txt
 	@touch $@
 
 $(VENV)/docs: $(VENV)/installed requirements/docs.txt

@@ -65,6 +65,16 @@ def score(
     core_groups: Annotated[
         str | None, typer.Option(metavar="SIZES", help="Cores of each process, as 1,1,1,1. Default: the archive's.")
     ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="Let a server answer, http://HOST:PORT; the archive says which columns there are."),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="MARINA_INFERENCE_TOKEN", help="Its inference token, with --url.")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Use a Ray cluster; local starts one on this machine.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Answer the first rows, estimate the rest, write nothing.")
     ] = False,
@@ -77,14 +87,14 @@ def score(
     price: Annotated[float | None, typer.Option(metavar="USD", help="For costs: the price of an hour.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer the rows of files or a database, without a server.
+    """Answer the rows of files or a database, without a server, or with one elsewhere.
 
     Each core group runs a process. Rows are answered as the server would answer each alone. A row that cannot be
     answered has the reason in its column `error`, and stops nothing. If the command is interrupted or killed, the same
     command goes on where it was.
     """
     from marina.bench.report.pricing import price_of
-    from marina.score.score import prepare
+    from marina.score.score import Where, prepare
     from marina.score.score import score as run_job
 
     project = find_project()
@@ -103,7 +113,9 @@ def score(
     }
     spec = _job_spec(job_file, places, {key: value for key, value in given.items() if value is not None})
     known = price_of(instance, price, project.root)
-    job = prepare(spec, project)
+    if url and ray:
+        raise MarinaError("--url and --ray both say where rows are answered; give one")
+    job = prepare(spec, project, Where(url, token, ray))
     if dry_run:
         _show_sample(job, known, as_json)
         return

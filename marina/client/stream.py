@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import ClassVar, NamedTuple
 
-from marina.client.answers import Json, error_of
+from marina.client.answers import Json, error_of, read_answer
 from marina.client.retries import PAUSES_S
 from marina.client.transport import Sent
 from marina.errors import ClientError, FailedError, RefusedError, TimedOutError
@@ -174,7 +174,7 @@ class Sender:
 
 
 def _read(key: Json, line: bytes, truncated: bool) -> Streamed:
-    answer = json.loads(line)
+    answer = read_answer(line, "the server", "a line")
     if isinstance(answer, dict) and {"code", "type", "error"} <= set(answer):
         return Streamed(key, None, error_of(answer["code"], answer), truncated)
     return Streamed(key, answer, None, truncated)

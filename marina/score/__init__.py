@@ -4,9 +4,12 @@ spec       what a person asks for
 score      runs a job: opens its places, starts processes, and tells how it ended
 places/    files and databases: rows to read, answers to write, and which shards are done
 formats/   formats of files
-run        hands shards to processes
+run        hands shards to the processes of a pool
+processes  the pool of this machine
+on_ray     the pool of a Ray cluster; only it knows Ray
 work       a process: reads, answers and writes shards
 scorer     answers Arrow batches with a model; `marina.Scorer`
+remote     answers rows with a server elsewhere
 model      opens a model of an archive
 layout     columns that are read, carried along and written
 answers    answers as typed columns

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from handlers.worker.artifact import Artifact
+from handlers.worker.errors import RequestError
+from handlers.worker.request.instances import Answered
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Fields, own_fields
 from handlers.worker.settings import MemberSettings
@@ -16,6 +20,8 @@ from handlers.worker.tasks.base import own_parameters
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import ERROR, TRUNCATED, Column, answer_columns
+
+AT_ONCE = 1000  # answers turned into columns at once, as lists of Python's numbers are large
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,35 @@ class Layout:
                 f"rename it, choose columns to carry along with --keep, or set {'another' if prefix else 'a'} --prefix",
             )
         return pa.schema([*(rows.field(name) for name in carried), *own])
+
+    def table(self, rows: pa.Table, answers: Iterable[Answered | RequestError]) -> tuple[pa.Table, int]:
+        """The answers to rows, and how many of them are errors.
+
+        Args:
+            rows: the rows of the input.
+            answers: for each row its answer, or why it has none; they are taken a few at a time.
+
+        Raises:
+            MarinaError: as from `schema`.
+        """
+        schema = self.schema(rows.schema)
+        own = list(schema)[-len(self.answers) - 2 :]
+        pieces: list[list[pa.Array]] = [[] for _ in own]
+        errors, waiting = 0, iter(answers)
+        while some := list(itertools.islice(waiting, AT_ONCE)):
+            errors += sum(isinstance(one, RequestError) for one in some)
+            for piece, field, values in zip(pieces, own, self._values(some)):
+                piece.append(pa.array(values, field.type))
+        columns = [pa.chunked_array(piece, field.type) for piece, field in zip(pieces, own)]
+        carried = [rows[name] for name in schema.names[: -len(own)]]
+        return pa.table([*carried, *columns], schema=schema), errors
+
+    def _values(self, answers: Sequence[Answered | RequestError]) -> Iterator[list[Any]]:
+        """The values of each column of answers."""
+        for _, value in self.answers:
+            yield [value(one.answer) if isinstance(one, Answered) else None for one in answers]
+        yield [one.cut if isinstance(one, Answered) else None for one in answers]
+        yield [None if isinstance(one, Answered) else f"{one.kind}: {one}" for one in answers]
 
 
 def layout_of(artifact: Artifact, settings: MemberSettings, asked: Asked) -> Layout:

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.artifact import ARTIFACT_FOLDER, Artifact, read_artifact
 from handlers.worker.contents import Contents, read_contents
 from handlers.worker.engines import engine_module
 from handlers.worker.errors import ArtifactError
 from handlers.worker.loading import load_members
 from handlers.worker.member import Member
 from handlers.worker.placement import Placement, core_groups
-from handlers.worker.settings import Settings, read_settings
+from handlers.worker.settings import MemberSettings, Settings, read_settings
 from handlers.worker.tasks import TASKS
 from marina.archive.read import CONFIG_FILE
 from marina.errors import MarinaError
@@ -78,6 +78,13 @@ def read_unpacked(folder: Path, model: str | None) -> Unpacked:
     return Unpacked(folder, contents._replace(folders=own, stored={chosen: contents.stored[chosen]}), settings)
 
 
+def described(unpacked: Unpacked) -> tuple[Artifact, MemberSettings]:
+    """The description of the model's artifact, and how the model is served; ArtifactError if it is damaged."""
+    ((chosen, own),) = unpacked.contents.folders.items()
+    artifact = read_artifact(unpacked.folder / ARTIFACT_FOLDER / own, unpacked.contents.stored[chosen])
+    return artifact, unpacked.settings.members[chosen]
+
+
 def load(unpacked: Unpacked, groups: str | None) -> tuple[Member, Placement]:
     """Load the model on a core group of this process, and check it on its golden rows.
 
@@ -94,6 +101,16 @@ def load(unpacked: Unpacked, groups: str | None) -> tuple[Member, Placement]:
     return members[0], placement
 
 
+def usable_cores(engine: str) -> int:
+    """The number of cores of an engine that this process may use; PlacementError if there are none."""
+    return len(engine_module(engine).CORES.usable())
+
+
+def group_size(unpacked: Unpacked, asked: str | None) -> int:
+    """The number of cores of a process on whatever machine; PlacementError if the sizes cannot be parsed."""
+    return core_groups(asked or unpacked.settings.core_groups).wanted[0]
+
+
 def groups_of(unpacked: Unpacked, asked: str | None) -> tuple[int, ...]:
     """The sizes of the core groups to compute on, each by one process.
 
@@ -103,4 +120,4 @@ def groups_of(unpacked: Unpacked, asked: str | None) -> tuple[int, ...]:
         PlacementError: the sizes cannot be parsed, or there are no cores.
     """
     sizes = core_groups(asked or unpacked.settings.core_groups).sizes
-    return sizes or (1,) * len(engine_module(unpacked.contents.engine).CORES.usable())
+    return sizes or (1,) * usable_cores(unpacked.contents.engine)

@@ -10,22 +10,42 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, read_artifact
+from handlers.worker.engines import engine_module
 from handlers.worker.values import Json
 from marina.archive.read import fingerprint_of
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.job import describe
 from marina.score.layout import Asked, Layout, layout_of
-from marina.score.model import Unpacked, groups_of, read_unpacked, unpack
+from marina.score.model import Unpacked, described, group_size, groups_of, read_unpacked, unpack
+from marina.score.on_ray import NEURON_CORES, Actors, RayPool
 from marina.score.places import open_sink, open_source
-from marina.score.run import run
+from marina.score.processes import LocalPool
+from marina.score.remote import Server
+from marina.score.run import Pool, run
 from marina.score.spec import JobSpec
 from marina.score.values import Counts, Read, Sink, Source, Writer
 from marina.score.work import Setup, open_scorer
 
 # arguments: what became of the rows that were done before this run, and of those of this run
 Report = Callable[[Counts, Counts], None]
+
+
+class Where(NamedTuple):
+    """Where rows are answered: on this machine, unless something else is given.
+
+    Attributes:
+        url: the inference API of a server that answers in place of the archive.
+        token: its inference token.
+        ray: the address of a Ray cluster, or "local".
+    """
+
+    url: str | None = None
+    token: str | None = None
+    ray: str | None = None
+
+
+HERE = Where()
 
 
 class Job(NamedTuple):
@@ -39,6 +59,7 @@ class Job(NamedTuple):
         source: the rows.
         groups: the sizes of the core groups, each of one process.
         spec: what was asked for.
+        where: where the rows are answered.
     """
 
     archive: Path
@@ -48,6 +69,7 @@ class Job(NamedTuple):
     source: Source
     groups: tuple[int, ...]
     spec: JobSpec
+    where: Where
 
 
 class Scored(NamedTuple):
@@ -68,12 +90,13 @@ class Scored(NamedTuple):
     output: str
 
 
-def prepare(spec: JobSpec, project: Project) -> Job:
+def prepare(spec: JobSpec, project: Project, where: Where = HERE) -> Job:
     """Open what a job needs, and check all that can be checked before the model is loaded.
 
     Args:
         spec: the job.
         project: whose archives, and where they are unpacked.
+        where: where the rows are answered.
 
     Raises:
         MarinaError, WorkerError: something is missing, damaged, or does not fit.
@@ -89,14 +112,13 @@ def prepare(spec: JobSpec, project: Project) -> Job:
     if not folder.exists():
         unpack(archive, folder)
     unpacked = read_unpacked(folder, member or None)
-    ((chosen, own),) = unpacked.contents.folders.items()
-    artifact = read_artifact(unpacked.folder / ARTIFACT_FOLDER / own, unpacked.contents.stored[chosen])
     asked = Asked(spec.columns, spec.parameters, spec.keep, spec.prefix)
-    layout = layout_of(artifact, unpacked.settings.members[chosen], asked)
+    layout = layout_of(*described(unpacked), asked)
     source = open_source(spec.input, layout.texts, spec.limit)
     layout.schema(source.schema)
-    groups = groups_of(unpacked, spec.core_groups)
-    return Job(archive, unpacked, member or None, layout, source, groups, spec)
+    # a server has its own core groups, and one process sends it all that it can take
+    groups = (1,) if where.url or where.ray else groups_of(unpacked, spec.core_groups)
+    return Job(archive, unpacked, member or None, layout, source, groups, spec, where)
 
 
 def score(job: Job, restart: bool, report: Report) -> Scored:
@@ -153,12 +175,25 @@ def sample(job: Job, rows: int) -> Sampled:
 def setup_of(job: Job, writer: Writer | None) -> Setup:
     """What a process of a job needs."""
     groups = ",".join(map(str, job.groups))
-    return Setup(job.unpacked.folder, job.model, job.layout.asked, groups, job.source, writer)
+    where = job.where
+    server = Server(where.url, where.token, job.spec.model) if where.url else None
+    return Setup(job.unpacked.folder, job.model, job.layout.asked, groups, server, job.source, writer)
 
 
 def _description(job: Job) -> dict[str, Json]:
     spec = job.spec
     return describe(job.archive, job.model, job.layout.asked, job.source, spec.output.format, spec.limit)
+
+
+def _pool(job: Job, writer: Writer) -> Pool:
+    setup = setup_of(job, writer)
+    if job.where.ray is None:
+        return LocalPool(setup, len(job.groups))
+    contents = job.unpacked.contents
+    exclusive = engine_module(contents.engine).CORES.exclusive
+    size = group_size(job.unpacked, job.spec.core_groups)
+    actors = Actors(job.archive, contents.engine, size, NEURON_CORES if exclusive else "CPU")
+    return RayPool(setup, actors, job.where.ray)
 
 
 def _run(job: Job, sink: Sink, begun: bool, before: Counts, report: Report) -> Scored:
@@ -174,7 +209,7 @@ def _run(job: Job, sink: Sink, begun: bool, before: Counts, report: Report) -> S
         here = counts
         report(before, counts)
 
-    complete, seconds = run(setup_of(job, sink.writer), len(job.groups), sink, begun, note)
+    complete, seconds = run(_pool(job, sink.writer), job.source, sink, begun, note)
     total = sink.done()
     if complete:
         sink.finish()

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from marina.score.layout import Asked, layout_of
 from marina.score.model import load, read_unpacked, unpack
 from marina.score.values import Read
 
-AT_ONCE = 1000  # rows tokenized, or answered, at once: lists of Python's numbers are large
+AT_ONCE = 1000  # texts tokenized at once, as the library's encodings are large
 
 
 class Encoded(NamedTuple):
@@ -173,19 +173,9 @@ class Scorer:
 
     def answer(self, computed: Computed) -> tuple[pa.Table, int]:
         """The answers to rows, as `__call__` returns them, and how many of them are errors."""
-        encoded, outputs = computed.encoded, iter(computed.outputs)
-        schema = self._layout.schema(encoded.rows.schema)
-        own = list(schema)[-len(self._layout.answers) - 2 :]
-        pieces: list[list[pa.Array]] = [[] for _ in own]
-        errors = 0
-        for start in range(0, len(encoded.instances), AT_ONCE):
-            answers = [self._answer(one, outputs) for one in encoded.instances[start : start + AT_ONCE]]
-            errors += sum(isinstance(one, RequestError) for one in answers)
-            for piece, field, values in zip(pieces, own, self._values(answers)):
-                piece.append(pa.array(values, field.type))
-        arrays = [pa.chunked_array(piece, field.type) for piece, field in zip(pieces, own)]
-        carried = [encoded.rows[name] for name in schema.names[: -len(own)]]
-        return pa.table([*carried, *arrays], schema=schema), errors
+        outputs = iter(computed.outputs)
+        answers = (self._answer(one, outputs) for one in computed.encoded.instances)
+        return self._layout.table(computed.encoded.rows, answers)
 
     def _answer(
         self, one: tuple[Instance, Tokenized] | RequestError, outputs: Iterator[Outputs | RequestError]
@@ -194,13 +184,6 @@ class Scorer:
         if isinstance(one, RequestError):
             return one
         return self._member.answer(*one, [next(outputs) for _ in one[1].rows], self._layout.parameters)
-
-    def _values(self, answers: Sequence[Answered | RequestError]) -> Iterator[list[Any]]:
-        """The values of each column of answers."""
-        for _, value in self._layout.answers:
-            yield [value(one.answer) if isinstance(one, Answered) else None for one in answers]
-        yield [one.cut if isinstance(one, Answered) else None for one in answers]
-        yield [None if isinstance(one, Answered) else f"{one.kind}: {one}" for one in answers]
 
 
 def _small(tokenized: Tokenized) -> Tokenized:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -43,6 +43,38 @@ class Counts(NamedTuple):
     def plus(self, other: Counts) -> Counts:
         """The sums."""
         return Counts(*(one + two for one, two in zip(self, other)))
+
+
+class Outcome(Protocol):
+    """Rows that were computed, with the tokens that they cost: without padding, and with it."""
+
+    @property
+    def tokens(self) -> int:
+        """Those of the rows."""
+
+    @property
+    def computed(self) -> int:
+        """Those of the graphs' shapes."""
+
+
+class Stages(Protocol):
+    """Answers rows in three stages, each of which can run while the next rows are in the one before.
+
+    What the stages hand on to each other is theirs.
+    """
+
+    @property
+    def longest_row_ms(self) -> float:
+        """Milliseconds of a row of the longest shape, about."""
+
+    def encode(self, read: Read, /) -> Any:
+        """Prepare rows."""
+
+    def compute(self, encoded: Any, /) -> Outcome:
+        """Compute them."""
+
+    def answer(self, computed: Any, /) -> tuple[pa.Table, int]:
+        """The answers to rows, and how many of them are errors."""
 
 
 class Source(Protocol):

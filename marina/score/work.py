@@ -1,29 +1,29 @@
-"""The process of a core group: reads, answers and writes shards, each stage while the next shard is in the one before.
-
-The stages are threads: one reads and tokenizes, one runs graphs, which needs no Python, and one writes.
-"""
+"""Answers shards, each stage while the next shard is in the one before; and a process that does so."""
 
 from __future__ import annotations
 
 import ctypes
 import multiprocessing
 import os
-import queue
 import signal
 import sys
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple
 
 from handlers.worker.errors import WorkerError
 from marina.errors import MarinaError
 from marina.files import explain
-from marina.score.layout import Asked
-from marina.score.scorer import Computed, Encoded, Scorer
-from marina.score.values import Counts, Shard, Source, Writer
+from marina.score.layout import Asked, layout_of
+from marina.score.model import described, read_unpacked
+from marina.score.remote import RemoteScorer, Server
+from marina.score.scorer import Scorer
+from marina.score.values import Counts, Outcome, Shard, Source, Stages, Writer
 
+AT_HAND = 2  # shards of a process: one that is computed, and one that is read or written meanwhile
 # how long a thread may keep others from Python; the default of 5 ms is as long as many calls of graphs
 SWITCH_S = 0.0005
 PR_SET_PDEATHSIG = 1  # of prctl in Linux
@@ -37,6 +37,7 @@ class Setup(NamedTuple):
         model: the model, if the archive is a bundle.
         asked: what is asked for.
         groups: core groups, of which it takes one.
+        server: a server that answers in place of the archive, if there is one.
         source: where it reads.
         writer: what it writes with; None to write nothing.
     """
@@ -45,6 +46,7 @@ class Setup(NamedTuple):
     model: str | None
     asked: Asked
     groups: str
+    server: Server | None
     source: Source
     writer: Writer | None
 
@@ -73,17 +75,28 @@ def main(setup: Setup, connection: Connection) -> None:
     """Answer the shards that come through the connection until the process that started this one ends it, or itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides when it ends
     _end_with_parent()
-    sys.setswitchinterval(SWITCH_S)
     try:
-        scorer = open_scorer(setup)
+        worker = Worker(setup)
     except Exception as error:
         connection.send(Failed(None, message_of(error)))
         return
-    connection.send(Ready(scorer.longest_row_ms))
-    stages = Stages(scorer, setup.source, setup.writer)
-    threading.Thread(target=stages.receive, args=[connection], daemon=True).start()
-    threading.Thread(target=stages.send, args=[connection], daemon=True).start()
-    stages.compute()
+    connection.send(worker.ready)
+    sending = threading.Lock()
+
+    def answer(shard: Shard) -> None:
+        message = worker.answer(shard)
+        with sending:
+            try:
+                connection.send(message)
+            except OSError:
+                os._exit(1)  # nobody waits for answers any more
+
+    with ThreadPoolExecutor(AT_HAND) as threads:
+        while True:
+            try:
+                threads.submit(answer, connection.recv())
+            except (EOFError, OSError):
+                os._exit(1)
 
 
 def _end_with_parent() -> None:
@@ -94,9 +107,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def open_scorer(setup: Setup) -> Scorer:
-    """The scorer of a process."""
+def open_scorer(setup: Setup) -> Stages:
+    """What answers the rows in a process."""
     asked = setup.asked
+    if setup.server:
+        return RemoteScorer(setup.server, layout_of(*described(read_unpacked(setup.folder, setup.model)), asked))
     return Scorer(
         setup.folder,
         model=setup.model,
@@ -108,55 +123,39 @@ def open_scorer(setup: Setup) -> Scorer:
     )
 
 
-class Stages:
-    """The stages of a process, joined by queues of one shard."""
+class Worker:
+    """Answers shards. Several threads may call it: each stage takes one shard at a time, while others are in the next.
 
-    def __init__(self, scorer: Scorer, source: Source, writer: Writer | None) -> None:
-        self._scorer, self._source, self._writer = scorer, source, writer
-        self._encoded: queue.Queue[tuple[Shard, Encoded | Failed]] = queue.Queue(1)
-        self._computed: queue.Queue[tuple[Shard, Computed | Failed]] = queue.Queue(1)
+    Args:
+        setup: what it needs.
+
+    Raises:
+        MarinaError, WorkerError: the model cannot be loaded.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        sys.setswitchinterval(SWITCH_S)
+        self._source, self._writer = setup.source, setup.writer
+        self._scorer = open_scorer(setup)
+        self._reading, self._computing, self._writing = threading.Lock(), threading.Lock(), threading.Lock()
         self._tokenizer = threading.Lock()  # reading changes its settings, and answers of some tasks use it
+        self.ready = Ready(self._scorer.longest_row_ms)
 
-    def receive(self, connection: Connection) -> NoReturn:
-        """Read and tokenize the shards that come."""
-        while True:
-            try:
-                shard: Shard = connection.recv()
-            except (EOFError, OSError):
-                os._exit(1)  # nobody waits for answers any more
-            try:
+    def answer(self, shard: Shard) -> Done | Failed:
+        """Read, compute and write a shard."""
+        try:
+            with self._reading:
                 read = self._source.read(shard)
                 with self._tokenizer:
                     encoded = self._scorer.encode(read)
-                self._encoded.put((shard, encoded))
-            except Exception as error:
-                self._encoded.put((shard, Failed(shard, message_of(error))))
+            with self._computing:  # it needs hardly any Python
+                computed = self._scorer.compute(encoded)
+            with self._writing:
+                return self._write(shard, computed)
+        except Exception as error:
+            return Failed(shard, message_of(error))
 
-    def compute(self) -> NoReturn:
-        """Run the graphs."""
-        while True:
-            shard, encoded = self._encoded.get()
-            try:
-                self._computed.put((shard, encoded if isinstance(encoded, Failed) else self._scorer.compute(encoded)))
-            except Exception as error:
-                self._computed.put((shard, Failed(shard, message_of(error))))
-
-    def send(self, connection: Connection) -> NoReturn:
-        """Write the answers."""
-        while True:
-            shard, computed = self._computed.get()
-            message: Any = computed
-            if isinstance(computed, Computed):
-                try:
-                    message = self._write(shard, computed)
-                except Exception as error:
-                    message = Failed(shard, message_of(error))
-            try:
-                connection.send(message)
-            except OSError:
-                os._exit(1)
-
-    def _write(self, shard: Shard, computed: Computed) -> Done:
+    def _write(self, shard: Shard, computed: Outcome) -> Done:
         with self._tokenizer:
             answers, errors = self._scorer.answer(computed)
         counts = Counts(len(answers), errors, computed.tokens, computed.computed)

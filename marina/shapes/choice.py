@@ -23,6 +23,7 @@ from handlers.worker.values import Shape
 Array = npt.NDArray[np.float64]
 BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 SIZES_AT_A_LENGTH = 3
+ABOUT = 1.03  # in bulk, times that are as good as equal
 # step between candidate lengths, below each limit
 STEPS = ((64, 4), (128, 8), (256, 16), (512, 32))
 COARSEST = 64
@@ -68,16 +69,18 @@ def choose_for_bulk(
 ) -> list[Choice]:
     """The best shapes for every number of graphs, if there are so many rows that every batch is full.
 
-    Args and returns: as for `choose_shapes`; each sequence length has one graph, with the batch size that is fastest.
+    Args and returns: as for `choose_shapes`; each sequence length has one graph, with the least batch size that is
+    about as fast as any: small batches are filled when few rows are left.
     """
     levels = candidates(longest)
     sets: list[tuple[int, ...]] = [(size,) for size in BATCH_SIZES]
     up_to = np.searchsorted(np.sort(np.minimum(lengths, longest)), levels, side="right") / len(lengths)
     per_row = np.array([[milliseconds(Shape(size, level)) / size for size in BATCH_SIZES] for level in levels])
+    chosen = (per_row <= per_row.min(axis=1, keepdims=True) * ABOUT).argmax(axis=1)
     shares = up_to[None, :] - np.concatenate([[0.0], up_to])[:, None]  # of rows between two levels
     cost = np.full((len(levels) + 1, len(levels) + 1, len(sets)), np.inf)
-    for high in range(1, len(levels) + 1):
-        cost[:high, high] = shares[:high, high - 1, None] * per_row[high - 1]
+    for high, size in enumerate(chosen, start=1):
+        cost[:high, high, size] = shares[:high, high - 1] * per_row[high - 1, size]
     return _programme(levels, sets, cost / _unbounded(cost), most)
 
 

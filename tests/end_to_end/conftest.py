@@ -47,11 +47,15 @@ class Server:
     def token(self, kind: str = "inference") -> str:
         return str(json.loads((self.project.run / "key_file.json").read_text())[kind]["key"])
 
+    @property
+    def url(self) -> str:
+        """Of the inference API."""
+        return f"http://127.0.0.1:{self.ports[0]}"
+
     def post(self, model: str, body: Any, content_type: str = "application/json", **options: Any) -> requests.Response:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self.token()}", "Content-Type": content_type}
-        url = f"http://127.0.0.1:{self.ports[0]}/predictions/{model}"
-        return requests.post(url, data=data, headers=headers, timeout=60, **options)
+        return requests.post(f"{self.url}/predictions/{model}", data=data, headers=headers, timeout=60, **options)
 
     def worker_pids(self, model: str) -> list[int]:
         headers = {"Authorization": f"Bearer {self.token('management')}"}

@@ -1,0 +1,129 @@
+"""`make demo-match`: scores 1,000 resumes into PostgreSQL, and matches jobs with them."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+import marina
+from examples.resume_match.before import seconds_a_text
+from examples.resume_match.database import database, fill
+from examples.resume_match.make_data import make_resumes
+from examples.resume_match.match import Match, Models, shortlist
+from marina.compiler.source import find_source
+from marina.project import Project, find_project
+from marina.spec import read_spec
+
+EMBEDDING, ENTITIES = "resume-search", "resume-ner"
+SAMPLE = 16  # resumes on which the way before is measured
+REPEATS = 20
+console = Console()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m examples.resume_match", description=__doc__)
+    parser.add_argument("--database", metavar="URL", help="a PostgreSQL; default: an embedded one in build/demo-match")
+    parser.add_argument("--resumes", type=int, default=1000)
+    parser.add_argument("--page", type=int, metavar="PORT", help="then serve the web page on this port")
+    asked = parser.parse_args()
+    project = find_project()
+    with database(project.root / "build" / "demo-match", asked.database) as url:
+        vectors = fill(url, asked.resumes)
+        console.print(f"{asked.resumes:,} resumes in PostgreSQL, {'with' if vectors else 'without'} pgvector")
+        bulk = sum(_score(name, url, "resumes", f"resume_{what}") for name, what in _models())
+        models = Models(*(marina.Scorer(project.model_store / f"{name}.mar") for name, _ in _models()))
+        with psycopg.connect(url, autocommit=True) as connection:
+            jobs = connection.execute("SELECT title, text FROM jobs ORDER BY id").fetchall()
+            for title, text in jobs[:2]:
+                _print(title, shortlist(connection, models.understand(text), vectors, most=5))
+            _print_times(project, connection, models, vectors, bulk, asked.resumes)
+        if asked.page:
+            import uvicorn
+
+            from examples.resume_match.page import make_page
+
+            console.print(f"the page is at http://127.0.0.1:{asked.page} until you press Ctrl-C")
+            uvicorn.run(make_page(url, models, vectors), host="127.0.0.1", port=asked.page, log_level="warning")
+
+
+def _models() -> tuple[tuple[str, str], ...]:
+    return (EMBEDDING, "vectors"), (ENTITIES, "entities")
+
+
+def _score(name: str, url: str, table: str, to: str) -> float:
+    """Run `marina score`; returns the seconds that it took in all."""
+    started = time.perf_counter()
+    command = [
+        sys.executable,
+        "-m",
+        "marina",
+        "score",
+        name,
+        "--input",
+        url,
+        "--table",
+        table,
+        "--output",
+        url,
+        "--to",
+        to,
+    ]
+    subprocess.run([*command, "--keep", "id"], check=True)
+    return time.perf_counter() - started
+
+
+def _print(title: str, matches: list[Match]) -> None:
+    table = Table(title=title, title_justify="left")
+    for column in ("", "resume", "score", "meaning", "has", "lacks"):
+        table.add_column(column)
+    for place, one in enumerate(matches, start=1):
+        cells = (str(place), one.name, f"{one.score:.2f}", f"{one.similarity:.2f}")
+        table.add_row(*cells, ", ".join(one.has), ", ".join(one.lacks))
+    console.print(table)
+
+
+def _print_times(
+    project: Project, connection: psycopg.Connection, models: Models, vectors: bool, bulk: float, resumes: int
+) -> None:
+    """The time for all resumes, for a new resume, and for a new job, before and after."""
+    sources = [find_source(read_spec(project.models / f"{name}.yaml").source, project.root) for name, _ in _models()]
+    texts = make_resumes(SAMPLE, seed=9)
+    before = seconds_a_text((sources[0], sources[1]), texts)
+    models.understand(texts[0])
+    started = time.perf_counter()
+    for text in texts:
+        models.understand(text)
+    resume = (time.perf_counter() - started) / len(texts)
+    job = connection.execute("SELECT text FROM jobs").fetchone()
+    assert job
+    understood, started = models.understand(job[0]), time.perf_counter()
+    for _ in range(REPEATS):
+        shortlist(connection, understood, vectors)
+    search = (time.perf_counter() - started) / REPEATS
+    table = Table(title="Time, before (eager models one by one, padded to 512 tokens) and after", title_justify="left")
+    for column in ("", "before", "after", "times faster"):
+        table.add_column(column, justify="left" if not column else "right")
+    for what, old, new in (
+        (f"{resumes:,} resumes, with loading the models", resumes * before, bulk),
+        ("a new resume", before, resume),
+        (f"a new job against {resumes:,} resumes that are known", before + search, resume + search),
+        (f"a new job with {resumes:,} new resumes", before * (resumes + 1) + search, bulk + resume + search),
+    ):
+        table.add_row(what, _time(old), _time(new), f"{old / new:.1f}")
+    console.print(table)
+    console.print(f"before: {SAMPLE} resumes were measured, and more computed from them")
+    console.print(f"a job's search and reasons take {_time(search)}")
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Matches a job with resumes: the nearest by meaning, then those that have what the job demands, with the reasons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import psycopg
+import pyarrow as pa
+
+import marina
+
+NEAREST = 100  # resumes that are looked at closely
+MEANING, DEMANDS = 0.5, 0.5  # weights in a score
+DEMANDED = ("SKILL", "DEGREE")
+
+
+class Understood(NamedTuple):
+    """What the models say of a text: its embedding, and its skills and degrees as they are written."""
+
+    embedding: list[float]
+    demands: dict[str, str]  # by their comparable form
+
+
+class Match(NamedTuple):
+    """A resume on a shortlist: its score with its reasons, which are what it has of the job's demands, and what not."""
+
+    resume: int
+    name: str
+    score: float
+    similarity: float
+    has: list[str]
+    lacks: list[str]
+
+
+class Models:
+    """Both models in this process.
+
+    Args:
+        embedding, entities: scorers of the archives resume-search and resume-ner.
+    """
+
+    def __init__(self, embedding: marina.Scorer, entities: marina.Scorer) -> None:
+        self._embedding, self._entities = embedding, entities
+
+    def understand(self, text: str) -> Understood:
+        """Read a text; ValueError if a model refuses it."""
+        batch = pa.RecordBatch.from_pydict({"text": [text]})
+        (embedded,), (found,) = (one(batch).to_pylist() for one in (self._embedding, self._entities))
+        error = embedded["error"] or found["error"]
+        if error:
+            raise ValueError(error)
+        return Understood(embedded["embedding"], demands_of(json.loads(found["entities"])))
+
+
+def demands_of(entities: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The skills and degrees among entities, as they are written, by their comparable form."""
+    words = [str(one["word"]).strip(" .,;") for one in entities if one["entity_group"] in DEMANDED]
+    return {" ".join(word.lower().split()): word for word in words if word}
+
+
+def shortlist(connection: psycopg.Connection[Any], job: Understood, vectors: bool, most: int = 10) -> list[Match]:
+    """The best resumes for a job.
+
+    Args:
+        connection: to the database, in which resumes have embeddings and entities.
+        job: the job.
+        vectors: whether the server has pgvector.
+        most: how many resumes.
+    """
+    nearest = _nearest(connection, job.embedding, vectors)
+    query = "SELECT r.id, r.text, e.entities FROM resumes r JOIN resume_entities e USING (id) WHERE r.id = ANY(%s)"
+    matches = []
+    for resume, text, entities in connection.execute(query, [list(nearest)]):
+        found = entities if isinstance(entities, list) else json.loads(entities or "[]")
+        own = demands_of(found)
+        has = [word for key, word in job.demands.items() if key in own]
+        lacks = [word for key, word in job.demands.items() if key not in own]
+        share = len(has) / len(job.demands) if job.demands else 0.0
+        name = next((str(one["word"]) for one in found if one["entity_group"] == "NAME"), text.partition(".")[0])
+        score = MEANING * nearest[resume] + DEMANDS * share
+        matches.append(Match(resume, name, score, nearest[resume], has, lacks))
+    return sorted(matches, key=lambda match: -match.score)[:most]
+
+
+def _nearest(connection: psycopg.Connection[Any], embedding: list[float], vectors: bool) -> dict[int, float]:
+    """The cosine of the nearest resumes to an embedding of unit length, by resume."""
+    if vectors:
+        query = "SELECT id, 1 - (embedding <=> %s::vector) AS cosine FROM resume_vectors ORDER BY cosine DESC LIMIT %s"
+        return dict(connection.execute(query, [str(embedding), NEAREST]).fetchall())
+    rows = connection.execute("SELECT id, embedding FROM resume_vectors WHERE embedding IS NOT NULL").fetchall()
+    cosines = np.array([row[1] for row in rows]) @ np.array(embedding)
+    return {rows[place][0]: float(cosines[place]) for place in np.argsort(-cosines)[:NEAREST]}

@@ -1,0 +1,80 @@
+"""A small web page of the matcher: choose a job or write one, and see the shortlist with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from threading import Lock
+
+import psycopg
+from fastapi import FastAPI, Form
+from fastapi.responses import HTMLResponse
+
+from examples.resume_match.match import Match, Models, shortlist
+
+STYLE = """
+body { font: 16px system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; color: #222 }
+nav a { display: inline-block; margin: 0 .8rem .4rem 0 }
+textarea { width: 100%; height: 5rem; font: inherit }
+table { border-collapse: collapse; width: 100%; margin-top: 1rem }
+td, th { text-align: left; padding: .35rem .5rem; border-bottom: 1px solid #ddd; vertical-align: top }
+.bar { background: #4878a8; height: .7rem; display: inline-block; margin-right: .4rem }
+.has, .lacks { display: inline-block; border-radius: .6rem; padding: 0 .5rem; margin: 0 .25rem .25rem 0 }
+.has { background: #d7ead9 } .lacks { background: #eee; color: #777; text-decoration: line-through }
+"""
+BAR = 120  # pixels of a score of 1
+
+
+def make_page(url: str, models: Models, vectors: bool) -> FastAPI:
+    """The page, for a database that holds resumes with embeddings and entities."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    turn = Lock()  # a scorer is for one thread
+
+    def matched(title: str, text: str) -> str:
+        with turn, psycopg.connect(url) as connection:
+            jobs = connection.execute("SELECT id, title FROM jobs ORDER BY id").fetchall()
+            try:
+                job = models.understand(text)
+            except ValueError as error:
+                return _page(jobs, title, text, f"<p>{escape(str(error))}</p>")
+            return _page(jobs, title, text, _table(shortlist(connection, job, vectors)))
+
+    @app.get("/", response_class=HTMLResponse)
+    def first() -> str:
+        return chosen(1)
+
+    @app.get("/jobs/{number}", response_class=HTMLResponse)
+    def chosen(number: int) -> str:
+        with psycopg.connect(url) as connection:
+            found = connection.execute("SELECT title, text FROM jobs WHERE id = %s", [number]).fetchone()
+        return matched(*found) if found else _page([], "There is no such job", "", "")
+
+    @app.post("/match", response_class=HTMLResponse)
+    def match(text: str = Form()) -> str:
+        return matched("Your job", text)
+
+    return app
+
+
+def _page(jobs: Sequence[tuple[int, str]], title: str, text: str, result: str) -> str:
+    links = "".join(f'<a href="/jobs/{number}">{escape(name)}</a>' for number, name in jobs)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+        f"<nav>{links}</nav><h1>{escape(title)}</h1>"
+        f'<form method="post" action="/match"><textarea name="text" aria-label="job">{escape(text)}</textarea>'
+        f"<button>Match</button></form>{result}</html>"
+    )
+
+
+def _table(matches: Sequence[Match]) -> str:
+    rows = []
+    for place, one in enumerate(matches, start=1):
+        has = "".join(f'<span class="has">{escape(word)}</span>' for word in one.has)
+        lacks = "".join(f'<span class="lacks">{escape(word)}</span>' for word in one.lacks)
+        bar = f'<span class="bar" style="width: {one.score * BAR:.0f}px"></span>{one.score:.2f}'
+        rows.append(
+            f"<tr><td>{place}<td>{escape(one.name)}<br><small>resume {one.resume}</small>"
+            f"<td>{bar}<td>{one.similarity:.2f}<td>{has}{lacks}</tr>"
+        )
+    heads = "<tr><th><th>resume<th>score<th>meaning<th>demands</tr>"
+    return f"<table>{heads}{''.join(rows)}</table>"

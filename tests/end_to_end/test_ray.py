@@ -1,0 +1,135 @@
+"""`marina score` on a Ray cluster of three nodes: actors and nodes die, and nodes come."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from marina.project import Project
+from tests.end_to_end.test_score import intent, rows, run, start, unbroken
+
+__all__ = ["intent", "rows", "unbroken"]  # fixtures
+pytestmark = pytest.mark.long
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A head without cores, and two nodes with a core each; all on this machine."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_health_check_period_ms", "500")
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        for _ in range(2):
+            made.add_node(num_cpus=1)
+        yield made
+    finally:
+        made.shutdown()
+
+
+def answers_in(project: Project, folder: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(project.root / folder).to_pylist()
+    return sorted(found, key=lambda row: int(row["id"]))
+
+
+def assert_same(found: list[dict[str, Any]], unbroken: list[dict[str, Any]]) -> None:
+    """The same answers; scores differ a little as shards and so graphs differ."""
+    assert [row["id"] for row in found] == [row["id"] for row in unbroken]
+    for one, other in zip(found, unbroken):
+        assert (one["label"], one["error"], one["truncated"]) == (other["label"], other["error"], other["truncated"])
+        assert one["score"] is None or abs(one["score"] - other["score"]) < 2e-5
+
+
+def shards_in(project: Project, folder: str) -> int:
+    return len(list((project.root / folder).glob("*.parquet")))
+
+
+def wait_for(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 120
+    while not what():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def actors() -> list[psutil.Process]:
+    return [one for one in psutil.process_iter(["cmdline"]) if "ray::RayWorker" in " ".join(one.info["cmdline"] or [])]
+
+
+def test_a_cluster_of_one_machine_gives_the_same_answers(
+    intent: Project, rows: Path, unbroken: list[dict[str, Any]]
+) -> None:
+    same = ("intent", "--input", str(rows), "--output", "local", "--keep", "id", "--ray", "local", "--json")
+    document = json.loads(run(intent, *same))
+    assert (document["rows"], document["errors"], document["complete"]) == (len(unbroken), 2, True)
+    assert_same(answers_in(intent, "local"), unbroken)
+
+
+def test_actors_and_nodes_that_die_lose_nothing(
+    intent: Project, rows: Path, unbroken: list[dict[str, Any]], cluster: Any
+) -> None:
+    arguments = ("intent", "--input", str(rows), "--output", "nodes", "--keep", "id", "--ray", cluster.address)
+    process = start(intent, *arguments, "--json")
+    wait_for(lambda: shards_in(intent, "nodes") >= 2, process)
+    actors()[0].send_signal(signal.SIGKILL)
+    done = shards_in(intent, "nodes")
+    wait_for(lambda: shards_in(intent, "nodes") >= done + 3, process)
+    cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+    cluster.add_node(num_cpus=1)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert json.loads(out)["rows"] == len(unbroken)
+    assert_same(answers_in(intent, "nodes"), unbroken)
+
+
+def test_a_job_that_was_killed_goes_on_with_or_without_ray(
+    intent: Project, rows: Path, unbroken: list[dict[str, Any]], cluster: Any
+) -> None:
+    arguments = ("intent", "--input", str(rows), "--output", "killed", "--keep", "id")
+    process = start(intent, *arguments, "--ray", cluster.address)
+    wait_for(lambda: shards_in(intent, "killed") >= 3, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    document = json.loads(run(intent, *arguments, "--json"))
+    assert 0 < document["rows_here"] < document["rows"] == len(unbroken)
+    assert_same(answers_in(intent, "killed"), unbroken)
+
+
+def test_a_cluster_that_is_not_there_ends_in_one_line(intent: Project, rows: Path) -> None:
+    said = run(intent, "intent", "--input", str(rows), "--output", "none", "--ray", "127.0.0.1:1", expect=1)
+    assert "no Ray cluster at 127.0.0.1:1" in said
+    assert said.count("\n") == 1
+
+
+def test_ray_data_calls_the_scorer(intent: Project, rows: Path, unbroken: list[dict[str, Any]]) -> None:
+    code = f"""
+import json, pyarrow, ray
+import marina
+
+class Answer:
+    def __init__(self):
+        self.scorer = marina.Scorer({str(intent.model_store / "intent.mar")!r}, keep=["id"], core_groups="1,1")
+
+    def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
+        return pyarrow.Table.from_batches([self.scorer(batch) for batch in table.combine_chunks().to_batches()])
+
+ray.init(address="local", include_dashboard=False, log_to_driver=False)
+rows = ray.data.read_parquet({str(rows)!r}).limit(3000)
+answered = rows.map_batches(Answer, batch_format="pyarrow", batch_size=1000, concurrency=2, num_cpus=1)
+answered.write_parquet({str(intent.root / "ray-data")!r})
+"""
+    subprocess.run(["python", "-c", code], check=True, capture_output=True, timeout=300, cwd=intent.root)
+    assert_same(answers_in(intent, "ray-data"), unbroken[:3000])
+    assert pa.types.is_float64(pq.read_table(intent.root / "ray-data").schema.field("score").type)
