@@ -52,12 +52,12 @@ class Models:
         error = embedded["error"] or found["error"]
         if error:
             raise ValueError(error)
-        return Understood(embedded["embedding"], demands_of(json.loads(found["entities"])))
+        return Understood(embedded["embedding"], demands_of(text, json.loads(found["entities"])))
 
 
-def demands_of(entities: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The skills and degrees among entities, as they are written, by their comparable form."""
-    words = [str(one["word"]).strip(" .,;") for one in entities if one["entity_group"] in DEMANDED]
+def demands_of(text: str, entities: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The skills and degrees among a text's entities, as they are written, by their comparable form."""
+    words = [text[one["start"] : one["end"]].strip(" .,;") for one in entities if one["entity_group"] in DEMANDED]
     return {" ".join(word.lower().split()): word for word in words if word}
 
 
@@ -75,11 +75,12 @@ def shortlist(connection: psycopg.Connection[Any], job: Understood, vectors: boo
     matches = []
     for resume, text, entities in connection.execute(query, [list(nearest)]):
         found = entities if isinstance(entities, list) else json.loads(entities or "[]")
-        own = demands_of(found)
+        own = demands_of(text, found)
         has = [word for key, word in job.demands.items() if key in own]
         lacks = [word for key, word in job.demands.items() if key not in own]
         share = len(has) / len(job.demands) if job.demands else 0.0
-        name = next((str(one["word"]) for one in found if one["entity_group"] == "NAME"), text.partition(".")[0])
+        names = (text[one["start"] : one["end"]] for one in found if one["entity_group"] == "NAME")
+        name = next(names, text.partition(".")[0])
         score = MEANING * nearest[resume] + DEMANDS * share
         matches.append(Match(resume, name, score, nearest[resume], has, lacks))
     return sorted(matches, key=lambda match: -match.score)[:most]

@@ -69,14 +69,15 @@ def joint_reply(replies: Mapping[str, Reply]) -> Reply:
 def lines_reply(replies: Sequence[Reply]) -> Reply:
     """One reply with those to the lines of a body: an answer or an error on each line, in order.
 
-    It is 503 if a line is to be asked again, and 413 if several lines are too much work together. Otherwise it is a
-    success, whatever became of the lines.
+    It is 503 if a line is to be asked again, and 413 if no line is answered because they are too much work together.
+    Otherwise it is a success, whatever became of the lines.
     """
     statuses = [reply.status for reply in replies]
     if 503 in statuses:
         return replies[statuses.index(503)]
-    if len(replies) > 1 and set(statuses) == {413}:
-        return replies[0]
+    too_much = [reply for reply in replies if reply.status == 413]
+    if 200 not in statuses and len(too_much) > 1 and len({reply.body for reply in too_much}) == 1:
+        return too_much[0]
     cut = ",".join(str(number) for number, reply in enumerate(replies) if TRUNCATED_HEADER in reply.headers)
     try:
         return answer_reply(b"".join(reply.body + b"\n" for reply in replies), cut)._replace(media_type=JSON_LINES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import socket
 import sys
 import tempfile
 import time
@@ -19,6 +20,7 @@ from marina.score.work import AT_HAND, Done, Failed, Ready, Setup, Worker, messa
 
 LOCAL = "local"
 WAIT_S = 1.0
+REACH_S = 10.0
 NEURON_CORES = "neuron_cores"  # Ray's name of NeuronCores; it tells an actor which are its own
 
 
@@ -74,6 +76,13 @@ def _unpacked(archive: bytes, name: str) -> Path:
     return folder
 
 
+def _check_reachable(address: str) -> None:
+    """Raise OSError if nothing listens at an address HOST:PORT, for which Ray itself would wait for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), REACH_S).close()
+
+
 class RayPool:
     """Actors of a Ray cluster; see `Pool`. It has as many as the cluster has room for, and more when nodes come.
 
@@ -96,8 +105,9 @@ class RayPool:
             {"address": LOCAL, "include_dashboard": False} if address == LOCAL else {"address": address}
         )
         try:
+            _check_reachable(address)
             ray.init(**where, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             raise MarinaError(
                 f"no Ray cluster at {address}: {reason}", "name the address of its head, as HOST:6379"

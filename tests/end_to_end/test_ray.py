@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,26 +18,51 @@ import pyarrow.parquet as pq
 import pytest
 
 from marina.project import Project
+from tests.conftest import ROOT
 from tests.end_to_end.test_score import intent, rows, run, start, unbroken
 
 __all__ = ["intent", "rows", "unbroken"]  # fixtures
 pytestmark = pytest.mark.long
-ray = pytest.importorskip("ray")
+
+
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+for _ in range(2):
+    cluster.add_node(num_cpus=1)
+print(cluster.address, flush=True)
+for line in sys.stdin:
+    if line == "lose\\n":
+        cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+    else:
+        cluster.add_node(num_cpus=1)
+cluster.shutdown()
+"""
+
+
+class Cluster:
+    """A head without cores, and two nodes with a core each, all on this machine; see `cluster`."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout
+        assert process.stdin
+        self._orders = process.stdin
+        self.address = process.stdout.readline().strip()
+
+    def order(self, what: str) -> None:
+        """Lose a node, or gain one."""
+        self._orders.write(f"{what}\n")
+        self._orders.flush()
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A head without cores, and two nodes with a core each; all on this machine."""
-    from ray.cluster_utils import Cluster
-
-    monkeypatch.setenv("RAY_health_check_period_ms", "500")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    try:
-        for _ in range(2):
-            made.add_node(num_cpus=1)
-        yield made
-    finally:
-        made.shutdown()
+def cluster() -> Iterator[Cluster]:
+    command = [sys.executable, "-W", "ignore", "-c", CLUSTER]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
+        yield Cluster(process)
 
 
 def answers_in(project: Project, folder: str) -> list[dict[str, Any]]:
@@ -78,7 +104,7 @@ def test_a_cluster_of_one_machine_gives_the_same_answers(
 
 
 def test_actors_and_nodes_that_die_lose_nothing(
-    intent: Project, rows: Path, unbroken: list[dict[str, Any]], cluster: Any
+    intent: Project, rows: Path, unbroken: list[dict[str, Any]], cluster: Cluster
 ) -> None:
     arguments = ("intent", "--input", str(rows), "--output", "nodes", "--keep", "id", "--ray", cluster.address)
     process = start(intent, *arguments, "--json")
@@ -86,8 +112,8 @@ def test_actors_and_nodes_that_die_lose_nothing(
     actors()[0].send_signal(signal.SIGKILL)
     done = shards_in(intent, "nodes")
     wait_for(lambda: shards_in(intent, "nodes") >= done + 3, process)
-    cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
-    cluster.add_node(num_cpus=1)
+    cluster.order("lose")
+    cluster.order("gain")
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert json.loads(out)["rows"] == len(unbroken)
@@ -95,7 +121,7 @@ def test_actors_and_nodes_that_die_lose_nothing(
 
 
 def test_a_job_that_was_killed_goes_on_with_or_without_ray(
-    intent: Project, rows: Path, unbroken: list[dict[str, Any]], cluster: Any
+    intent: Project, rows: Path, unbroken: list[dict[str, Any]], cluster: Cluster
 ) -> None:
     arguments = ("intent", "--input", str(rows), "--output", "killed", "--keep", "id")
     process = start(intent, *arguments, "--ray", cluster.address)
@@ -127,9 +153,14 @@ class Answer:
 
 ray.init(address="local", include_dashboard=False, log_to_driver=False)
 rows = ray.data.read_parquet({str(rows)!r}).limit(3000)
-answered = rows.map_batches(Answer, batch_format="pyarrow", batch_size=1000, concurrency=2, num_cpus=1)
+answered = rows.map_batches(Answer, batch_format="pyarrow", batch_size=1000, concurrency=1, num_cpus=1)
 answered.write_parquet({str(intent.root / "ray-data")!r})
 """
-    subprocess.run(["python", "-c", code], check=True, capture_output=True, timeout=300, cwd=intent.root)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    ran = subprocess.run(
+        command, capture_output=True, timeout=120, cwd=intent.root, env=environment, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
     assert_same(answers_in(intent, "ray-data"), unbroken[:3000])
     assert pa.types.is_float64(pq.read_table(intent.root / "ray-data").schema.field("score").type)

@@ -7,14 +7,18 @@ from examples.resume_match.match import demands_of
 
 
 def test_demands_are_compared_without_case_and_spaces() -> None:
+    text = "Maria: Spring  Boot, spring boot. MBA."
+    found = (
+        ("NAME", "Maria"),
+        ("SKILL", "Spring  Boot,"),
+        ("SKILL", "spring boot"),
+        ("DEGREE", "MBA."),
+        ("SKILL", "."),
+    )
     entities = [
-        {"entity_group": "SKILL", "word": "Spring  Boot,"},
-        {"entity_group": "SKILL", "word": "spring boot"},
-        {"entity_group": "NAME", "word": "Maria"},
-        {"entity_group": "DEGREE", "word": "MBA."},
-        {"entity_group": "SKILL", "word": "."},
+        {"entity_group": group, "start": text.index(word), "end": text.index(word) + len(word)} for group, word in found
     ]
-    assert demands_of(entities) == {"spring boot": "spring boot", "mba": "MBA"}
+    assert demands_of(text, entities) == {"spring boot": "spring boot", "mba": "MBA"}
 
 
 def test_resumes_and_jobs_are_reproducible() -> None:

@@ -48,7 +48,7 @@ MODEL = "resume-search"
 BARE, SCORE = "bare graphs", "marina score"
 TORCH, OPENVINO = "sentence-transformers, torch, f32", "sentence-transformers, OpenVINO, int8"
 BACKENDS = {TORCH: "torch", OPENVINO: "openvino"}
-TEXTS, SOME = 12_000, 4_000  # slower ways, and those that repeat, get some of the texts
+TEXTS, SOME = 24_000, 4_000  # slower ways, and those that repeat, get some of the texts
 # of the texts: lengths are lognormal, as those of summaries and product descriptions
 MEDIAN, SPREAD, LENGTHS = 80, 0.5, (8, 256)
 GRAPHS = 32
