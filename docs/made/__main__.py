@@ -36,6 +36,7 @@ def made(root: Path) -> dict[Path, str]:
         docs / "reference" / "metrics.md",
         docs / "guides" / "neuron-models.md",
         docs / "guides" / "bundles.md",
+        docs / "guides" / "bulk.md",
         docs / "models.md",
         docs / "benchmarks.md",
         docs / "recipes.md",

@@ -20,9 +20,10 @@ def seconds_a_text(sources: tuple[Path, Path], texts: Sequence[str]) -> float:
         texts: the texts to measure on.
     """
     models = [
-        kind.from_pretrained(source) for kind, source in zip((AutoModel, AutoModelForTokenClassification), sources)
+        kind.from_pretrained(source, trust_remote_code=False)
+        for kind, source in zip((AutoModel, AutoModelForTokenClassification), sources)
     ]
-    tokenizers = [AutoTokenizer.from_pretrained(source) for source in sources]
+    tokenizers = [AutoTokenizer.from_pretrained(source, trust_remote_code=False) for source in sources]
     with torch.inference_mode():
 
         def understand(text: str) -> None:

@@ -87,11 +87,15 @@ def python_blocks(page: str) -> list[str]:
 
 def test_the_python_of_the_docs_runs(tiny_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "guides" / "clients.md").read_text()
-    _, asks, connects = python_blocks(page)
+    _, asks, streams, connects = python_blocks(page)
     for documented, tiny in DOCUMENTED.items():
-        asks = asks.replace(documented, tiny)
+        asks, streams = asks.replace(documented, tiny), streams.replace(documented, tiny)
     asks = asks.replace("8080", str(tiny_server.ports[0]))
     exec(asks, {"token": tiny_server.token, "page": QUESTION["context"]})
+    answered: dict[str, Any] = {"resumes": enumerate([TEXT] * 3)}
+    with Client.http(tiny_server.url, tiny_server.token()) as answered["client"]:
+        exec(streams, answered)
+    assert (answered["key"], answered["error"], answered["truncated"]) == (2, None, False)
     make_certificate(tmp_path).file.rename(tmp_path / "authority.pem")
     monkeypatch.chdir(tmp_path)
     exec(f"from marina import Client\n{connects}", {"token": "t"})

@@ -27,6 +27,9 @@ EXCEPTED = {
     "huggingface_hub": "comes with transformers",
     "fastapi": "a peer of `marina bench peers`, which has an environment of its own",
     "litserve": "another one",
+    "datasets": "of sentence-transformers in `marina bench table bulk`, which has an environment of its own",
+    "optimum": "the same",
+    "ray": "optional, for marina score --ray",
 }
 
 

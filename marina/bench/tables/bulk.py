@@ -48,11 +48,11 @@ MODEL = "resume-search"
 BARE, SCORE = "bare graphs", "marina score"
 TORCH, OPENVINO = "sentence-transformers, torch, f32", "sentence-transformers, OpenVINO, int8"
 BACKENDS = {TORCH: "torch", OPENVINO: "openvino"}
-TEXTS, SOME = 24_000, 4_000  # slower ways, and those that repeat, get some of the texts
+TEXTS, SOME = 16_000, 4_000  # slower ways, and those that repeat, get some of the texts
 # of the texts: lengths are lognormal, as those of summaries and product descriptions
 MEDIAN, SPREAD, LENGTHS = 80, 0.5, (8, 256)
 GRAPHS = 32
-ROUNDS, BARE_S = 3, 20.0
+ROUNDS, BARE_S = 2, 20.0
 MEMORY_ROWS = (10_000, 1_000_000)
 SAMPLE_S = 0.25
 

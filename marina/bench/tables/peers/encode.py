@@ -21,10 +21,10 @@ def quantize(source, folder, texts):
     from optimum.intel import OVConfig, OVQuantizationConfig, OVQuantizer
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(source, backend="openvino", device="cpu")
+    model = SentenceTransformer(source, backend="openvino", device="cpu", trust_remote_code=False)
     model.save_pretrained(str(folder))
     encoded = model.tokenizer(texts[:SAMPLES], padding="max_length", max_length=256, truncation=True)
-    quantizer = OVQuantizer.from_pretrained(model.transformers_model)
+    quantizer = OVQuantizer(model.transformers_model)
     own = OVConfig(quantization_config=OVQuantizationConfig(num_samples=SAMPLES))
     calibration = Dataset.from_dict(dict(encoded))
     quantizer.quantize(calibration, save_directory=str(folder / "quantized"), ov_config=own)
@@ -43,13 +43,15 @@ def main(backend, source, texts_file, folder):
     torch.set_num_threads(threads)
     texts = json.loads(Path(texts_file).read_text())
     if backend == "torch":
-        model = SentenceTransformer(source, device="cpu")
+        model = SentenceTransformer(source, device="cpu", trust_remote_code=False)
     else:
         home = Path(folder)
         if not (home / "openvino" / QUANTIZED).exists():
             quantize(source, home, texts)
         own = {"file_name": QUANTIZED, "ov_config": {"INFERENCE_NUM_THREADS": threads}}
-        model = SentenceTransformer(str(home), backend="openvino", device="cpu", model_kwargs=own)
+        model = SentenceTransformer(
+            str(home), backend="openvino", device="cpu", model_kwargs=own, trust_remote_code=False
+        )
     model.encode(texts[:64])
     print("ready", flush=True)
     for _ in sys.stdin:

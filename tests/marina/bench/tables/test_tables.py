@@ -24,7 +24,7 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle")
+    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk")
     assert set(TABLES) == {f"table-{name}" for name in names}
     assert table_kind("ava") is table_kind("table-ava")
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
@@ -169,7 +169,7 @@ def test_the_table_of_a_bundle_tells_memory_and_throughput() -> None:
     assert [row[-1] for row in found.tables[0].rows] == ["800", "400"]
 
 
-@pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead", "table-bundle"}))
+@pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead", "table-bundle", "table-bulk"}))
 def test_every_table_names_what_was_published_and_where(name: str) -> None:
     figures = published(name)
     markdown = markdown_of(layout_of(SMALLEST[name]))
