@@ -36,7 +36,6 @@ def made(root: Path) -> dict[Path, str]:
         docs / "reference" / "metrics.md",
         docs / "guides" / "neuron-models.md",
         docs / "guides" / "bundles.md",
-        docs / "guides" / "bulk.md",
         docs / "models.md",
         docs / "benchmarks.md",
         docs / "recipes.md",

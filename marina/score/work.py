@@ -136,8 +136,10 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         sys.setswitchinterval(SWITCH_S)
         self._source, self._writer = setup.source, setup.writer
-        self._scorer = open_scorer(setup)
-        self._reading, self._computing, self._writing = threading.Lock(), threading.Lock(), threading.Lock()
+        # the thread that loaded and timed the graphs runs them too: runtimes keep state for each thread
+        self._computing = ThreadPoolExecutor(1)
+        self._scorer = self._computing.submit(open_scorer, setup).result()
+        self._reading, self._writing = threading.Lock(), threading.Lock()
         self._tokenizer = threading.Lock()  # reading changes its settings, and answers of some tasks use it
         self.ready = Ready(self._scorer.longest_row_ms)
 
@@ -148,8 +150,7 @@ class Worker:
                 read = self._source.read(shard)
                 with self._tokenizer:
                     encoded = self._scorer.encode(read)
-            with self._computing:  # it needs hardly any Python
-                computed = self._scorer.compute(encoded)
+            computed = self._computing.submit(self._scorer.compute, encoded).result()
             with self._writing:
                 return self._write(shard, computed)
         except Exception as error:
