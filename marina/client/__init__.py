@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from marina.client.stream import Limits, Line, Sender, Streamed, line_of, stream, stream_async
+from marina.client.stream import Limits, Line, Sender, Streamed, document_of, line_of, stream, stream_async
 from marina.client.tokens import Token
 from marina.client.transport import GrpcTransport, HttpTransport, Transport
 
@@ -226,9 +226,8 @@ class Client:
         Returns:
             The answer, decoded from JSON.
         """
-        document = {"inputs": inputs, "parameters": parameters} if parameters else {"inputs": inputs}
         archive, _, member = model.partition(":")
-        return self._transport.predict(archive, {"model": member, **document} if member else document)
+        return self._transport.predict(archive, document_of(inputs, member, parameters))
 
     def predict_with(
         self, bundle: str, models: Sequence[str], inputs: Json, /, parameters: Mapping[str, Mapping[str, Json]] = {}

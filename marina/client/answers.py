@@ -47,6 +47,11 @@ def http_error(status: int, body: bytes, retry_after: str | None = None) -> Clie
     return error_of(status, answer, seconds)
 
 
+def is_error(answer: Json) -> bool:
+    """Whether an answer without a status of its own, over gRPC or on a line, is Marina's document of an error."""
+    return isinstance(answer, dict) and {"code", "type", "error"} <= set(answer)
+
+
 def error_of(status: int, answer: Json, retry_after_s: float = 0) -> ClientError:
     """The exception for an error status and its JSON document, which is Marina's or TorchServe's."""
     fields = answer if isinstance(answer, dict) else {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import ClassVar, NamedTuple
 
-from marina.client.answers import Json, error_of, read_answer
+from marina.client.answers import Json, error_of, is_error, read_answer
 from marina.client.retries import PAUSES_S
 from marina.client.transport import Sent
 from marina.errors import ClientError, FailedError, RefusedError, TimedOutError
@@ -175,18 +175,23 @@ class Sender:
 
 def _read(key: Json, line: bytes, truncated: bool) -> Streamed:
     answer = read_answer(line, "the server", "a line")
-    if isinstance(answer, dict) and {"code", "type", "error"} <= set(answer):
+    if is_error(answer):
         return Streamed(key, None, error_of(answer["code"], answer), truncated)
     return Streamed(key, answer, None, truncated)
 
 
-def line_of(key: Json, instance: Json, model: str, parameters: dict[str, Json]) -> Line:
-    """The line for an instance; `model` is one of a bundle, or empty."""
+def document_of(inputs: Json, model: str, parameters: dict[str, Json]) -> dict[str, Json]:
+    """The body of a request; `model` is one of a bundle, or empty."""
     document: dict[str, Json] = {"model": model} if model else {}
-    document["inputs"] = instance
+    document["inputs"] = inputs
     if parameters:
         document["parameters"] = parameters
-    return Line(key, json.dumps(document, allow_nan=False).encode() + b"\n")
+    return document
+
+
+def line_of(key: Json, instance: Json, model: str, parameters: dict[str, Json]) -> Line:
+    """The line for an instance; the rest is as for `document_of`."""
+    return Line(key, json.dumps(document_of(instance, model, parameters), allow_nan=False).encode() + b"\n")
 
 
 class Grouping:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from marina.client.answers import Json, error_of, grpc_error, http_error, read_answer
+from marina.client.answers import Json, error_of, grpc_error, http_error, is_error, read_answer
 from marina.client.certificates import check_certificates
 from marina.client.retries import with_retries
 from marina.client.tokens import Token, authorization, call_metadata, with_token
@@ -133,7 +133,7 @@ class GrpcTransport:
         except grpc.RpcError as error:
             raise grpc_error(error, self._address) from None
         answer = read_answer(response.prediction, self._address, "a prediction")
-        if isinstance(answer, dict) and {"code", "type", "error"} <= set(answer):
+        if is_error(answer):
             raise error_of(answer["code"], answer)
         return answer
 

@@ -219,9 +219,8 @@ def _memory(job: Job, folder: Path) -> dict[str, float]:
 
 def layout(result: Result) -> Layout:
     """Rows per second of each, and its ratios to the others, within rounds; then the memory."""
-    figures = {str(one.entry.configuration.strategy).partition(",")[0]: one for one in figures_of(result)}
     every = figures_of(result)
-    ours = figures[SCORE]
+    ours = next(one for one in every if str(one.entry.configuration.strategy).startswith(SCORE))
     rows = []
     for one in every:
         against = ratio(ours.entry.rounds, one.entry.rounds)
