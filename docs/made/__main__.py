@@ -39,6 +39,7 @@ def made(root: Path) -> dict[Path, str]:
         docs / "models.md",
         docs / "benchmarks.md",
         docs / "recipes.md",
+        docs / "deploy" / "ray.md",
     ]
     return {
         root / "deploy" / "metrics.yaml": metrics_config(),

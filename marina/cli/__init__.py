@@ -14,6 +14,7 @@ from handlers.worker.errors import WorkerError
 from marina.cli.bench import app as bench_app
 from marina.cli.build import archive, compile_models
 from marina.cli.check import check
+from marina.cli.deploy import app as deploy_app
 from marina.cli.doctor import doctor
 from marina.cli.new import app as new_app
 from marina.cli.predict import predict
@@ -88,6 +89,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
 for command, (name, example) in COMMANDS.items():
     app.command(name, epilog=f"Example: `{f'marina {name} {example}'.strip()}`")(command)
 app.add_typer(bench_app, name="bench")
+app.add_typer(deploy_app, name="deploy")
 app.add_typer(new_app, name="new")
 
 

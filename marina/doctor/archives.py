@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import zipfile
-from pathlib import Path
-from typing import Any, NamedTuple
-
-import yaml
-
-from handlers.worker.artifact import Artifact
 from handlers.worker.engines.packages import installed
 from handlers.worker.errors import ArtifactError, PlacementError
 from handlers.worker.placement import core_groups
 from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.limits import free_memory
-from marina.archive.read import CONFIG_FILE, read_artifacts
+from marina.archive.describe import JAVA_BYTES, Archive, describe_archive
 from marina.engines import engine_of, engines
 from marina.engines.base import CORE_PER_WORKER
 from marina.files import is_intact
 from marina.findings import Finding, fails, note, ok
 from marina.project import Project
 from marina.server.room import Need, shortage_of
-
-# memory of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java process
-WORKER_BYTES = 250_000_000
-JAVA_BYTES = 300_000_000
-
-
-class Archive(NamedTuple):
-    """The description of an archive."""
-
-    name: str
-    artifacts: tuple[Artifact, ...]  # of its models, which have the same engine
-    serving: dict[str, Any]  # the `handler:` section of model-config.yaml
-    workers: int
-    size: int  # bytes
-
-    @property
-    def engine(self) -> str:
-        return self.artifacts[0].engine
 
 
 def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], list[Finding]]:
@@ -58,7 +33,7 @@ def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], li
             findings.append(fails(check, "damaged", f"marina archive {path.stem}"))
         else:
             try:
-                archive = _read(path)
+                archive = describe_archive(path)
                 findings.append(ok(check, f"intact, {path.stat().st_size / 1e6:.1f} MB"))
                 if archive.engine in engines():
                     archives.append(archive)
@@ -74,13 +49,6 @@ def check_archives(archives: list[Archive]) -> list[Finding]:
     """Check whether each archive can be served here, and whether all of them fit into memory together."""
     findings = [finding for archive in archives for finding in (_versions(archive), _cores(archive))]
     return [*findings, *_together(archives), *([_memory(archives)] if archives else [])]
-
-
-def _read(path: Path) -> Archive:
-    with zipfile.ZipFile(path) as file:
-        config = yaml.safe_load(file.read(CONFIG_FILE))
-    artifacts = tuple(read_artifacts(path).values())
-    return Archive(path.stem, artifacts, config["handler"], config["minWorkers"], path.stat().st_size)
 
 
 def _versions(archive: Archive) -> Finding:
@@ -145,7 +113,7 @@ def _need(archive: Archive) -> Need:
 
 def _memory(archives: list[Archive]) -> Finding:
     """Check the memory that all workers need at least; every worker loads its own graphs."""
-    need = JAVA_BYTES + sum(archive.workers * (WORKER_BYTES + archive.size) for archive in archives)
+    need = JAVA_BYTES + sum(archive.memory for archive in archives)
     free = free_memory()
     workers = sum(archive.workers for archive in archives)
     found = f"{workers} workers need at least {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"

@@ -88,6 +88,24 @@ class DeviceMemory(NamedTuple):
     bytes_a_core: float
 
 
+class Hosting(NamedTuple):
+    """Where the engine's archives can be hosted.
+
+    Attributes:
+        torch: whether its workers import PyTorch.
+        image: name and tag of AWS's last image with TorchServe for its cores.
+        instance: the smallest instance type of SageMaker with its cores.
+        families: the instance families with its cores; empty for any.
+        cores_a_device: the cores of one of its devices, by AWS Neuron's pages on their architectures; 0 for CPUs.
+    """
+
+    torch: bool = True
+    image: str = "pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker"
+    instance: str = "ml.c7i.xlarge"
+    families: tuple[str, ...] = ()
+    cores_a_device: int = 0
+
+
 class Engine(ABC):
     """One engine. The attributes describe it; those with a value here have the value that suits CPU engines.
 
@@ -95,7 +113,7 @@ class Engine(ABC):
         name: the name in specs.
         packages: packages whose versions affect what a graph computes, besides those that every model needs.
         serving_packages: packages that a worker imports.
-        stack: the file in requirements/ that installs them.
+        stack: the file in requirements/ that installs them, and the name of its overlays and images.
         options: the type of the spec's section named after the engine.
         precisions: the precisions that a spec may set.
         modes: the modes that a spec may set.
@@ -107,6 +125,7 @@ class Engine(ABC):
         tolerance: the default tolerance of outputs in f32 for specs that set none; None for the spec's own default.
         more_exact: the spec setting to recommend if a precision changes answers.
         memory: the memory of its device, if graphs must fit into it.
+        hosting: where its archives can be hosted.
     """
 
     name: str
@@ -122,6 +141,7 @@ class Engine(ABC):
     tolerance: float | None = None
     more_exact = "precision: auto"
     memory: DeviceMemory | None = None
+    hosting = Hosting()
 
     @property
     def cores(self) -> Cores:

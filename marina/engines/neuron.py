@@ -17,7 +17,15 @@ from pydantic import Field, field_validator, model_validator
 from handlers.worker.engines.neuron import SDK
 from handlers.worker.engines.packages import import_runtime
 from handlers.worker.placement.groups import parse_core_groups
-from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, PIPELINE, CompileOptions, DeviceMemory, EngineFields
+from marina.engines.base import (
+    CORE_PER_WORKER,
+    DATA_PARALLEL,
+    PIPELINE,
+    CompileOptions,
+    DeviceMemory,
+    EngineFields,
+    Hosting,
+)
 from marina.engines.inf1_operators import doubtful, operators_of
 from marina.engines.mitigations import MORE_EXACT, SATURATE
 from marina.engines.neuron_host import APT, Packages
@@ -124,6 +132,12 @@ class Neuron(NeuronEngine):
     more_exact = "neuron.fast_math: none"
     # AWS Neuron's note on bucketing for Inf1
     memory = DeviceMemory("Inferentia 1", "inf1", 2e9)
+    hosting = Hosting(
+        image="pytorch-inference-neuron:1.13.1-neuron-py310-sdk2.20.2-ubuntu20.04",
+        instance="ml.inf1.xlarge",
+        families=("inf1",),
+        cores_a_device=4,
+    )
 
     def check(self, fields: EngineFields) -> None:
         super().check(fields)

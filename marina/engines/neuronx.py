@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import import_runtime
-from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields
+from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields, Hosting
 from marina.engines.mitigations import MORE_EXACT, SATURATE
 from marina.engines.neuron_host import APT, Packages
 from marina.engines.neuroncores import NeuronEngine, Trace
@@ -92,6 +92,12 @@ class Neuronx(NeuronEngine):
     modes = (CORE_PER_WORKER, DATA_PARALLEL)
     # AWS Neuron's page on the architecture of Inf2: 32 GB per chip, with two cores
     memory = DeviceMemory("Inferentia 2", "inf2", 16e9)
+    hosting = Hosting(
+        image="pytorch-inference-neuronx:2.9.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
+        instance="ml.inf2.xlarge",
+        families=("inf2", "trn1"),
+        cores_a_device=2,
+    )
     more_exact = "neuronx.auto_cast: none"
 
     def check(self, fields: EngineFields) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from handlers.worker.artifact import sha256_of
 from handlers.worker.engines.openvino import import_openvino
 from handlers.worker.values import Row, Shape
-from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles
+from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles, Hosting
 from marina.engines.model import ExportedModel, example_inputs, row_inputs
 
 
@@ -99,6 +99,7 @@ class Openvino(Engine):
     name = "openvino"
     packages = ("openvino",)
     serving_packages = ("openvino",)
+    hosting = Hosting(torch=False)
     precisions = ("f32", "bf16", "int8", "auto")
 
     def check(self, fields: EngineFields) -> None:

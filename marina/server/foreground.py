@@ -5,21 +5,28 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import psutil
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.lifecycle import serve, stop
+from marina.server.lifecycle import drain, serve, stop
 from marina.server.logs import log_lines
-from marina.server.state import Ports, running
+from marina.server.state import Ports, RunState, running
 from marina.server.torchserve.environment import serving_env
 from marina.server.torchserve.process import stop_torchserve
 from marina.server.upgrade import Report
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 ENDED_S = 5
+
+
+@contextmanager
+def _nothing(_: RunState) -> Iterator[Callable[[], bool]]:
+    """Nothing in front of the server."""
+    yield lambda: True
 
 
 def drop_secrets() -> None:
@@ -36,12 +43,15 @@ def serve_in_foreground(
     drain_s: float,
     report: Report,
     trusted: str | None = None,
+    front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = _nothing,
 ) -> int:
     """Serve until the server ends, or this process is asked to; prints the logs on standard output.
 
     Args:
         project, names, ports, timeout_s, report, trusted: as for `serve`.
         drain_s: on SIGTERM or Ctrl-C, for how many seconds requests that the server has may still be answered.
+        front: what stands in front of the server from when it is ready until it has answered its last request; says
+            whether that is still running.
 
     Returns:
         0 if this process was asked to end, else the exit code of the server: 128 and more if a signal ended it.
@@ -55,23 +65,33 @@ def serve_in_foreground(
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     state = serve(project, names, ports, timeout_s, report, trusted, foreground=True)
     try:
-        for line in log_lines(project, None, following=lambda: state.process() is not None):
+        with front(state) as standing:
+            code = _follow(project, state, drain_s, standing)
+    except (KeyboardInterrupt, SystemExit):  # asked again
+        code = 0
+    except BaseException:
+        stop_torchserve(project, state)
+        raise
+    try:
+        stop(project)
+    except (KeyboardInterrupt, SystemExit, ServerError):  # asked again, or another command is at work
+        stop_torchserve(project, state)
+    return code
+
+
+def _follow(project: Project, state: RunState, drain_s: float, standing: Callable[[], bool]) -> int:
+    """Print the logs until the server ends, or this process is asked to; returns the exit code."""
+    try:
+        for line in log_lines(project, None, following=lambda: state.process() is not None and standing()):
             with suppress(OSError):  # a full disk, or nobody reads: the server goes on
                 print(line, flush=True)
     except (KeyboardInterrupt, SystemExit):
         with suppress(OSError):
             print("stopping: requests that the server has are answered, new ones refused", flush=True)
-        try:
-            stop(project, drain_s)
-        except (KeyboardInterrupt, SystemExit, ServerError):  # asked again, or another command is at work
-            stop_torchserve(project, state)
+        with suppress(ServerError):  # another command is at work
+            drain(project, drain_s)
         return 0
-    except BaseException:
-        stop(project)
-        raise
-    code = _exit_code(state.pid)
-    stop(project)
-    return code
+    return 1 if state.process() else _exit_code(state.pid)
 
 
 def _exit_code(pid: int) -> int:

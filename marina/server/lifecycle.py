@@ -82,14 +82,21 @@ def stop(project: Project, drain_s: float = 0) -> bool:
         project: project of the server.
         drain_s: for how many seconds requests that the server has may still be answered. New ones get 503.
     """
+    drain(project, drain_s)
     with one_at_a_time(project):
         state = read_state(project)
         if state is None:
             return False
-        if state.process() and drain_s:
-            _drain(project, state, drain_s)
         stop_torchserve(project, state)
     return True
+
+
+def drain(project: Project, seconds: float) -> None:
+    """Let the server answer the requests that it has, for so many seconds; new ones get 503."""
+    with one_at_a_time(project):
+        state = read_state(project)
+        if state is not None and state.process() and seconds:
+            _drain(project, state, seconds)
 
 
 def restart(project: Project, state: RunState, timeout_s: float, report: Report) -> RunState:

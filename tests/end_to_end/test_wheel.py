@@ -101,3 +101,18 @@ def test_a_project_anywhere_serves(archive: Path) -> None:
         assert {"bad", "fair", "good"} >= {one["label"] for one in json.loads(answer.stdout)[:1]}
     finally:
         run(*marina, "stop", env=environment, cwd=project)
+
+
+def test_what_it_writes_for_targets_is_whole(archive: Path) -> None:
+    """The same files as from the repository: all of them are in the wheel."""
+    project = archive.parent.parent
+    installed = {**os.environ, "PYTHONPATH": str(project.parent / "installed")}
+    repository = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for target in ("sagemaker", "image", "kubernetes", "ecs", "ray"):
+        found = []
+        for number, environment in enumerate((installed, repository)):
+            folder = project / "out" / f"{target}-{number}"
+            command = (sys.executable, "-m", "marina", "deploy", target, "mine", "--output", folder)
+            run(*command, env=environment, cwd=project)
+            found.append({str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()})
+        assert found[0] == found[1], target

@@ -81,6 +81,12 @@ class BenchmarkServer:
         self._names = list(names)
         return [local_endpoint(self.project, name, protocol) for name in names]
 
+    def unserve(self) -> None:
+        """Serve nothing, so that another host has the machine for itself."""
+        if self._names:
+            unregister(self.project, self._names)
+            self._names = []
+
     def resident_megabytes(self) -> float:
         """The resident memory of one worker of the served models."""
         return float(psutil.Process(self._workers()[0]).memory_info().rss / 1e6)

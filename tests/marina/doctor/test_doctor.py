@@ -13,17 +13,19 @@ from typing import Any
 
 import pytest
 
+from handlers.worker.artifact import Artifact
 from handlers.worker.engines import packages
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import check_installed, check_versions
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.choice import OwnGroup, Sizes, worker_of
 from handlers.worker.placement.leases import leases_folder, take_lease
+from marina.archive.describe import Archive, describe_archive
 from marina.archive.pack import pack
 from marina.cli import app
 from marina.compiler import compile_model
-from marina.doctor import archives, check_engines, examine, host
-from marina.doctor.archives import Archive, check_archives
+from marina.doctor import check_engines, examine, host
+from marina.doctor.archives import check_archives
 from marina.findings import Finding
 from marina.project import Project
 from marina.server.state import Ports
@@ -152,13 +154,17 @@ def test_neuron_cores_are_counted_against_groups(
     monkeypatch.syspath_prepend(str(PACKAGES))
     for name, value in standin_environment(tmp_path / "host", 4).items():
         monkeypatch.setenv(name, value)
-    opened = archives._read(archive)
+    opened = describe_archive(archive)
     fields = {**vars(opened.artifacts[0]), "engine": "neuronx", "versions": INF2}
     artifact = type(opened.artifacts[0])(**fields)
 
+    def served(changed: Artifact, groups: str, workers: int) -> Archive:
+        config = {"minWorkers": workers, "handler": {"core_groups": groups, "mode": "pipeline"}}
+        return opened._replace(path=Path("m.mar"), artifacts=(changed,), config=config)
+
     def cores(groups: str, workers: int, **compiler: Any) -> Finding:
         changed = type(artifact)(**{**vars(artifact), "compiler": compiler})
-        checked = check_archives([Archive("m", (changed,), {"core_groups": groups, "mode": "pipeline"}, workers, 1000)])
+        checked = check_archives([served(changed, groups, workers)])
         return next(finding for finding in checked if finding.check == "m: cores")
 
     assert cores("1,1,1,1", 4).state == "ok"

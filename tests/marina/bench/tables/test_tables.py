@@ -24,7 +24,7 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk")
+    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk", "hosts")
     assert set(TABLES) == {f"table-{name}" for name in names}
     assert table_kind("ava") is table_kind("table-ava")
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
@@ -169,7 +169,25 @@ def test_the_table_of_a_bundle_tells_memory_and_throughput() -> None:
     assert [row[-1] for row in found.tables[0].rows] == ["800", "400"]
 
 
-@pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead", "table-bundle", "table-bulk"}))
+def test_the_table_of_hosts_compares_them_under_the_same_load() -> None:
+    entries = [
+        entry(rounds(rate), strategy=host, connections=connections, instances=1)
+        for host, connections, rate in (
+            *(("TorchServe", 1, 100), ("TorchServe", 64, 400)),
+            *(("Ray Serve", 1, 80), ("Ray Serve", 64, 200)),
+        )
+    ]
+    found = layout_of(result(entries, kind="table-hosts", price=None))
+    assert found.conclusion == "Ray Serve answers 50% to 80% of what TorchServe does on the same cores."
+    assert [[row[0], row[2], row[3], row[-1]] for row in found.tables[0].rows] == [
+        ["TorchServe", "1", "100", ""],
+        ["Ray Serve", "1", "80", "80%"],
+        ["TorchServe", "64", "400", ""],
+        ["Ray Serve", "64", "200", "50%"],
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(set(TABLES) - {"table-overhead", "table-bundle", "table-bulk", "table-hosts"}))
 def test_every_table_names_what_was_published_and_where(name: str) -> None:
     figures = published(name)
     markdown = markdown_of(layout_of(SMALLEST[name]))

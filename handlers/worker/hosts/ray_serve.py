@@ -1,0 +1,264 @@
+"""The Ray Serve host: the only file that knows Ray Serve. `marina deploy ray` writes what starts it.
+
+Each model is an application with one deployment, whose replicas have a core group each and answer /predictions/NAME.
+One more application has all other URLs, and passes requests on to the models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from handlers.worker.artifact import ARTIFACT_FOLDER, sha256_of
+from handlers.worker.contents import read_contents
+from handlers.worker.engines import engine_module
+from handlers.worker.errors import PlacementError, RequestError
+from handlers.worker.hosts.batches import Batches
+from handlers.worker.hosts.urls import Urls, read_token, refusal, unknown_version
+from handlers.worker.model import Model
+from handlers.worker.placement.groups import parse_core_groups
+from handlers.worker.reply import Reply, error_reply
+from handlers.worker.settings import read_settings
+from handlers.worker.tasks import TASKS
+from handlers.worker.telemetry.metrics import COUNTERS, READY_SECONDS, WORKER_STARTS
+from handlers.worker.values import Json
+
+CONFIG_FILE, MANIFEST = "model-config.yaml", "MAR-INF/MANIFEST.json"
+ARCHIVES = "MARINA_ARCHIVES"  # the folder of archives on every node; by default "archives" in the working folder
+NEURON_CORES = "neuron_cores"  # Ray's name of NeuronCores
+TRIES = 3
+KEPT_VERSIONS = 4
+READY_S = 2.0
+EMIT_S = 1.0
+
+
+class Opened(NamedTuple):
+    """An unpacked archive: its folder, its model-config.yaml, and its version."""
+
+    folder: Path
+    config: dict[str, Any]
+    version: str
+
+
+def open_archive(path: Path) -> Opened:
+    """Unpack an archive on this node, once for all its replicas."""
+    folder = Path(tempfile.gettempdir()) / "marina-ray" / f"{path.stem}-{sha256_of(path)[:12]}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as partial, zipfile.ZipFile(path) as file:
+            target = Path(partial) / "archive"
+            names = [name for name in file.namelist() if name.startswith(f"{ARTIFACT_FOLDER}/")]
+            file.extractall(target, [CONFIG_FILE, MANIFEST, *names])
+            with suppress(OSError):  # another replica was quicker
+                target.rename(folder)
+    version = json.loads((folder / MANIFEST).read_text())["model"]["modelVersion"]
+    return Opened(folder, yaml.safe_load((folder / CONFIG_FILE).read_text()), str(version))
+
+
+def archive_path(name: str) -> Path:
+    """The path of an archive on this node."""
+    return Path(os.environ.get(ARCHIVES, "archives")) / name
+
+
+class Remote:
+    """A model whose replicas are elsewhere in the cluster.
+
+    Args:
+        handle: of its deployment.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
+        """The reply of a replica; of another one if the first dies, as predictions change nothing."""
+        from ray.exceptions import RayError
+        from ray.serve.exceptions import BackPressureError
+
+        handle = self._handle.options(multiplexed_model_id=version) if version else self._handle
+        for _ in range(TRIES):
+            try:
+                return Reply(*await handle.answer.remote(body, dict(headers), version))
+            except BackPressureError:
+                return error_reply(RequestError("Overloaded", "the queue of the model is full"))
+            except RayError as error:
+                print(f"marina: a replica did not answer: {type(error).__name__}", flush=True)
+        return refusal(503, "NoReplica", "no replica of the model answered", {"retry-after": "1"})
+
+    async def describe(self, version: str | None) -> Json:
+        """The description of a version, None if there is none; raises what Ray raises if no replica answers in time."""
+        from ray.serve.exceptions import BackPressureError
+
+        async def asked() -> Json:
+            described: Json = await self._handle.describe.remote(version)
+            return described
+
+        try:
+            return await asyncio.wait_for(asked(), READY_S)
+        except BackPressureError:
+            return {}  # it is busy
+
+
+class Front:
+    """All URLs of a server, for all models; their replicas also answer /predictions/NAME themselves.
+
+    Args:
+        models: the names of the models, which are those of their applications.
+    """
+
+    def __init__(self, models: list[str]) -> None:
+        from ray import serve
+
+        self._urls = Urls({name: Remote(serve.get_app_handle(name)) for name in models}, read_token(os.environ))
+
+    async def __call__(self, request: Any) -> Any:
+        """Answer a request of HTTP."""
+        return await _respond(self._urls, request)
+
+
+class Replica:
+    """A model on a core group: the cores that Ray has given to this process.
+
+    Args:
+        name: the model's name.
+        archives: the file names of its archives: the version to serve, and others that requests may name.
+    """
+
+    def __init__(self, name: str, archives: list[str]) -> None:
+        import ray
+        from ray import serve
+
+        self._name = name
+        opened = [open_archive(archive_path(file)) for file in archives]
+        self._archives = {archive.version: archive for archive in opened}
+        if len(self._archives) < len(archives):
+            raise ValueError(f"two archives of {name} have the same version: {', '.join(archives)}")
+        self._default = next(iter(self._archives))
+
+        async def load_other(version: str) -> Batches:
+            return await asyncio.to_thread(self._load, version, False)
+
+        resources = ray.get_runtime_context().get_assigned_resources()
+        self._cores = int(resources.get(NEURON_CORES) or resources.get("CPU") or 1)
+        self._main = self._load(self._default)
+        # versions that requests name share the replica; Ray sends their requests to replicas that have them
+        self._other = serve.multiplexed(max_num_models_per_replica=KEPT_VERSIONS)(load_other)
+        self._urls = Urls({name: self}, read_token(os.environ))
+        _Emitter(self._main.model, name).start()
+
+    async def __call__(self, request: Any) -> Any:
+        """Answer a request of HTTP, for /predictions/NAME and its versions."""
+        return await _respond(self._urls, request)
+
+    async def answer(self, body: bytes, headers: Mapping[str, str], version: str | None) -> tuple[Any, ...]:
+        """A reply as plain values, which processes without this code can read."""
+        return tuple(await self.reply(body, headers, version))
+
+    async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
+        """The reply of a version of the model; of the default one if none is named."""
+        if version is None or version == self._default:
+            return await self._main.reply(body, headers)
+        if version not in self._archives:
+            return unknown_version(self._name, version)
+        other: Batches = await self._other(version)
+        return await other.reply(body, headers)
+
+    async def describe(self, version: str | None) -> Json:
+        """The description of a version, as TorchServe's management API gives it; None if there is none."""
+        if version is not None and version not in self._archives:
+            return None
+        other = version is not None and version != self._default
+        batches: Batches = await self._other(version) if other else self._main
+        described: Json = batches.model.describe()
+        return described
+
+    def _load(self, version: str, own: bool = True) -> Batches:
+        archive = self._archives[version]
+        settings = read_settings(archive.config)
+        kind = engine_module(read_contents(archive.folder / ARTIFACT_FOLDER).engine).CORES
+        if not own and kind.exclusive:
+            raise PlacementError(f"version {version} needs {kind.name} of its own", "serve it as a model of its own")
+        # as many groups as this node has, of which the replica takes one
+        count = max(1, len(kind.usable()) // self._cores)
+        groups = ",".join([str(self._cores)] * count) if own else None
+        settings = settings._replace(core_groups=groups)
+        return Batches(lambda: Model(archive.folder / ARTIFACT_FOLDER, settings, TASKS), settings.batch_size)
+
+
+async def _respond(urls: Urls, request: Any) -> Any:
+    """Answer a request of Starlette."""
+    from starlette.responses import Response
+
+    reply = await urls.answer(request.method, request.scope["path"], dict(request.headers), request.body)
+    return Response(reply.body, reply.status, dict(reply.headers), reply.media_type)
+
+
+class _Emitter(threading.Thread):
+    """Passes the counters of a model to Ray, which exports them to Prometheus as ray_NAME."""
+
+    def __init__(self, model: Model, name: str) -> None:
+        from ray.util.metrics import Counter
+
+        super().__init__(name="metrics", daemon=True)
+        self._metrics, self._name = model.metrics, name
+        self._counters = {
+            known: Counter(known, metric.meaning, (*metric.labels, "model")) for known, metric in COUNTERS.items()
+        }
+
+    def run(self) -> None:
+        self._metrics.add(WORKER_STARTS, 1)
+        since = time.monotonic()
+        while True:
+            time.sleep(EMIT_S)
+            now = time.monotonic()
+            self._metrics.add(READY_SECONDS, now - since)
+            since = now
+            for (name, labels), value in self._metrics.take().items():
+                tags = dict(zip((*COUNTERS[name].labels, "model"), (*labels, self._name)))
+                self._counters[name].inc(value, tags)
+
+
+def model(arguments: Mapping[str, Any]) -> Any:
+    """The application of a model: `import_path: marina_app:model` in a config.yaml of Ray Serve.
+
+    Args:
+        arguments: name: of the model; archives: the file names of its versions, of which the first is the default.
+    """
+    from ray import serve
+
+    archives = list(arguments["archives"])
+    config = open_archive(archive_path(archives[0])).config
+    groups = parse_core_groups(config["handler"]["core_groups"] or "1")
+    options = {
+        # what computes, and what fills the next batch meanwhile
+        "max_ongoing_requests": 2 * config["batchSize"],
+        "max_queued_requests": config["jobQueueSize"],
+        "num_replicas": len(groups),
+        "ray_actor_options": {"num_cpus": groups[0]},
+        "graceful_shutdown_timeout_s": config["responseTimeout"],
+        "health_check_timeout_s": config["responseTimeout"],
+    }
+    return serve.deployment(name="model", **options)(Replica).bind(str(arguments["name"]), archives)
+
+
+def front(arguments: Mapping[str, Any]) -> Any:
+    """The application with all URLs: `import_path: marina_app:front`.
+
+    Args:
+        arguments: models: the names of the models.
+    """
+    from ray import serve
+
+    options = {"max_ongoing_requests": 10_000, "ray_actor_options": {"num_cpus": 0}}
+    return serve.deployment(name="front", **options)(Front).bind(list(arguments["models"]))

@@ -1,0 +1,175 @@
+"""The URLs of a server, for hosts that have none: those of TorchServe, KServe, Open Inference and SageMaker.
+
+They ask for a token, and pass requests on to models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from handlers.worker.errors import RequestError
+from handlers.worker.reply import JSON, Reply, error_reply
+from handlers.worker.request.protocols import dump
+from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_START, given_id
+from handlers.worker.values import Json
+
+BODY_BYTES = 6_553_500  # TorchServe's max_request_size in config.properties
+CUSTOM = "x-amzn-sagemaker-custom-attributes"
+
+
+class Served(Protocol):
+    """A model, here or elsewhere."""
+
+    async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
+        """The reply to a request, of the model's default version if none is named."""
+
+    async def describe(self, version: str | None) -> Json:
+        """The description of a version; None if there is no such one. Any exception means that it does not answer."""
+
+
+class Action(Enum):
+    """What a request is for."""
+
+    PREDICT = "predict"
+    DESCRIBE = "describe"
+    READY = "ready"
+    LIVE = "live"
+    SERVER = "server"
+
+
+class Route(NamedTuple):
+    """Where a request goes: None stands for the only model, and for its default version."""
+
+    action: Action
+    model: str | None = None
+    version: str | None = None
+
+
+NAME, VERSION = (rf"(?P<{part}>[A-Za-z0-9][\w.-]*)" for part in ("model", "version"))
+ROUTES = {
+    ("POST", rf"/predictions/{NAME}(/{VERSION})?"): Action.PREDICT,
+    ("POST", rf"/v1/models/{NAME}:predict"): Action.PREDICT,
+    ("POST", rf"/v2/models/{NAME}(/versions/{VERSION})?/infer"): Action.PREDICT,
+    ("POST", "/invocations"): Action.PREDICT,
+    ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?"): Action.DESCRIBE,
+    ("GET", rf"/models/{NAME}(/{VERSION})?"): Action.DESCRIBE,
+    ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?/ready"): Action.READY,
+    ("GET", rf"/v1/models/{NAME}"): Action.READY,
+    ("GET", "/ping"): Action.READY,
+    ("GET", "/v2/health/ready"): Action.READY,
+    ("GET", "/v2/health/live"): Action.LIVE,
+    ("GET", "/v2"): Action.SERVER,
+}
+_COMPILED = [(method, re.compile(pattern), action) for (method, pattern), action in ROUTES.items()]
+
+
+def route_of(method: str, path: str) -> Route | None:
+    """Where a request goes; None if there is no such URL."""
+    for known, pattern, action in _COMPILED:
+        found = pattern.fullmatch(path)
+        if found and known == method:
+            return Route(action, **found.groupdict())
+    return None
+
+
+class Urls:
+    """The URLs, in front of models.
+
+    Args:
+        models: by name.
+        token: what requests must bring as `Authorization: Bearer TOKEN`; None if all may ask.
+    """
+
+    def __init__(self, models: Mapping[str, Served], token: str | None) -> None:
+        self._models = models
+        self._token = token
+
+    async def answer(
+        self, method: str, path: str, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]
+    ) -> Reply:
+        """Answer a request.
+
+        Args:
+            method, path: of the request.
+            headers: with lower-case names.
+            body: reads the body.
+        """
+        route = route_of(method, path.rstrip("/") or "/")
+        if route is None:
+            reply = refusal(404, "NotFound", "there are /predictions/NAME, /v1, /v2, /invocations and /ping")
+        elif route.action in (Action.PREDICT, Action.DESCRIBE) and not self._allows(headers):
+            reply = refusal(401, "Unauthorized", "send the header Authorization: Bearer TOKEN")
+        else:
+            reply = await self._answer(route, headers, body)
+        own = given_id(headers)
+        return reply._replace(headers={**reply.headers, CORRELATION_ID: own}) if own else reply
+
+    async def _answer(self, route: Route, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]) -> Reply:
+        if route.action is Action.LIVE:
+            return _document({"live": True})
+        if route.action is Action.SERVER:
+            return _document({"name": "marina", "version": "2", "extensions": []})
+        name = route.model
+        if name is None and route.action is Action.PREDICT:
+            name = headers.get(CUSTOM) or (next(iter(self._models)) if len(self._models) == 1 else "")
+        if name is not None and name not in self._models:
+            return refusal(404, "UnknownModel", f"there is no model {name!r}; there are {', '.join(self._models)}")
+        if route.action is Action.READY or name is None:
+            return await self._readiness(name, route.version)
+        if route.action is Action.DESCRIBE:
+            found = await self._models[name].describe(route.version)
+            return unknown_version(name, route.version) if found is None else _document(found)
+        if int(headers.get("content-length") or 0) > BODY_BYTES:
+            return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
+        timed = {REQUEST_START: f"t={time.time():.3f}", **headers}
+        content = await body()
+        if len(content) > BODY_BYTES:  # of a body that came in chunks
+            return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
+        return await self._models[name].reply(content, timed, route.version)
+
+    async def _readiness(self, name: str | None, version: str | None) -> Reply:
+        """Whether a model answers; all models if none is named."""
+        asked = [name] if name else list(self._models)
+        found = await asyncio.gather(*(self._models[own].describe(version) for own in asked), return_exceptions=True)
+        if name and found[0] is None:
+            return unknown_version(name, version)
+        missing: list[Json] = [own for own, answer in zip(asked, found) if isinstance(answer, BaseException)]
+        return _document({"name": name or "marina", "ready": not missing, "missing": missing}, 503 if missing else 200)
+
+    def _allows(self, headers: Mapping[str, str]) -> bool:
+        given = headers.get("authorization", "")
+        return self._token is None or hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode())
+
+
+def refusal(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:
+    """The reply to a request that no model has seen; "message" is the name that TorchServe gives to the reason."""
+    return Reply(status, dump({"code": status, "type": kind, "error": message, "message": message}), headers or {})
+
+
+def unknown_version(name: str, version: str | None) -> Reply:
+    """The reply to a request for a version that a model does not have."""
+    return refusal(404, "UnknownModel", f"{name} has no version {version}")
+
+
+def read_token(environment: Mapping[str, str]) -> str | None:
+    """The token that requests must bring, from MARINA_TOKEN_FILE or MARINA_TOKEN; None with MARINA_OPEN=true.
+
+    Raises:
+        ValueError: there is none of them.
+    """
+    file = environment.get("MARINA_TOKEN_FILE")
+    token = Path(file).read_text(encoding="utf-8").strip() if file else environment.get("MARINA_TOKEN", "")
+    if not token and environment.get("MARINA_OPEN") != "true":
+        raise ValueError("set MARINA_TOKEN_FILE or MARINA_TOKEN, or MARINA_OPEN=true, on all machines")
+    return token or None
+
+
+def _document(value: Json, status: int = 200) -> Reply:
+    return Reply(status, dump(value), {}, JSON)

@@ -1,0 +1,117 @@
+"""Describes an archive: its models, how it is served, and what its workers need."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from handlers.worker.artifact import Artifact
+from handlers.worker.engines.packages import installed
+from handlers.worker.errors import ArtifactError
+from handlers.worker.placement.groups import parse_core_groups
+from marina.archive.read import CONFIG_FILE, read_artifacts, version_of
+from marina.engines import engine_of
+from marina.engines.base import Hosting
+
+# memory of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java process
+WORKER_BYTES = 250_000_000
+JAVA_BYTES = 300_000_000
+# what every worker imports
+WORKER_PACKAGES = ("numpy", "orjson", "packaging", "tokenizers")
+
+
+class Archive(NamedTuple):
+    """The description of an archive.
+
+    Attributes:
+        path: its file.
+        version: as TorchServe reads it.
+        artifacts: of its models, which have the same engine.
+        config: its model-config.yaml.
+        size: bytes of the file.
+    """
+
+    path: Path
+    version: str
+    artifacts: tuple[Artifact, ...]
+    config: dict[str, Any]
+    size: int
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def engine(self) -> str:
+        return self.artifacts[0].engine
+
+    @property
+    def stack(self) -> str:
+        """The stack of its engine: "cpu", "inf1" or "inf2"."""
+        return engine_of(self.engine).stack
+
+    @property
+    def hosting(self) -> Hosting:
+        """Where its engine can be hosted."""
+        return engine_of(self.engine).hosting
+
+    @property
+    def serving(self) -> dict[str, Any]:
+        """The `handler:` section of model-config.yaml."""
+        section: dict[str, Any] = self.config["handler"]
+        return section
+
+    @property
+    def workers(self) -> int:
+        """The number of its worker processes."""
+        return int(self.config["minWorkers"])
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The sizes of its core groups; empty if it has none, and takes what a machine has."""
+        groups = self.serving["core_groups"]
+        return parse_core_groups(groups) if groups else ()
+
+    @property
+    def memory(self) -> int:
+        """Bytes that its workers need at least; every worker loads its own graphs."""
+        return self.workers * (WORKER_BYTES + self.size)
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether its workers run TorchScript, in a graph or before it."""
+        return self.hosting.torch or any(artifact.signature.tensors for artifact in self.artifacts)
+
+    def pins(self) -> dict[str, str]:
+        """The packages that its workers import, with versions: those it was compiled with, else those installed here.
+
+        PyTorch and the packages of the Neuron SDK are not among them: they come with the machine or the image.
+
+        Raises:
+            ArtifactError: the version of a package is not known.
+        """
+        recorded = {name: found for artifact in self.artifacts for name, found in artifact.versions.items()}
+        pins = {}
+        for name in sorted({*WORKER_PACKAGES, *engine_of(self.engine).serving_packages}):
+            found = recorded.get(name) or installed(name)
+            if found is None:
+                raise ArtifactError(f"{self.name} needs {name}, which is not installed here", f"pip install {name}")
+            pins[name] = found
+        return pins
+
+
+def describe_archive(path: Path) -> Archive:
+    """Read and verify an archive.
+
+    Raises:
+        ArtifactError: it is damaged, or not an archive of this format.
+        OSError: the file cannot be read.
+        KeyError, ValueError: its model-config.yaml is not of this release.
+    """
+    with zipfile.ZipFile(path) as file:
+        config = yaml.safe_load(file.read(CONFIG_FILE))
+    artifacts = tuple(read_artifacts(path).values())
+    return Archive(path, version_of(path), artifacts, config, path.stat().st_size)

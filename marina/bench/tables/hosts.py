@@ -1,0 +1,100 @@
+"""The same archive, hosted by TorchServe and by Ray Serve, on all cores of this machine: `marina bench table hosts`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from handlers.worker.placement.discovery import cpu_cores
+from marina.bench.load.measurement import Measurement
+from marina.bench.load.mix import mixed
+from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.profile import Load
+from marina.bench.report.figures import Figures, figures_of, ratio
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.standard import warnings_of
+from marina.bench.report.table import Layout, Table, number
+from marina.bench.server.endpoint import Endpoint, measure_endpoint
+from marina.bench.server.ray_cluster import served_by_ray
+from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
+from marina.bench.tables.job import Job
+from marina.errors import MarinaError
+from marina.spec import Spec, make_spec
+
+KIND = "table-hosts"
+MODEL = "ava-intent"
+TORCHSERVE, RAY = "TorchServe", "Ray Serve"
+LOADS = ((1, 1), (1, 16), (1, 64), (32, 16))  # texts in a request, connections
+ROUNDS, WARM_UP_S, WINDOW_S = 3, 2.0, 6.0
+
+
+def measure(job: Job) -> Result:
+    """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
+    base = job.spec(MODEL)
+    fields = {**base.model_dump(exclude_defaults=True), "core_groups": str(len(cpu_cores()))}
+    spec = make_spec({**fields, "serving": {"batch_size": 64}})
+    workloads = []
+    for texts, connections in LOADS:
+        load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
+        workloads.append(Workload(load, Payload(bodies_of(mixed(), texts), texts, MIX_NAME)))
+    strategies = [_torchserve(job, spec, workloads), _ray(job, spec, workloads)]
+    entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    return Result(KIND, f"{base.name} on two hosts", entries, job.price)
+
+
+def _torchserve(job: Job, spec: Spec, workloads: list[Workload]) -> Strategy:
+    @contextmanager
+    def start() -> Iterator[Measure]:
+        job.server.archive(spec)
+        endpoint = job.server.serve(spec.name)
+        yield lambda workload: _measured(endpoint, workload, TORCHSERVE)
+        job.server.unserve()
+
+    return Strategy(TORCHSERVE, Configuration(model=spec.name, strategy=TORCHSERVE), workloads, start)
+
+
+def _ray(job: Job, spec: Spec, workloads: list[Workload]) -> Strategy:
+    @contextmanager
+    def start() -> Iterator[Measure]:
+        job.server.archive(spec)
+        folder = job.server.project.root / "ray"
+        shutil.rmtree(folder, ignore_errors=True)
+        with served_by_ray(job.server.project, spec.name, len(cpu_cores()), folder) as target:
+            endpoint = Endpoint(target, Configuration(model=spec.name))
+            yield lambda workload: _measured(endpoint, workload, RAY)
+
+    return Strategy(RAY, Configuration(model=spec.name, strategy=RAY), workloads, start)
+
+
+def _measured(endpoint: Endpoint, workload: Workload, host: str) -> tuple[Configuration, Measurement]:
+    measured = measure_endpoint(endpoint, workload)
+    if measured.errors:
+        raise MarinaError(f"{host}: requests failed: {measured.errors}")
+    return Configuration(workers=1).under(workload), measured
+
+
+def layout(result: Result) -> Layout:
+    """Rates and latencies by load; ratios are within rounds."""
+    figures = figures_of(result)
+    bases = {_load(one): one for one in figures if one.entry.configuration.strategy == TORCHSERVE}
+    rows, ratios = [], []
+    for one in sorted(figures, key=_load):
+        base = bases[_load(one)]
+        share = ratio(one.entry.rounds, base.entry.rounds) if one is not base else None
+        ratios += [share.median] if share else []
+        rows.append(
+            [
+                *(str(one.entry.configuration.strategy), *map(str, _load(one)), number(one.throughput.median, 0)),
+                *(number(one.latency_ms.get(percentile), 1) for percentile in ("p50", "p99")),
+                f"{share.median:.0%}" if share else "",
+            ]
+        )
+    columns = ["host", "texts a request", "connections", "texts/s", "p50 ms", "p99 ms", "of TorchServe"]
+    conclusion = f"Ray Serve answers {min(ratios):.0%} to {max(ratios):.0%} of what TorchServe does on the same cores."
+    notes = ["one worker, or one replica, on all cores; the load generator shares them", *warnings_of(result)]
+    return Layout([Table(columns, rows, 6)], notes, conclusion)
+
+
+def _load(one: Figures) -> tuple[int, int]:
+    return one.entry.configuration.instances or 1, one.entry.configuration.connections or 0

@@ -1,0 +1,161 @@
+"""`marina deploy TARGET`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from marina.cli.options import JsonOption, SomeNames
+from marina.console import print_json, relative, say
+from marina.project import find_project
+
+app = typer.Typer(
+    name="deploy",
+    help="Write what a target needs to host archives of model_store: a folder of files, made from the archives.",
+    no_args_is_help=True,
+)
+NameOption = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="What to call it. Default: the archive's name; for several, marina."),
+]
+OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder to write; it must not exist.")]
+
+
+def _archives(names: list[str]) -> Any:
+    from marina.deploy.source import read_archives
+
+    return read_archives(find_project(), names)
+
+
+def _finish(output: Path, guide: str, as_json: bool) -> None:
+    """Show what was written: the files, and how many there are in each folder."""
+    if as_json:
+        files = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
+        print_json({"folder": str(output), "files": files})
+        return
+    for path in sorted(output.iterdir()):
+        count = sum(inner.is_file() for inner in path.rglob("*"))
+        say(f"{relative(path)}{f'/ ({count} files)' if path.is_dir() else ''}")
+    say(f"next: docs/deploy/{guide}.md")
+
+
+@app.command(epilog="Example: `marina deploy sagemaker resume-search resume-ner --output build/deploy/sagemaker`")
+def sagemaker(
+    names: SomeNames,
+    output: OutputOption,
+    functions: Annotated[
+        bool,
+        typer.Option(
+            "--functions",
+            metavar="",
+            help="Put model_fn, input_fn, predict_fn and output_fn into model.tar.gz, in code/inference.py, in place "
+            "of the archive's handler. Requests are then not batched.",
+        ),
+    ] = False,
+    bench: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A result.json of marina bench, for the target of autoscaling."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Amazon SageMaker: model.tar.gz for AWS's PyTorch containers, endpoints, autoscaling, a Lambda function.
+
+    Each archive becomes an endpoint. deploy.py makes and removes them with boto3, endpoint.yaml does the same with
+    CloudFormation, Dockerfile and push.sh put the packages into an image, and lambda/ is an HTTP API in front.
+    """
+    from marina.deploy.sagemaker import deploy_sagemaker
+
+    deploy_sagemaker(_archives(names), output, functions, bench)
+    _finish(output, "sagemaker", as_json)
+
+
+@app.command(epilog="Example: `marina deploy image ava-intent --output build/deploy/image`")
+def image(
+    names: SomeNames,
+    output: OutputOption,
+    mounted: Annotated[
+        bool,
+        typer.Option("--mounted", metavar="", help="Leave the archives out; mount them at /srv/marina/archives."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """An image for containers: a Dockerfile, and all that it needs.
+
+    The image runs without root and on a read-only file system. nginx stands in front of TorchServe and asks for a
+    token. /ping says 200 while every model has a worker that is READY, and /invocations is SageMaker's URL.
+    """
+    from marina.deploy.image import deploy_image
+
+    deploy_image(find_project(), _archives(names), output, mounted)
+    _finish(output, "image", as_json)
+
+
+@app.command(epilog="Example: `marina deploy kubernetes ava-intent --output build/deploy/kubernetes`")
+def kubernetes(
+    names: SomeNames,
+    output: OutputOption,
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE:TAG", help="Image. Default: the archive's name and version.")
+    ] = None,
+    cpus: Annotated[
+        int, typer.Option(min=1, metavar="N", help="CPU cores of a pod, for archives without core groups.")
+    ] = 2,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Kubernetes: manifests for an image of `marina deploy image`, for kubectl apply --kustomize.
+
+    The pods have probes that know the workers, a drain, and the memory and cores that the archives need. Optional
+    files scale by the time in the queue, let Prometheus read the metrics, and serve the image under KServe.
+    """
+    from marina.deploy.kubernetes import deploy_kubernetes
+
+    deploy_kubernetes(_archives(names), output, image, cpus, name)
+    _finish(output, "kubernetes", as_json)
+
+
+@app.command(epilog="Example: `marina deploy ecs ava-intent --output build/deploy/ecs`")
+def ecs(
+    names: SomeNames,
+    output: OutputOption,
+    cpus: Annotated[
+        int, typer.Option(min=1, metavar="N", help="CPU cores of a task, for archives without core groups.")
+    ] = 2,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Amazon ECS: a task definition and a service for an image of `marina deploy image`.
+
+    On the stacks of Inferentia the task gets the devices that its core groups need. deploy.py makes and removes the
+    service with boto3.
+    """
+    from marina.deploy.ecs import deploy_ecs
+
+    deploy_ecs(_archives(names), output, cpus, name)
+    _finish(output, "ecs", as_json)
+
+
+@app.command(epilog="Example: `marina deploy ray ava-intent resume-search --output build/deploy/ray`")
+def ray(
+    names: SomeNames,
+    output: OutputOption,
+    cpus: Annotated[
+        int, typer.Option(min=1, metavar="N", help="CPU cores of a replica, for archives without core groups.")
+    ] = 1,
+    replicas: Annotated[
+        int, typer.Option(min=1, metavar="N", help="The most replicas of each model that autoscaling starts.")
+    ] = 4,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ray Serve: the same archives on many machines, with TorchServe's URLs, answers and errors.
+
+    config.yaml is for `serve deploy` on a cluster, rayservice.yaml for KubeRay, and sagemaker.yaml for AWS's image of
+    Ray Serve. Each model is a deployment that scales by itself, and each replica has a core group.
+    """
+    from marina.deploy.ray import deploy_ray
+
+    deploy_ray(_archives(names), output, cpus, replicas, name)
+    _finish(output, "ray", as_json)

@@ -1,0 +1,11 @@
+"""What images of `marina deploy image` run: TorchServe behind nginx, configured by environment variables.
+
+settings.py     the environment variables
+proxy.py        nginx: the ports that others reach, SageMaker's URLs, the token
+nginx.conf      its configuration, as a template
+probes.py       whether the server is ready, by its workers
+check.py        a health check from inside
+__main__.py     the entry point
+
+The container's ports belong to nginx. TorchServe and the probes listen on loopback, on ports that are free.
+"""

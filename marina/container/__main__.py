@@ -1,0 +1,106 @@
+"""The entry point of images: `python -m marina.container`, or with the argument `serve`, as SageMaker starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from handlers.worker.errors import WorkerError
+from marina.archive.describe import describe_archive
+from marina.console import print_error, say
+from marina.container.probes import Health, probes
+from marina.container.proxy import configuration, nginx
+from marina.container.settings import Settings, read_settings
+from marina.errors import DeployError, MarinaError
+from marina.project import Project, find_project
+from marina.server.foreground import serve_in_foreground
+from marina.server.state import Ports, RunState
+from marina.server.torchserve.config import free_ports
+from marina.server.torchserve.environment import serving_env
+from marina.server.torchserve.tokens import token
+from marina.server.upgrade import management_of
+
+SETTINGS = "--settings-from"  # the number of an open file
+# for how long new requests still get 503 when all others are answered, before connections are closed: clients with
+# open connections, and what distributes requests, then know
+NOTICE_S = 2.0
+TORCHSERVE_BYTES = 6_553_500  # its default
+
+
+def main() -> int:
+    """Serve until asked to end; an error is one line on standard error and 1."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        if sys.argv[1:2] != [SETTINGS]:
+            _start_again(read_settings(os.environ, sys.argv[1:]))
+        with os.fdopen(int(sys.argv[2])) as file:
+            settings = Settings.from_json(file.read())
+        return run(find_project(), settings)
+    except (MarinaError, WorkerError) as error:
+        print_error(str(error))
+        return 1
+
+
+def run(project: Project, settings: Settings) -> int:
+    """Serve the project's archives behind nginx; returns the exit code."""
+
+    @contextmanager
+    def front(state: RunState) -> Iterator[Callable[[], bool]]:
+        archives = [describe_archive(project.model_store / f"{name}.mar") for name in state.models]
+        health = Health(management_of(project, state), list(state.models))
+        own = token(project.run, "inference", state.ports.management)
+        with (
+            probes(health) as port,
+            nginx(
+                configuration(settings, state.ports, port, own, archives, project.run, body_bytes(project))
+            ) as process,
+        ):
+            say(f"serving {', '.join(state.models)} on port {settings.port}")
+            yield lambda: process.poll() is None
+            time.sleep(NOTICE_S)
+
+    offer_archives(project, Path(settings.archives), settings.models)
+    ports = Ports(*free_ports(5))
+    names = list(settings.models)
+    return serve_in_foreground(project, names, ports, settings.startup_s, settings.drain_s, say, front=front)
+
+
+def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:
+    """Fill the model store, which must be writable, with links to the archives of a folder, which need not be.
+
+    Raises:
+        DeployError: one of the models has no archive, or there is none at all.
+    """
+    found = sorted(folder.glob("*.mar"))
+    missing = set(names) - {path.stem for path in found}
+    if missing or not found:
+        raise DeployError(f"{folder} has no archive {sorted(missing)[0] if missing else ''}".strip(), "mount one there")
+    store = project.model_store.resolve()
+    store.mkdir(parents=True, exist_ok=True)
+    for path in found:
+        link = store / path.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(path)
+
+
+def body_bytes(project: Project) -> int:
+    """The size of bodies that TorchServe takes, by the project's configuration."""
+    lines = (line.partition("=") for line in (project.root / "config.properties").read_text().splitlines())
+    return next((int(value) for key, _, value in lines if key.strip() == "max_request_size"), TORCHSERVE_BYTES)
+
+
+def _start_again(settings: Settings) -> None:
+    """Start this program again without secrets in its environment, which workers could read."""
+    file = os.memfd_create("settings", 0)
+    os.write(file, settings.as_json().encode())
+    os.lseek(file, 0, os.SEEK_SET)
+    os.execve(sys.executable, [sys.executable, "-m", "marina.container", SETTINGS, str(file)], serving_env())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Answers probes: whether the server is ready, by its workers, and whether it is alive."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from marina.errors import ServerError
+from marina.server.archives import DRAINING
+from marina.server.torchserve.management import Management
+
+KEPT_S = 0.5  # an answer is given again for so long
+DEAD_S = 330.0  # TorchServe gives up a worker after 300 s
+
+
+class Health:
+    """Asks TorchServe for the workers of every model.
+
+    Args:
+        management: of the server.
+        names: of the models that are served.
+    """
+
+    def __init__(self, management: Management, names: list[str]) -> None:
+        self._management = management
+        self._names = names
+        self._lock = threading.Lock()
+        self._asked = -KEPT_S
+        self._missing: list[str] = []
+        self._ready = time.monotonic()
+
+    def missing(self) -> list[str]:
+        """The models that no worker can answer for: all of them if TorchServe does not answer, or is to end."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._asked >= KEPT_S:
+                self._missing = [name for name in self._names if not self._answers(name)]
+                self._asked = time.monotonic()
+                if not self._missing:
+                    self._ready = now
+            return self._missing
+
+    def dead(self) -> bool:
+        """Whether a model has been without workers for so long that only a new container helps."""
+        return bool(self.missing()) and time.monotonic() - self._ready > DEAD_S
+
+    def _answers(self, name: str) -> bool:
+        try:
+            status = self._management.status(name)
+        except ServerError:
+            return False
+        return status.ready > 0 and status.version != DRAINING
+
+
+@contextmanager
+def probes(health: Health) -> Iterator[int]:
+    """Serve /ready and /live on a port of the loopback address, while active; gives the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            missing = health.missing()
+            failed = bool(missing) if self.path == "/ready" else health.dead()
+            body = json.dumps({"status": "not ready" if failed else "ready", "missing": missing}).encode()
+            self.send_response(503 if failed else 200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_request(self, *_: object) -> None:
+            """No line for every probe."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()

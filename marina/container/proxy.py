@@ -1,0 +1,112 @@
+"""nginx in front of TorchServe: the ports of a container, SageMaker's URLs, and the token."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+
+from marina.archive.describe import Archive
+from marina.container.settings import Settings
+from marina.errors import ServerError
+from marina.server.state import Ports
+
+CONFIGURATION = Path(__file__).parent / "nginx.conf"
+MIB = 1 << 20
+STOP_S = 10
+MARGIN_S = 60  # for the time in the queue
+
+
+class _Configuration(Template):
+    """A template whose names begin with @, as nginx's own variables begin with $."""
+
+    delimiter = "@"
+
+
+def configuration(
+    settings: Settings,
+    ports: Ports,
+    probes: int,
+    torchserve_token: str,
+    archives: Sequence[Archive],
+    folder: Path,
+    body_bytes: int,
+) -> str:
+    """The configuration of nginx.
+
+    Args:
+        settings: of the container.
+        ports: of TorchServe.
+        probes: the port of the probes.
+        torchserve_token: what TorchServe asks for, which nginx sends in place of the container's token.
+        archives: those that are served.
+        folder: for nginx's own files.
+        body_bytes: the size of bodies that TorchServe takes.
+    """
+    names = [archive.name for archive in archives]
+    allowed = f'    "~^Bearer {re.escape(settings.token)}$" 1;' if settings.token else ""
+    response_s = max(int(archive.config["responseTimeout"]) for archive in archives)
+    return _Configuration(CONFIGURATION.read_text(encoding="utf-8")).substitute(
+        folder=folder,
+        open=0 if settings.token else 1,
+        allowed=allowed,
+        default_model=names[0] if len(names) == 1 else "",
+        models="\n".join(f'    "~^{re.escape(name)}$" "{name}";' for name in names),
+        body_bytes=body_bytes,
+        response_s=response_s + MARGIN_S,
+        names=", ".join(names),
+        execution_parameters=json.dumps(execution_parameters(archives)),
+        inference=ports.inference,
+        metrics=ports.metrics,
+        grpc_inference=ports.grpc_inference,
+        probes=probes,
+        torchserve_token=torchserve_token,
+        port=settings.port,
+        grpc_port=settings.grpc_port,
+        metrics_port=settings.metrics_port,
+    )
+
+
+def execution_parameters(archives: Sequence[Archive]) -> dict[str, object]:
+    """What SageMaker's Batch Transform asks for: how many bodies it may send at once, and of which size.
+
+    Several records go into one body only if all models take a body of a MiB, the smallest that SageMaker knows.
+    """
+    body = min(own["max_body_bytes"] for archive in archives for own in archive.serving["members"].values())
+    return {
+        "MaxConcurrentTransforms": max(archive.workers for archive in archives),
+        "BatchStrategy": "MULTI_RECORD" if body >= MIB else "SINGLE_RECORD",
+        "MaxPayloadInMB": max(1, body // MIB),
+    }
+
+
+@contextmanager
+def nginx(text: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run nginx with a configuration that is on no disk, as it holds tokens; requests that it has are answered.
+
+    Raises:
+        ServerError: nginx is not installed.
+    """
+    with os.fdopen(os.memfd_create("nginx.conf"), "wb") as file:
+        file.write(text.encode())
+        file.flush()
+        command = ["nginx", "-e", "stderr", "-c", f"/proc/self/fd/{file.fileno()}"]
+        try:
+            process = subprocess.Popen(command, pass_fds=[file.fileno()])
+        except FileNotFoundError:
+            raise ServerError("nginx is not installed", "apt-get install nginx-light") from None
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGQUIT)  # nginx ends when all requests are answered
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

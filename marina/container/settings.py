@@ -1,0 +1,107 @@
+"""The environment variables of a container."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from marina.errors import DeployError
+
+TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")  # RFC 6750, and long enough not to be guessed
+ARCHIVES = "/srv/marina/archives"
+# as SageMaker starts a container; it authorizes callers itself, and sends no token
+SAGEMAKER = "serve"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a container serves.
+
+    Attributes:
+        port, grpc_port, metrics_port: the ports that others reach.
+        token: what requests must bring as `Authorization: Bearer TOKEN`; None if all may ask.
+        archives: the folder with the archives, which need not be writable.
+        models: those to serve; all of them if empty.
+        startup_s: seconds that workers may take to become READY.
+        drain_s: seconds in which requests are still answered after SIGTERM.
+    """
+
+    port: int
+    grpc_port: int
+    metrics_port: int
+    token: str | None
+    archives: str
+    models: tuple[str, ...]
+    startup_s: float
+    drain_s: float
+
+    def as_json(self) -> str:
+        """The settings as JSON; `from_json` restores them."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        """Settings from `as_json`."""
+        fields = json.loads(text)
+        return cls(**{**fields, "models": tuple(fields["models"])})
+
+
+def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Settings:
+    """Read the environment variables of a container.
+
+    Args:
+        environment: MARINA_PORT, MARINA_GRPC_PORT, MARINA_METRICS_PORT, MARINA_TOKEN or MARINA_TOKEN_FILE or
+            MARINA_OPEN=true, MARINA_ARCHIVES (a folder), MARINA_MODELS (names with spaces between), MARINA_STARTUP_S,
+            MARINA_DRAIN_S; and SageMaker's SAGEMAKER_BIND_TO_PORT.
+        arguments: of the command line: none, or "serve" as SageMaker starts containers.
+
+    Raises:
+        DeployError: a variable has no sense, or there is no token.
+    """
+    if arguments not in ([], [SAGEMAKER]):
+        raise DeployError(f"unknown arguments {' '.join(arguments)}", "give none, or serve as SageMaker does")
+    return Settings(
+        port=port_of(environment),
+        grpc_port=_number(environment, "MARINA_GRPC_PORT", 7070, 65535),
+        metrics_port=_number(environment, "MARINA_METRICS_PORT", 8082, 65535),
+        token=None if arguments else _token(environment),
+        archives=environment.get("MARINA_ARCHIVES") or ARCHIVES,
+        models=tuple(environment.get("MARINA_MODELS", "").split()),
+        startup_s=_number(environment, "MARINA_STARTUP_S", 600, 86_400),
+        drain_s=_number(environment, "MARINA_DRAIN_S", 25, 86_400),
+    )
+
+
+def port_of(environment: Mapping[str, str]) -> int:
+    """The port for HTTP; DeployError if a variable has no sense."""
+    port = _number(environment, "MARINA_PORT", 8080, 65535)
+    return _number(environment, "SAGEMAKER_BIND_TO_PORT", port, 65535)
+
+
+def _number(environment: Mapping[str, str], name: str, default: int, most: int) -> int:
+    given = environment.get(name, "").strip() or str(default)
+    if not given.isdecimal() or not 1 <= int(given) <= most:
+        raise DeployError(f"{name}={given}: write a whole number from 1 to {most}")
+    return int(given)
+
+
+def _token(environment: Mapping[str, str]) -> str | None:
+    given, file, opened = (environment.get(f"MARINA_{name}", "") for name in ("TOKEN", "TOKEN_FILE", "OPEN"))
+    if opened not in ("", "true", "false"):
+        raise DeployError(f"MARINA_OPEN={opened}: write true or false")
+    if file:
+        try:
+            given = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise DeployError(f"MARINA_TOKEN_FILE={file} cannot be read: {error}") from None
+    if given and not TOKEN.fullmatch(given):
+        raise DeployError(f"the token must match {TOKEN.pattern}", "make one with openssl rand -hex 32")
+    if not given and opened != "true":
+        raise DeployError(
+            "there is no token that requests must bring",
+            "set MARINA_TOKEN_FILE or MARINA_TOKEN; or MARINA_OPEN=true where something in front authorizes callers",
+        )
+    return given or None

@@ -1,0 +1,107 @@
+"""`marina deploy ecs`: a task definition and a service of Amazon ECS for an image of `marina deploy image`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from marina.archive.describe import Archive
+from marina.deploy.folder import new_folder, render
+from marina.deploy.needs import DRAIN_S, needs_of
+from marina.deploy.source import joint_name, stack_of
+from marina.files import write_json
+
+FILES = Path(__file__).parent / "files"
+STACKS = ("cpu", "inf1", "inf2")
+MIB = 1 << 20
+STOP_MOST_S = 120  # of ECS
+CHECK = ["CMD", "python", "-m", "marina.container.check"]
+
+
+def deploy_ecs(archives: Sequence[Archive], output: Path, cpus: int, called: str | None = None) -> None:
+    """Write task-definition.json, service.json, and deploy.py, which fills in what your account has.
+
+    Args:
+        archives: those that the image has; they share a task.
+        output: the folder to write, which must not exist.
+        cpus: CPU cores of a task on the stack cpu, if the archives have no core groups.
+        called: the name of the service; by default the archive's, or "marina" for several.
+
+    Raises:
+        DeployError: the archives are of different stacks, or `output` exists.
+    """
+    stack = stack_of(archives, STACKS, "Amazon ECS")
+    name = joint_name(archives, called)
+    with new_folder(output) as folder:
+        write_json(folder / "task-definition.json", task_definition(archives, name, stack, cpus))
+        write_json(folder / "service.json", service(name))
+        render(FILES, folder, {})
+
+
+def task_definition(archives: Sequence[Archive], name: str, stack: str, cpus: int) -> dict[str, Any]:
+    """The fields of RegisterTaskDefinition, without those that only an account has."""
+    needs = needs_of(archives, stack, cpus)
+    container: dict[str, Any] = {
+        "name": "marina",
+        "essential": True,
+        "cpu": 1024 * needs.cpus,
+        "memoryReservation": int(needs.memory_request / MIB),
+        "memory": int(needs.memory_limit / MIB),
+        "portMappings": [
+            {"name": "http", "containerPort": 8080, "protocol": "tcp", "appProtocol": "http"},
+            {"name": "grpc", "containerPort": 7070, "protocol": "tcp", "appProtocol": "grpc"},
+            {"name": "metrics", "containerPort": 8082, "protocol": "tcp"},
+        ],
+        "environment": [
+            {"name": "MARINA_MODELS", "value": " ".join(archive.name for archive in archives)},
+            {"name": "MARINA_DRAIN_S", "value": str(DRAIN_S)},
+            {"name": "MARINA_STARTUP_S", "value": str(needs.startup_s)},
+        ],
+        "healthCheck": {"command": CHECK, "interval": 10, "timeout": 10, "retries": 3, "startPeriod": 300},
+        "stopTimeout": min(STOP_MOST_S, needs.stop_s),
+        "readonlyRootFilesystem": True,
+        "user": "1000",
+        "linuxParameters": {
+            "initProcessEnabled": True,
+            **devices(needs.neuron_cores, archives[0].hosting.cores_a_device),
+        },
+        "mountPoints": [
+            {"sourceVolume": "run", "containerPath": "/run/marina"},
+            {"sourceVolume": "temporary", "containerPath": "/tmp"},
+        ],
+    }
+    return {
+        "family": name,
+        "networkMode": "awsvpc",
+        "requiresCompatibilities": ["EC2"],
+        "containerDefinitions": [container],
+        "volumes": [{"name": "run"}, {"name": "temporary"}],
+    }
+
+
+def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
+    """The devices of a task that needs so many NeuronCores: whole ones, from the first."""
+    if not cores:
+        return {}
+    count = -(-cores // cores_a_device)
+    paths = [f"/dev/neuron{number}" for number in range(count)]
+    return {"devices": [{"hostPath": path, "containerPath": path, "permissions": ["read", "write"]} for path in paths]}
+
+
+def service(name: str) -> dict[str, Any]:
+    """The fields of CreateService, without those that only an account has."""
+    return {
+        "serviceName": name,
+        "desiredCount": 2,
+        "launchType": "EC2",
+        # two tasks on one instance would take the same cores
+        "placementConstraints": [{"type": "distinctInstance"}],
+        "deploymentConfiguration": {
+            "minimumHealthyPercent": 50,
+            "maximumPercent": 100,
+            "deploymentCircuitBreaker": {"enable": True, "rollback": True},
+        },
+        "healthCheckGracePeriodSeconds": 300,
+        "enableECSManagedTags": True,
+    }

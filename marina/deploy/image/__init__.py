@@ -1,0 +1,107 @@
+"""`marina deploy image`: the folder that an image for containers is built from."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import marina
+from marina.archive.describe import Archive
+from marina.deploy.folder import new_folder, render
+from marina.deploy.image.base import BASES
+from marina.deploy.source import stack_of
+from marina.errors import DeployError
+from marina.project import Project
+
+FILES = Path(__file__).parent / "files"
+# what `marina serve` imports besides what workers do
+SERVER_PACKAGES = ("psutil", "pydantic", "pyyaml", "requests", "rich", "typer")
+# dependencies of these that serving does not import: Pillow, and the client of a model hub
+ALONE = ("tokenizers",)
+TORCHSERVE = "0.12.0"
+LIFETIME = "token_expiration_min=5256000"  # ten years: nginx knows one token only
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
+
+
+def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mounted: bool) -> None:
+    """Write the folder: a Dockerfile, pinned requirements, Marina's own code, the configuration, and the archives.
+
+    Args:
+        project: whose configuration the image gets.
+        archives: of one stack.
+        output: the folder to write, which must not exist.
+        mounted: whether the archives are mounted at /srv/marina/archives later, and are not in the image.
+
+    Raises:
+        DeployError: the archives need different images, or `output` exists.
+    """
+    stack = stack_of(archives, BASES, "an image")
+    torch = any(archive.needs_torch for archive in archives)
+    with new_folder(output) as folder:
+        pins = requirements(archives)
+        values = {
+            "base": BASES[stack],
+            "stack": stack,
+            "alone": {name: pins.pop(name) for name in ALONE if name in pins},
+            "pins": pins,
+            "torchserve": TORCHSERVE,
+            "torch": torch_pins(archives) if torch else {},
+            "names": [archive.name for archive in archives],
+            "mounted": mounted,
+        }
+        render(FILES, folder, values, wanted=lambda name: name != ("torch.py" if torch else "requirements-torch.txt"))
+        shutil.copytree(Path(marina.__file__).parent, folder / "marina", ignore=NOT_COPIED)
+        shutil.copytree(_handlers(), folder / "marina" / "bundled" / "handlers", ignore=NOT_COPIED)
+        _configure(project, folder / "project")
+        for archive in archives:
+            if not mounted:
+                shutil.copy(archive.path, folder / "project" / "archives")
+
+
+def requirements(archives: Sequence[Archive]) -> dict[str, str]:
+    """The packages of the image with versions.
+
+    Raises:
+        DeployError: the archives were compiled with different versions of a package, or one is not installed here.
+    """
+    pins: dict[str, str] = {}
+    for archive in archives:
+        for name, pin in archive.pins().items():
+            if pins.setdefault(name, pin) != pin:
+                raise DeployError(
+                    f"{archive.name} was compiled with {name} {pin}, and {archives[0].name} with {pins[name]}",
+                    "compile them with the same versions, or make an image for each",
+                )
+    for name in SERVER_PACKAGES:
+        try:
+            pins.setdefault(name, version(name))
+        except PackageNotFoundError:
+            raise DeployError(f"{name} is not installed here", f"pip install {name}") from None
+    return dict(sorted(pins.items()))
+
+
+def torch_pins(archives: Sequence[Archive]) -> Mapping[str, str]:
+    """PyTorch and the packages of the Neuron SDK, as the archives were compiled with them."""
+    recorded = {name: pin for archive in archives for name, pin in archive.artifacts[0].versions.items()}
+    return {
+        name: pin for name, pin in recorded.items() if name == "torch" or name.startswith(("torch-neuron", "neuron"))
+    }
+
+
+def _handlers() -> Path:
+    import handlers
+
+    return Path(str(handlers.__file__)).parent
+
+
+def _configure(project: Project, target: Path) -> None:
+    """Write the folder that `marina serve` takes for its project."""
+    for name in ("models", "archives", "deploy"):
+        (target / name).mkdir(parents=True)
+    text = (project.root / "config.properties").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]]
+    (target / "config.properties").write_text("\n".join([*lines, LIFETIME, ""]), encoding="utf-8")
+    for name in ("log4j2.xml", "metrics.yaml"):
+        shutil.copy(project.root / "deploy" / name, target / "deploy")

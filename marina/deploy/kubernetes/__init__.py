@@ -1,0 +1,62 @@
+"""`marina deploy kubernetes`: manifests for an image of `marina deploy image`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from marina.archive.describe import Archive
+from marina.deploy.folder import new_folder, render
+from marina.deploy.needs import DRAIN_S, needs_of
+from marina.deploy.source import image_of, joint_name, stack_of
+
+FILES = Path(__file__).parent / "files"
+STACKS = ("cpu", "inf1", "inf2")
+PROPAGATION_S = 10  # until every node knows that a pod gets no new connections
+
+
+def deploy_kubernetes(
+    archives: Sequence[Archive], output: Path, image: str | None, cpus: int, called: str | None = None
+) -> None:
+    """Write manifests: base/, the overlay of the archives' stack, and what is optional.
+
+    Args:
+        archives: those that the image has; they share a pod.
+        output: the folder to write, which must not exist.
+        image: the image with its tag; by default the name and the version of the first archive.
+        cpus: CPU cores of a pod on the stack cpu, if the archives have no core groups.
+        called: the name of all that is made; by default the archive's, or "marina" for several.
+
+    Raises:
+        DeployError: the archives are of different stacks, or `output` exists.
+    """
+    stack = stack_of(archives, STACKS, "Kubernetes")
+    name = joint_name(archives, called)
+    repository, tag = image_of(image or f"{name}:{archives[0].version}")
+    needs = needs_of(archives, stack, cpus)
+    values = {
+        "name": name,
+        "stack": stack,
+        "repository": repository,
+        "tag": tag,
+        "models": " ".join(archive.name for archive in archives),
+        "cpus": needs.cpus,
+        "neuron_cores": needs.neuron_cores,
+        "families": archives[0].hosting.families,
+        "memory_request": mebibytes(needs.memory_request),
+        "memory_limit": mebibytes(needs.memory_limit),
+        # the store, the unpacked archives, what is kept to go back to, and logs
+        "disk": mebibytes(1e9 + 4 * sum(archive.size for archive in archives)),
+        "startup_s": needs.startup_s,
+        "propagation_s": PROPAGATION_S,
+        "drain_s": DRAIN_S,
+        "grace_s": PROPAGATION_S + needs.stop_s,
+        "queue_us": int(1000 * min(archive.serving["deadline_ms"] for archive in archives) / 100),
+    }
+    with new_folder(output) as folder:
+        render(FILES, folder, values, wanted=lambda file: not file.startswith("overlays/") or f"/{stack}/" in file)
+
+
+def mebibytes(count: float) -> str:
+    """Bytes as Kubernetes writes them."""
+    return f"{int(count / (1 << 20)) + 1}Mi"

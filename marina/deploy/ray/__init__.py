@@ -1,0 +1,67 @@
+"""`marina deploy ray`: archives on Ray Serve, on a cluster, with KubeRay, and in AWS's image for SageMaker."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import handlers
+from marina.archive.describe import Archive
+from marina.deploy.folder import new_folder, render
+from marina.deploy.image import NOT_COPIED, requirements, torch_pins
+from marina.deploy.kubernetes import mebibytes
+from marina.deploy.needs import LIMIT, OTHERS_BYTES
+from marina.deploy.source import joint_name, stack_of
+
+FILES = Path(__file__).parent / "files"
+STACKS = ("cpu", "inf2")  # Ray knows NeuronCores of Inf2 and Trn1
+RAY = "2.60.0"
+
+
+def deploy_ray(archives: Sequence[Archive], output: Path, cpus: int, replicas: int, called: str | None = None) -> None:
+    """Write the application, and config.yaml for each way to start it.
+
+    Args:
+        archives: each becomes a deployment.
+        output: the folder to write, which must not exist.
+        cpus: CPU cores of a replica on the stack cpu, if an archive has no core groups.
+        replicas: the most replicas of each that autoscaling starts.
+        called: the name of the RayService; by default the archive's, or "marina" for several.
+
+    Raises:
+        DeployError: the archives are of different stacks, or of one that Ray does not know; or `output` exists.
+    """
+    stack = stack_of(archives, STACKS, "Ray Serve")
+    models = [
+        {
+            "name": archive.name,
+            "cores": archive.groups[0] if archive.groups else cpus if stack == "cpu" else 1,
+            "replicas": len(archive.groups) or 1,
+            "target": archive.config["batchSize"],
+        }
+        for archive in archives
+    ]
+    # what workers import; the host reads the archive's YAML too
+    wanted = {"pyyaml", *(name for archive in archives for name in archive.pins())}
+    pins = {name: pin for name, pin in requirements(archives).items() if name in wanted}
+    values = {
+        "name": joint_name(archives, called),
+        "models": models,
+        "most": replicas,
+        "stack": stack,
+        "ray": RAY,
+        "pins": pins,
+        "torch": torch_pins(archives) if any(archive.needs_torch for archive in archives) else {},
+        "cpus": sum(model["cores"] * model["replicas"] for model in models)
+        if stack == "cpu"
+        else 1 + sum(model["replicas"] for model in models),
+        "neuron_cores": 0 if stack == "cpu" else sum(model["cores"] * model["replicas"] for model in models),
+        "memory": mebibytes(LIMIT * (4 * OTHERS_BYTES + sum(archive.memory for archive in archives))),
+    }
+    with new_folder(output) as folder:
+        render(FILES, folder, values)
+        shutil.copytree(Path(str(handlers.__file__)).parent, folder / "app" / "handlers", ignore=NOT_COPIED)
+        (folder / "app" / "archives").mkdir()
+        for archive in archives:
+            shutil.copy(archive.path, folder / "app" / "archives")

@@ -1,0 +1,73 @@
+"""`marina deploy sagemaker`: model.tar.gz for AWS's PyTorch containers, and files that make endpoints of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from handlers.worker.artifact import sha256_of
+from marina.archive.describe import Archive
+from marina.bench.report.results import read_result
+from marina.deploy.folder import new_folder, render
+from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
+from marina.deploy.source import names_of, stack_of
+from marina.errors import DeployError
+from marina.files import write_json
+
+FILES = Path(__file__).parent / "files"
+STACKS = ("cpu", "inf1", "inf2")
+# AWS's guide "Load testing your auto scaling configuration": half of the rate at the limit, per minute
+SAFETY, MINUTE_S = 0.5, 60
+
+
+def deploy_sagemaker(archives: Sequence[Archive], output: Path, functions: bool, bench: Path | None) -> None:
+    """Write model.tar.gz of every archive, endpoints.json, and the files that read it.
+
+    Args:
+        archives: each becomes an endpoint.
+        output: the folder to write, which must not exist.
+        functions: whether model.tar.gz has code/inference.py with model_fn, input_fn, predict_fn and output_fn, in
+            place of the archive's handler.
+        bench: a result.json of `marina bench`, for the target of autoscaling.
+
+    Raises:
+        DeployError: the archives need different images, `output` exists, or `bench` has no rate of these models.
+    """
+    stack_of(archives, STACKS, "SageMaker")
+    named = names_of(archives)
+    targets = invocations_per_minute(archives, bench) if bench else {}
+    with new_folder(output) as folder:
+        endpoints = {}
+        for name, archive in named.items():
+            path = folder / archive.name / "model.tar.gz"
+            path.parent.mkdir()
+            (write_functions if functions else write_unpacked)(archive, FILES / "code" / "inference.py", path)
+            endpoints[name] = {
+                "model_data": str(path.relative_to(folder)),
+                "sha256": sha256_of(path),
+                "image": archive.hosting.image,
+                "instance_type": archive.hosting.instance,
+                "invocations_per_minute": targets.get(archive.name),
+            }
+        write_json(folder / "endpoints.json", endpoints)
+        pins = {name: version for archive in archives for name, version in added_packages(archive).items()}
+        values = {"image": archives[0].hosting.image, "pins": pins}
+        render(FILES, folder, values, wanted=lambda name: not name.startswith("code/"))
+
+
+def invocations_per_minute(archives: Sequence[Archive], bench: Path) -> dict[str, int]:
+    """The target of autoscaling for each model: invocations a minute of one instance, with room for peaks.
+
+    Raises:
+        DeployError: the result has no rate of one of the models.
+    """
+    rates: dict[str, float] = {}
+    for entry in read_result(bench).entries:
+        model = entry.configuration.model
+        for measured in entry.rounds:
+            if model and measured.seconds:
+                rates[model] = max(rates.get(model, 0.0), measured.requests / measured.seconds)
+    missing = [archive.name for archive in archives if not rates.get(archive.name)]
+    if missing:
+        raise DeployError(f"{bench} has no rate of {missing[0]}", f"measure it: marina bench run {missing[0]}")
+    return {archive.name: max(1, int(rates[archive.name] * SAFETY * MINUTE_S)) for archive in archives}

@@ -1,0 +1,168 @@
+"""Makes endpoints of Amazon SageMaker from this folder, and removes them again.
+
+    python deploy.py create --bucket BUCKET --role ROLE_ARN [NAME ...]
+    python deploy.py delete [NAME ...]
+
+Needs boto3, credentials, and a role that SageMaker may take, which can read the bucket. endpoints.json has the image,
+the instance type and the target of autoscaling of each model. Running it again updates an endpoint without a pause.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+HERE = Path(__file__).parent
+REGISTRY = "763104351884.dkr.ecr.{region}.amazonaws.com/{image}"  # of AWS's images; a few regions have others
+VARIANT, DIMENSION, POLICY = "AllTraffic", "sagemaker:variant:DesiredInstanceCount", "marina-invocations"
+STARTUP_S = 600
+
+
+def create(session: Any, options: argparse.Namespace, name: str, model: dict[str, Any]) -> None:
+    """Upload the model, and create its endpoint or update it; wait until it is in service."""
+    sagemaker, region = session.client("sagemaker"), session.region_name
+    autoscaling = session.client("application-autoscaling")
+    key = f"{options.prefix}/{name}-{model['sha256'][:12]}/model.tar.gz"
+    session.client("s3").upload_file(str(HERE / model["model_data"]), options.bucket, key)
+    container = {
+        "Image": options.image or REGISTRY.format(region=region, image=model["image"]),
+        "ModelDataUrl": f"s3://{options.bucket}/{key}",
+    }
+    # models and configurations cannot be changed, so their names are made from what they hold
+    unique = f"{name}-{short(container, options.role)}"
+    instance = options.instance_type or model["instance_type"]
+    variant = {
+        "VariantName": VARIANT,
+        "ModelName": unique,
+        "InstanceType": instance,
+        "InitialInstanceCount": options.instances,
+        "ContainerStartupHealthCheckTimeoutInSeconds": STARTUP_S,
+    }
+    configuration = f"{name}-{short(variant)}"
+    once(sagemaker.create_model, ModelName=unique, ExecutionRoleArn=options.role, PrimaryContainer=container)
+    once(sagemaker.create_endpoint_config, EndpointConfigName=configuration, ProductionVariants=[variant])
+    if not once(sagemaker.create_endpoint, EndpointName=name, EndpointConfigName=configuration):
+        # the number of instances that autoscaling has chosen stays
+        scaled = autoscaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[resource_of(name)])
+        keep = bool(scaled["ScalableTargets"])
+        sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=configuration, RetainAllVariantProperties=keep)
+    print(f"{name}: waiting until it is in service, some minutes")
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
+    target = options.invocations_per_minute or model["invocations_per_minute"]
+    if target and options.max_instances > options.instances:
+        scale(autoscaling, options, name, target)
+    print(f"{name}: in service")
+
+
+def short(*parts: Any) -> str:
+    """A name made from values: equal values have equal ones."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def resource_of(name: str) -> str:
+    """What autoscaling calls an endpoint."""
+    return f"endpoint/{name}/variant/{VARIANT}"
+
+
+def scale(autoscaling: Any, options: argparse.Namespace, name: str, target: float) -> None:
+    """Let the number of instances follow the invocations a minute that each of them gets."""
+    resource = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": resource_of(name),
+        "ScalableDimension": DIMENSION,
+    }
+    autoscaling.register_scalable_target(**resource, MinCapacity=options.instances, MaxCapacity=options.max_instances)
+    autoscaling.put_scaling_policy(
+        **resource,
+        PolicyName=POLICY,
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": float(target),
+            "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
+        },
+    )
+    print(f"{name}: {options.instances} to {options.max_instances} instances, {target} invocations a minute on each")
+
+
+def delete(session: Any, name: str) -> bool:
+    """Delete an endpoint, its configuration and its models; what autoscaling knows of it goes with it.
+
+    Returns:
+        False if there is none.
+    """
+    sagemaker = session.client("sagemaker")
+    try:
+        configuration = sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"]
+    except ClientError as error:
+        print(f"{name}: not deleted: {error}")
+        return False
+    variants = sagemaker.describe_endpoint_config(EndpointConfigName=configuration)["ProductionVariants"]
+    sagemaker.delete_endpoint(EndpointName=name)
+    sagemaker.delete_endpoint_config(EndpointConfigName=configuration)
+    for variant in variants:
+        sagemaker.delete_model(ModelName=variant["ModelName"])
+    print(f"{name}: deleted; its model.tar.gz stays in the bucket")
+    return True
+
+
+def once(call: Any, **fields: Any) -> bool:
+    """Create something; False if it exists already."""
+    try:
+        call(**fields)
+    except ClientError as error:
+        exists = ("already existing", "already exists")
+        if error.response["Error"]["Code"] == "ValidationException" and any(
+            part in error.response["Error"]["Message"] for part in exists
+        ):
+            return False
+        raise
+    return True
+
+
+def parse(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--region", help="default: that of your AWS configuration")
+    actions = parser.add_subparsers(dest="action", required=True)
+    make = actions.add_parser("create", help="create or update endpoints")
+    make.add_argument("--bucket", required=True, help="bucket of S3 for model.tar.gz")
+    make.add_argument("--prefix", default="marina", help="folder in the bucket")
+    make.add_argument("--role", required=True, help="ARN of the role that SageMaker takes")
+    make.add_argument("--image", help="URI of an image; default: AWS's, by endpoints.json")
+    make.add_argument("--instance-type", help="default: by endpoints.json")
+    make.add_argument("--instances", type=int, default=1, help="instances, and the least that autoscaling keeps")
+    make.add_argument("--max-instances", type=int, default=4, help="the most that autoscaling starts")
+    make.add_argument("--invocations-per-minute", type=float, help="target of autoscaling; default: by endpoints.json")
+    gone = actions.add_parser("delete", help="delete endpoints")
+    for one in (make, gone):
+        one.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; default: all of them")
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - set(known)
+    if unknown:
+        parser.error(f"no model {unknown.pop()!r} in endpoints.json; there are {', '.join(known)}")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Do it for every model."""
+    endpoints = json.loads((HERE / "endpoints.json").read_text())
+    options = parse(arguments, list(endpoints))
+    session = boto3.Session(region_name=options.region)
+    names = options.names or list(endpoints)
+    if options.action == "create":
+        for name in names:
+            create(session, options, name, endpoints[name])
+    else:
+        missing = [name for name in names if not delete(session, name)]
+        raise SystemExit(1 if missing else 0)
+
+
+if __name__ == "__main__":
+    main()

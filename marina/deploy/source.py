@@ -1,0 +1,100 @@
+"""The archives to deploy."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Sequence
+
+from handlers.worker.errors import WorkerError
+from marina.archive.describe import Archive, describe_archive
+from marina.errors import DeployError, ServerError
+from marina.project import Project
+from marina.server.archives import find_archives
+
+DNS_NAME = 40  # characters: what KubeRay and SageMaker allow, less what they and the templates append
+NO_STRINGS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # of YAML 1.1
+
+
+def read_archives(project: Project, names: Sequence[str]) -> list[Archive]:
+    """The archives with these names in the model store, verified.
+
+    Raises:
+        DeployError: one is missing, damaged, or not of this release.
+    """
+    found = []
+    try:
+        paths = find_archives(project, list(dict.fromkeys(names)))
+    except ServerError as error:
+        raise DeployError(error.cause, error.fix) from None
+    for path in paths:
+        try:
+            found.append(describe_archive(path))
+        except (WorkerError, KeyError, ValueError, TypeError) as error:
+            raise DeployError(f"{path} cannot be deployed: {error}", f"marina archive {path.stem}") from None
+    return found
+
+
+def stack_of(archives: Sequence[Archive], stacks: Collection[str], target: str) -> str:
+    """The stack of all archives: "cpu", "inf1" or "inf2".
+
+    Args:
+        archives: they must share it, as one image, pod or machine serves them.
+        stacks: those that the target can serve.
+        target: its name, for the message.
+
+    Raises:
+        DeployError: they have several, or the target cannot serve it.
+    """
+    found = {archive.stack: archive for archive in archives}
+    if len(found) > 1:
+        each = " and ".join(f"{one.name} is for {stack}" for stack, one in found.items())
+        raise DeployError(f"{each}: they cannot share a machine", "deploy them one by one")
+    (stack, archive) = found.popitem()
+    if stack not in stacks:
+        raise DeployError(f"{target} cannot serve {archive.name}: its engine {archive.engine} needs {stack}")
+    return stack
+
+
+def names_of(archives: Sequence[Archive]) -> dict[str, Archive]:
+    """The archives by their names on targets; DeployError if two would have the same."""
+    found: dict[str, Archive] = {}
+    for archive in archives:
+        other = found.setdefault(dns_name(archive.name), archive)
+        if other is not archive:
+            both = f"{other.name} and {archive.name} would both be called {dns_name(archive.name)}"
+            raise DeployError(both, "deploy them into folders of their own")
+    return found
+
+
+def joint_name(archives: Sequence[Archive], given: str | None) -> str:
+    """The name of what serves all of these archives: the given one, or that of the only archive, or "marina".
+
+    Raises:
+        DeployError: the given one is no name for a target.
+    """
+    if given and dns_name(given) != given:
+        raise DeployError(f"--name {given} is no name for targets", f"write {dns_name(given)}")
+    return given or (dns_name(archives[0].name) if len(archives) == 1 else "marina")
+
+
+def image_of(given: str) -> tuple[str, str]:
+    """The repository and the tag of an image; DeployError if it has no tag."""
+    folder, _, last = given.rpartition("/")
+    name, colon, tag = last.partition(":")
+    if not (name and colon and tag) or "@" in given:
+        raise DeployError(f"--image {given} names no tag", "write REPOSITORY:TAG")
+    return f"{folder}/{name}" if folder else name, tag
+
+
+def dns_name(name: str) -> str:
+    """A name as Kubernetes, SageMaker and ECS take it: lower-case letters, digits and '-', beginning with a letter.
+
+    What YAML takes for a value that is no string gets a letter in front too.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not plain[:1].isalpha() or plain in NO_STRINGS:
+        plain = f"m-{plain}"
+    if len(plain) > DNS_NAME:
+        plain = f"{plain[: DNS_NAME - 9].rstrip('-')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return plain

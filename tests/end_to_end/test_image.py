@@ -1,0 +1,418 @@
+"""What `marina deploy image` writes, built and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sysconfig
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+import yaml
+
+from marina.client import Client
+from marina.errors import UnauthorizedError
+from marina.project import Project
+from marina.server.torchserve.config import free_ports
+from tests.conftest import ENGINE, make_project, save_tiny_model, write_spec
+from tests.end_to_end.conftest import run_marina
+from tests.end_to_end.images import Images, needs_buildah
+
+pytestmark = [pytest.mark.long, needs_buildah]
+TOKEN = "A-token-of-the-tests-" + "0123456789abcdef" * 4  # longer than nginx's own tables take
+IMAGE, BASE = "localhost/marina-test", "localhost/debian-test"
+WRITABLE = ("/tmp", "/run/marina")
+LIMIT = 1.5e9
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = make_project(tmp_path_factory.mktemp("deployed"))
+    save_tiny_model(made.root / "weights", "text-classification")
+    for name in ("intents", "topics"):
+        fields = {"source": {"path": "weights"}, "shapes": {"exact": ["1x16", "4x64"]}, "core_groups": "1,1"}
+        write_spec(made, name, task="text-classification", engine=ENGINE, **fields)
+    done = run_marina(made, "archive")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture(scope="module")
+def context(project: Project) -> Path:
+    folder = project.root / "image"
+    done = run_marina(project, "deploy", "image", "intents", "topics", "--output", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def images(context: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
+    folder = tmp_path_factory.mktemp("images")
+    made = Images(folder)
+    made.make_base(BASE)
+    made.build(context, IMAGE, BASE)
+    yield made
+    made.buildah("rm", "--all")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Container:
+    """A running container and its ports."""
+
+    def __init__(self, process: subprocess.Popen[bytes], ports: list[int], log: Path) -> None:
+        self.process, self.ports, self.log = process, ports, log
+        self.url = f"http://127.0.0.1:{ports[0]}"
+
+    def wait(self) -> None:
+        """Wait until it is ready."""
+        deadline = time.monotonic() + 400
+        while self.ping() != 200:
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.2)
+
+    def ping(self, path: str = "/ping") -> int:
+        try:
+            return requests.get(f"{self.url}{path}", timeout=10).status_code
+        except requests.ConnectionError:
+            return 0
+
+    def workers(self) -> list[psutil.Process]:
+        found = psutil.Process(self.process.pid).children(recursive=True)
+        return [one for one in found if any(part.endswith("model_service_worker.py") for part in one.cmdline())]
+
+
+def variables(ports: list[int]) -> dict[str, str]:
+    names = ("MARINA_PORT", "MARINA_GRPC_PORT", "MARINA_METRICS_PORT")
+    return {name: str(port) for name, port in zip(names, ports)}
+
+
+@contextmanager
+def serving(images: Images, log: Path) -> Iterator[Container]:
+    ports = free_ports(3)
+    given = {**variables(ports), "MARINA_TOKEN": TOKEN}
+    with images.running(IMAGE, given, log, WRITABLE) as process:
+        made = Container(process, ports, log)
+        made.wait()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def container(images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
+    """For tests that leave it as it was."""
+    with serving(images, tmp_path_factory.mktemp("container") / "log") as made:
+        yield made
+
+
+def test_it_answers_with_its_token_only(container: Container) -> None:
+    with Client.http(container.url, token=TOKEN) as client:
+        assert len(client.predict("intents", ["change company address", "ok"])) == 2
+    url = f"{container.url}/predictions/intents"
+    for headers in ({}, {"Authorization": f"Bearer {TOKEN.lower()}"}, {"Authorization": TOKEN}):
+        refused = requests.post(url, json={"inputs": "ok"}, headers=headers, timeout=30)
+        assert (refused.status_code, refused.json()["type"]) == (401, "Unauthorized")
+    # as KServe, and a client of the Open Inference Protocol, ask
+    v1 = requests.post(
+        f"{container.url}/v1/models/intents:predict", json={"instances": ["ok"]}, headers=BEARER, timeout=30
+    )
+    assert v1.status_code == 200, v1.text
+    assert container.ping("/v2/health/ready") == container.ping("/v2/health/live") == 200
+    # management is not for others
+    assert container.ping("/models") == container.ping("/predictions") == 404
+
+
+def test_the_urls_of_sagemaker(container: Container) -> None:
+    def invoke(**headers: str) -> requests.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url = f"{container.url}/invocations"
+        return requests.post(url, json={"inputs": "ok"}, headers={**BEARER, **named}, timeout=30)
+
+    assert invoke(X_Amzn_SageMaker_Custom_Attributes="topics").status_code == 200
+    assert invoke().json()["type"] == "UnknownModel"
+    assert requests.post(f"{container.url}/invocations", data=b"", timeout=30).status_code == 401
+    parameters = requests.get(f"{container.url}/execution-parameters", timeout=10).json()
+    assert parameters == {"MaxConcurrentTransforms": 2, "BatchStrategy": "SINGLE_RECORD", "MaxPayloadInMB": 1}
+
+
+def test_over_grpc(container: Container) -> None:
+    address = f"127.0.0.1:{container.ports[1]}"
+    with Client.grpc(address, token=TOKEN) as client:
+        assert client.predict("intents", "ok")
+    with Client.grpc(address, token="wrong") as client, pytest.raises(UnauthorizedError):
+        client.predict("intents", "ok")
+
+
+def test_its_metrics(container: Container) -> None:
+    requests.post(f"{container.url}/predictions/intents", json={"inputs": "ok"}, headers=BEARER, timeout=30)
+    deadline = time.monotonic() + 20
+    while "marina_requests_total{" not in (found := metrics(container)):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.5)
+
+
+def metrics(container: Container) -> str:
+    return requests.get(f"http://127.0.0.1:{container.ports[2]}/metrics", timeout=10).text
+
+
+def test_readiness_looks_at_the_workers(images: Images, tmp_path: Path) -> None:
+    with serving(images, tmp_path / "log") as container:
+        kill_workers(container)
+        deadline = time.monotonic() + 30
+        while container.ping() == 200:
+            assert time.monotonic() < deadline, "not ready without workers"
+        assert container.ping("/v2/health/live") == 200  # TorchServe starts new ones
+        container.wait()
+
+
+def kill_workers(container: Container) -> None:
+    for worker in container.workers():
+        worker.kill()
+
+
+def test_no_secret_where_a_worker_can_read(container: Container) -> None:
+    main = psutil.Process(container.process.pid)
+    family = [one for one in main.children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    assert len(family) > 4, container.log.read_text()
+    for process in family:
+        assert TOKEN not in str(process.environ())
+        assert TOKEN not in str(process.cmdline())
+    assert TOKEN not in container.log.read_text()
+    root = Path(f"/proc/{main.children()[0].pid}/root")
+    for folder in WRITABLE:
+        for path in (root / folder.removeprefix("/")).rglob("*"):
+            if path.is_file() and path.stat().st_size < 1e6:
+                assert TOKEN.encode() not in path.read_bytes()
+
+
+def test_it_answers_what_it_has_when_it_is_stopped(images: Images, tmp_path: Path) -> None:
+    answers: list[int] = []
+
+    def ask(url: str) -> None:
+        """Ask until the connection is closed, which must only happen to who was told that it ends."""
+        with requests.Session() as session:
+            status = 0
+            while True:
+                try:
+                    body = {"inputs": ["change company address"] * 16}
+                    answer = session.post(f"{url}/predictions/intents", json=body, headers=BEARER, timeout=60)
+                except requests.ConnectionError as error:
+                    assert status == 503, error
+                    return
+                status = answer.status_code
+                answers.append(status)
+
+    with serving(images, tmp_path / "log") as container, ThreadPoolExecutor(8) as pool:
+        asking = [pool.submit(ask, container.url) for _ in range(8)]
+        time.sleep(2)
+        container.process.send_signal(signal.SIGTERM)
+        assert container.process.wait(60) == 0
+        for one in asking:
+            one.result()
+    assert answers.count(200) > 20
+    assert set(answers) == {200, 503}
+
+
+def test_as_sagemaker_starts_it(images: Images, tmp_path: Path) -> None:
+    ports = free_ports(3)
+    given = {**variables(ports), "SAGEMAKER_BIND_TO_PORT": str(ports[0]), "MARINA_MODELS": "topics"}
+    # it has one argument, another user, and no token, as SageMaker authorizes callers
+    with images.running(IMAGE, given, tmp_path / "log", WRITABLE, arguments=["serve"], user="0") as process:
+        container = Container(process, ports, tmp_path / "log")
+        container.wait()
+        answer = requests.post(f"{container.url}/invocations", json={"inputs": "ok"}, timeout=30)
+        assert answer.status_code == 200, answer.text
+        # lines, as Batch Transform sends them
+        lines = requests.post(
+            f"{container.url}/invocations",
+            data=b'{"inputs": "ok"}\n{"inputs": "send it"}\n',
+            headers={"Content-Type": "application/jsonlines"},
+            timeout=30,
+        )
+        assert [len(json.loads(line)) for line in lines.text.splitlines()] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "there is no token"),
+        ({"MARINA_TOKEN": "short"}, "the token must match"),
+        ({"MARINA_TOKEN_FILE": "/nowhere"}, "MARINA_TOKEN_FILE=/nowhere cannot be read"),
+        ({"MARINA_TOKEN": TOKEN, "MARINA_PORT": "http"}, "MARINA_PORT=http: write a whole number"),
+        ({"MARINA_TOKEN": TOKEN, "MARINA_MODELS": "other"}, "/srv/marina/archives has no archive other"),
+    ],
+)
+def test_a_wrong_variable_is_one_line(images: Images, tmp_path: Path, given: dict[str, str], message: str) -> None:
+    with images.running(IMAGE, given, tmp_path / "log", WRITABLE) as process:
+        assert process.wait(60) == 1
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_mounted_archives_and_a_token_in_a_file(images: Images, project: Project, tmp_path: Path) -> None:
+    ports = free_ports(3)
+    store, secret = tmp_path / "store", tmp_path / "secret"
+    store.mkdir()
+    secret.mkdir()
+    shutil.copy(project.model_store / "intents.mar", store)
+    (secret / "token").write_text(f"{TOKEN}\n")
+    for folder in (store, secret):
+        os.chown(folder, 1000, 1000)
+    given = {**variables(ports), "MARINA_TOKEN_FILE": "/mnt/token"}
+    shown = {"/srv/marina/archives": store, "/mnt": secret}
+    with images.running(IMAGE, given, tmp_path / "log", WRITABLE, files=shown) as process:
+        container = Container(process, ports, tmp_path / "log")
+        container.wait()
+        with Client.http(container.url, token=TOKEN) as client:
+            assert client.predict("intents", "ok")
+        assert container.ping("/predictions/topics") == 401
+
+
+def test_what_is_in_the_image(images: Images, context: Path) -> None:
+    image = images.configuration(IMAGE)
+    assert image["User"] == "1000"
+    assert image["Labels"]["com.amazonaws.sagemaker.capabilities.accept-bind-to-port"] == "true"
+    assert image["Labels"]["io.marina.models"] == "intents topics"
+    assert set(image["ExposedPorts"]) == {"8080/tcp", "7070/tcp", "8082/tcp"}
+    assert images.size(IMAGE) < LIMIT
+    root = images.unpacked(IMAGE)
+    for tool in ("pip", "pip3", "gcc", "ld", "javac", "jlink", "curl"):
+        assert not [*root.glob(f"usr/bin/{tool}"), *root.glob(f"opt/*/bin/{tool}")], tool
+    listed = {one["name"] for one in json.loads((root / "opt" / "sbom.json").read_text())["components"]}
+    assert {"numpy", "tokenizers", "torchserve"} <= listed
+    hadolint = Path(sysconfig.get_path("scripts")) / "hadolint"
+    done = subprocess.run([hadolint, context / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+class Pod:
+    """What a manifest says of a pod, run as a container: its variables, ports, probes, volumes and hooks."""
+
+    def __init__(self, spec: dict[str, Any], folder: Path) -> None:
+        self.spec = spec
+        (self.container,) = spec["containers"]
+        self.log = folder / "log"
+        self.secret = folder / "secret"
+        self.secret.mkdir()
+        (self.secret / "token").write_text(TOKEN)
+        # the ports of a pod are its own; here they are those that are free
+        self.ports = dict(zip((port["containerPort"] for port in self.container["ports"]), free_ports(3)))
+
+    @contextmanager
+    def running(self, images: Images, archives: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        security = self.container["securityContext"]
+        assert security["readOnlyRootFilesystem"]
+        user = str(self.spec.get("securityContext", security)["runAsUser"])
+        os.chown(self.secret, int(user), int(user))
+        kinds = {volume["name"]: volume for volume in self.spec["volumes"]}
+        mounts = {one["mountPath"]: kinds[one["name"]] for one in self.container["volumeMounts"]}
+        writable = [path for path, volume in mounts.items() if "emptyDir" in volume]
+        files = {path: self.secret for path, volume in mounts.items() if "secret" in volume}
+        given = {one["name"]: one["value"] for one in self.container["env"]}
+        numbers = [*self.ports.values(), *free_ports(3)][:3]
+        shown = {**files, **({"/mnt/models": archives} if archives else {})}
+        with images.running(IMAGE, {**variables(numbers), **given}, self.log, writable, shown, user=user) as process:
+            yield process
+
+    def probe(self, name: str) -> int:
+        """The status of a probe, as the kubelet would ask."""
+        get = self.container[name]["httpGet"]
+        named = {port.get("name"): port["containerPort"] for port in self.container["ports"]}
+        port = self.ports[named.get(get["port"], get["port"])]
+        try:
+            return requests.get(f"http://127.0.0.1:{port}{get['path']}", timeout=10).status_code
+        except requests.ConnectionError:
+            return 0
+
+    def start(self, process: subprocess.Popen[bytes], name: str) -> None:
+        """Wait as long as a probe does."""
+        probe = self.container[name]
+        deadline = time.monotonic() + probe["periodSeconds"] * max(probe["failureThreshold"], 60)
+        while self.probe(name) != 200:
+            assert process.poll() is None and time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.3)
+
+
+def manifests(project: Project, target: str) -> Path:
+    folder = project.root / target
+    done = run_marina(project, "deploy", target, "intents", "topics", "--output", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_deployment_of_kubernetes(images: Images, project: Project, tmp_path: Path) -> None:
+    (deployment,) = yaml.safe_load_all((manifests(project, "kubernetes") / "base" / "deployment.yaml").read_text())
+    service, monitored = yaml.safe_load_all((project.root / "kubernetes" / "base" / "service.yaml").read_text())
+    pod = Pod(deployment["spec"]["template"]["spec"], tmp_path)
+    named = {port["name"]: pod.ports[port["containerPort"]] for port in pod.container["ports"]}
+    with pod.running(images) as process:
+        pod.start(process, "startupProbe")
+        assert pod.probe("readinessProbe") == pod.probe("livenessProbe") == 200
+        http, grpc = (named[port["targetPort"]] for port in service["spec"]["ports"])
+        with Client.http(f"http://127.0.0.1:{http}", token=TOKEN) as client:
+            assert client.predict("topics", "ok")
+        with Client.grpc(f"127.0.0.1:{grpc}", token=TOKEN) as client:
+            assert client.predict("intents", "ok")
+        metrics_port = named[monitored["spec"]["ports"][0]["targetPort"]]
+        path = yaml.safe_load((project.root / "kubernetes" / "optional" / "servicemonitor.yaml").read_text())
+        path = path["spec"]["endpoints"][0]["path"]
+        found = requests.get(f"http://127.0.0.1:{metrics_port}{path}", timeout=10).text
+        # what KEDA asks for
+        assert "ts_queue_latency_microseconds" in found
+        assert "ts_inference_requests_total" in found
+        hook = pod.container["lifecycle"]["preStop"]["exec"]["command"]
+        assert subprocess.run(["chroot", images.unpacked(IMAGE), hook[0], "0"], check=False).returncode == 0
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+        left = pod.spec["terminationGracePeriodSeconds"] - int(hook[1])
+        assert time.monotonic() - started < left
+
+
+def test_the_runtime_of_kserve(images: Images, project: Project, tmp_path: Path) -> None:
+    folder = project.root / "kubernetes"
+    if not folder.exists():
+        manifests(project, "kubernetes")
+    runtime, service = yaml.safe_load_all((folder / "optional" / "kserve.yaml").read_text())
+    assert service["spec"]["predictor"]["model"]["runtime"] == runtime["metadata"]["name"]
+    pod = Pod(runtime["spec"], tmp_path)
+    store = tmp_path / "models"
+    shutil.copytree(project.model_store, store)
+    with pod.running(images, archives=store) as process:
+        pod.start(process, "readinessProbe")
+        url = f"http://127.0.0.1:{pod.ports[8080]}"
+        infer = {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["ok"]}]}
+        for path, body in (("v1/models/intents:predict", {"instances": ["ok"]}), ("v2/models/topics/infer", infer)):
+            answer = requests.post(f"{url}/{path}", json=body, headers=BEARER, timeout=30)
+            assert answer.status_code == 200, answer.text
+
+
+def test_the_health_check_of_ecs(images: Images, project: Project, tmp_path: Path) -> None:
+    (container,) = json.loads((manifests(project, "ecs") / "task-definition.json").read_text())["containerDefinitions"]
+    ports = dict(zip((port["containerPort"] for port in container["portMappings"]), free_ports(3)))
+    numbers = [ports[8080], ports[7070], ports[8082]]
+    environment = {one["name"]: one["value"] for one in container["environment"]}
+    given = {**environment, **variables(numbers), "MARINA_TOKEN": TOKEN}
+    writable = [one["containerPath"] for one in container["mountPoints"]]
+    check = container["healthCheck"]["command"]
+    assert check[0] == "CMD"
+    with images.running(IMAGE, given, tmp_path / "log", writable, user=container["user"]) as process:
+        made = Container(process, numbers, tmp_path / "log")
+
+        def healthy(name: str) -> int:
+            with images.running(IMAGE, variables(numbers), tmp_path / name, writable, command=check[1:]) as asked:
+                return asked.wait(60)
+
+        assert healthy("early") == 1
+        made.wait()
+        assert healthy("later") == 0

@@ -1,0 +1,179 @@
+"""The URLs of hosts that have none of their own, and how they batch requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handlers.worker.hosts.batches import Batches
+from handlers.worker.hosts.urls import BODY_BYTES, Action, Route, Urls, read_token, route_of
+from handlers.worker.reply import Reply
+from handlers.worker.values import Json
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route"),
+    [
+        ("POST", "/predictions/a.b-c_1", Route(Action.PREDICT, "a.b-c_1")),
+        ("POST", "/predictions/m/2.0", Route(Action.PREDICT, "m", "2.0")),
+        ("POST", "/v1/models/m:predict", Route(Action.PREDICT, "m")),
+        ("POST", "/v2/models/m/versions/3/infer", Route(Action.PREDICT, "m", "3")),
+        ("POST", "/invocations", Route(Action.PREDICT)),
+        ("GET", "/v2/models/m", Route(Action.DESCRIBE, "m")),
+        ("GET", "/v2/models/m/versions/3/ready", Route(Action.READY, "m", "3")),
+        ("GET", "/ping", Route(Action.READY)),
+        ("GET", "/v2/health/live", Route(Action.LIVE)),
+        ("GET", "/predictions/m", None),
+        ("POST", "/predictions/m/1/2", None),
+        ("POST", "/predictions/../m", None),
+        ("GET", "/", None),
+    ],
+)
+def test_routes(method: str, path: str, route: Route | None) -> None:
+    assert route_of(method, path) == route
+
+
+class Known:
+    """A model that answers what it was asked, or does not answer at all."""
+
+    def __init__(self, lost: bool = False) -> None:
+        self._lost = lost
+        self.headers: Mapping[str, str] = {}
+
+    async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
+        self.headers = headers
+        return Reply(200, json.dumps([body.decode(), version]).encode(), {})
+
+    async def describe(self, version: str | None) -> Json:
+        if self._lost:
+            raise TimeoutError
+        if version not in (None, "2"):
+            return None
+        return {"name": "known"}
+
+
+def ask(urls: Urls, method: str, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
+    async def body() -> bytes:
+        return b"text"
+
+    reply = asyncio.run(urls.answer(method, path, headers or {}, body))
+    return reply.status, json.loads(reply.body)
+
+
+def test_a_token_is_asked_for_where_models_answer() -> None:
+    urls = Urls({"m": Known()}, "secret")
+    for method, path in (("POST", "/predictions/m"), ("POST", "/invocations"), ("GET", "/models/m")):
+        for given in (
+            {},
+            {"authorization": "secret"},
+            {"authorization": "Bearer other"},
+            {"authorization": "Bearer é"},
+        ):
+            assert ask(urls, method, path, given)[0] == 401
+        assert ask(urls, method, path, {"authorization": "Bearer secret"})[0] == 200
+    assert ask(urls, "GET", "/ping")[0] == 200
+
+
+def test_which_model_is_meant() -> None:
+    one, two = Urls({"m": Known()}, None), Urls({"m": Known(), "n": Known()}, None)
+    assert ask(one, "POST", "/invocations") == (200, ["text", None])
+    assert ask(two, "POST", "/invocations", {"x-amzn-sagemaker-custom-attributes": "n"})[0] == 200
+    assert ask(two, "POST", "/invocations")[0] == 404
+    assert ask(one, "POST", "/predictions/m/2") == (200, ["text", "2"])
+    status, found = ask(one, "POST", "/predictions/other")
+    assert (status, found["type"]) == (404, "UnknownModel")
+
+
+def test_it_is_ready_when_all_models_answer() -> None:
+    urls = Urls({"m": Known(), "lost": Known(lost=True)}, None)
+    assert ask(urls, "GET", "/ping") == (503, {"name": "marina", "ready": False, "missing": ["lost"]})
+    assert ask(urls, "GET", "/v1/models/m")[0] == 200
+    assert ask(urls, "GET", "/v2/models/lost/ready")[0] == 503
+    for path in ("/v2/models/m/versions/{}/ready", "/v2/models/m/versions/{}", "/models/m/{}"):
+        assert [ask(urls, "GET", path.format(version))[0] for version in (2, 3)] == [200, 404]
+
+
+def test_a_body_that_is_too_large_is_not_read() -> None:
+    status, found = ask(Urls({"m": Known()}, None), "POST", "/predictions/m", {"content-length": str(BODY_BYTES + 1)})
+    assert (status, found["type"]) == (413, "BodyTooLarge")
+
+
+def test_when_a_request_came_is_passed_on() -> None:
+    model = Known()
+    urls = Urls({"m": model}, None)
+    ask(urls, "POST", "/predictions/m")
+    assert model.headers["x-request-start"].startswith("t=")
+    ask(urls, "POST", "/predictions/m", {"x-request-start": "t=1"})
+    assert model.headers["x-request-start"] == "t=1"
+
+
+def test_tokens(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-a-file\n")
+    assert read_token({"MARINA_TOKEN_FILE": str(tmp_path / "token")}) == "from-a-file"
+    assert read_token({"MARINA_TOKEN": "own"}) == "own"
+    assert read_token({"MARINA_OPEN": "true"}) is None
+    with pytest.raises(ValueError, match="MARINA_TOKEN"):
+        read_token({})
+
+
+class Slow:
+    """A model that computes when it may, and remembers its batches."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.batches: list[int] = []
+        self.threads: set[str] = set()
+
+    def load(self) -> Slow:
+        self.threads.add(threading.current_thread().name)
+        return self
+
+    def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
+        self.go.wait(10)
+        self.threads.add(threading.current_thread().name)
+        self.batches.append(len(bodies))
+        if any(body == b"broken" for body, _ in bodies):
+            raise RuntimeError("broken")
+        return [Reply(200, body, {}) for body, _ in bodies]
+
+
+def test_a_batch_is_what_waits_when_the_model_is_idle() -> None:
+    model = Slow()
+
+    async def run() -> list[bytes]:
+        batches = Batches(model.load, 4)  # type: ignore[arg-type]
+        first = asyncio.create_task(batches.reply(b"first", {}))
+        await asyncio.sleep(0.05)  # it computes, and others come
+        others = [asyncio.create_task(batches.reply(str(number).encode(), {})) for number in range(6)]
+        await asyncio.sleep(0.05)
+        model.go.set()
+        replies = await asyncio.gather(first, *others)
+        batches.close()
+        return [reply.body for reply in replies]
+
+    assert asyncio.run(run()) == [b"first", *(str(number).encode() for number in range(6))]
+    assert model.batches == [1, 4, 2]
+    assert len(model.threads) == 1
+
+
+def test_a_batch_that_fails_takes_no_other_with_it() -> None:
+    model = Slow()
+    model.go.set()
+
+    async def run() -> None:
+        batches = Batches(model.load, 4)  # type: ignore[arg-type]
+        with pytest.raises(RuntimeError):
+            await batches.reply(b"broken", {})
+        cancelled = asyncio.create_task(batches.reply(b"gone", {}))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        assert (await batches.reply(b"next", {})).body == b"next"
+        batches.close()
+
+    asyncio.run(run())

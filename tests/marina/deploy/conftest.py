@@ -1,0 +1,45 @@
+"""Files that were written to be run elsewhere, and stubs of AWS's services."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import botocore.session
+from botocore.stub import Stubber
+
+
+class Clients:
+    """A session whose clients of these services are stubs, in which every call must be the next that was expected."""
+
+    def __init__(self, session: Any, *services: str) -> None:
+        self.session = session
+        self.region_name = session.region_name
+        core = botocore.session.get_session()
+        self.made = {
+            service: core.create_client(service, "eu-west-1", aws_access_key_id="test", aws_secret_access_key="test")
+            for service in services
+        }
+        self.stubs = {service: Stubber(client) for service, client in self.made.items()}
+        for stub in self.stubs.values():
+            stub.activate()
+
+    def client(self, service: str) -> Any:
+        return self.made.get(service) or self.session.client(service)
+
+    def done(self) -> None:
+        for stub in self.stubs.values():
+            stub.assert_no_pending_responses()
+
+
+def load(path: Path) -> ModuleType:
+    """The module in a written file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.pop(path.stem, None)
+    spec.loader.exec_module(module)
+    return module

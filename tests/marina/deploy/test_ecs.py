@@ -1,0 +1,84 @@
+"""The task and the service, judged by AWS's own model of ECS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY
+
+from marina.archive.describe import Archive
+from marina.deploy.ecs import deploy_ecs
+from tests.marina.deploy.conftest import Clients, load
+from tests.marina.deploy.test_kubernetes import on
+
+ARN = "arn:aws:ecs:eu-west-1:123456789012"
+OPTIONS = """
+create --cluster models --image registry/models:1 --execution-role arn:aws:iam::1:role/ecs --log-group /models
+--token-secret arn:aws:secretsmanager:eu-west-1:1:secret:token --subnets subnet-1 subnet-2 --security-groups sg-1
+""".split()  # noqa: SIM905
+
+
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> Clients:
+    monkeypatch.setattr("time.sleep", lambda _: None)  # of waiters
+    return Clients(boto3.Session(region_name="eu-west-1"), "ecs", "application-autoscaling")
+
+
+def expect(clients: Clients, task: dict[str, Any], active: bool, service: dict[str, Any]) -> None:
+    """Every call, with parameters that the model of ECS has checked."""
+    ecs = clients.stubs["ecs"]
+    ecs.add_response(
+        "register_task_definition",
+        {"taskDefinition": {"taskDefinitionArn": f"{ARN}:task-definition/marina:1"}},
+        {**task, "containerDefinitions": ANY, "executionRoleArn": "arn:aws:iam::1:role/ecs"},
+    )
+    found = {"services": [{"status": "ACTIVE"}] if active else []}
+    ecs.add_response("describe_services", found, {"cluster": "models", "services": [service["serviceName"]]})
+    revision = {"cluster": "models", "taskDefinition": f"{ARN}:task-definition/marina:1"}
+    if active:
+        ecs.add_response("update_service", {}, {**revision, "service": service["serviceName"]})
+    else:
+        network = {"subnets": ["subnet-1", "subnet-2"], "securityGroups": ["sg-1"]}
+        own = {name: value for name, value in service.items() if name != "healthCheckGracePeriodSeconds"}
+        ecs.add_response(
+            "create_service", {}, {**revision, **own, "networkConfiguration": {"awsvpcConfiguration": network}}
+        )
+    stable = {"deployments": [{}], "runningCount": 2, "desiredCount": 2, "status": "ACTIVE"}
+    ecs.add_response("describe_services", {"services": [stable]})
+    scaling = clients.stubs["application-autoscaling"]
+    scaling.add_response("register_scalable_target", {})
+    scaling.add_response("put_scaling_policy", {"PolicyARN": f"{ARN}:policy"})
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["new", "again"])
+@pytest.mark.parametrize("engine", [None, "neuron", "neuronx"])
+def test_create(
+    archives: list[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str | None, active: bool
+) -> None:
+    made = [on(archive, engine, "1,1,1") if engine else archive for archive in archives]
+    deploy_ecs(made, tmp_path / "out", cpus=2)
+    deploy = load(tmp_path / "out" / "deploy.py")
+    task = json.loads((tmp_path / "out" / "task-definition.json").read_text())
+    clients = stubbed(monkeypatch)
+    expect(clients, task, active, json.loads((tmp_path / "out" / "service.json").read_text()))
+    deploy.create(clients, deploy.parse(OPTIONS))
+    clients.done()
+    (container,) = task["containerDefinitions"]
+    devices = container["linuxParameters"].get("devices", [])
+    # six cores: four on each chip of Inf1, two on each of Inf2
+    assert len(devices) == {None: 0, "neuron": 2, "neuronx": 3}[engine]
+    assert container["stopTimeout"] <= 120
+    assert "token" not in json.dumps(task).lower().replace("tokenizers", "")
+
+
+def test_delete(archives: list[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deploy_ecs(archives[:1], tmp_path / "out", cpus=2)
+    deploy = load(tmp_path / "out" / "deploy.py")
+    clients = stubbed(monkeypatch)
+    fields = {"cluster": "models", "service": "intents", "force": True}
+    clients.stubs["ecs"].add_response("delete_service", {}, fields)
+    deploy.delete(clients, deploy.parse(["delete", "--cluster", "models"]))
+    clients.done()

@@ -1,0 +1,161 @@
+"""The manifests, judged by the schemas of Kubernetes and of what extends it; tests/end_to_end runs them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from marina.archive.describe import Archive
+from marina.deploy.kubernetes import deploy_kubernetes
+from marina.errors import DeployError
+
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+
+def an_object(required: str = "", **fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": required.split(), "additionalProperties": False}
+
+
+STRING, NUMBER, WORDS = {"type": "string"}, {"type": "integer"}, {"type": "array", "items": {"type": "string"}}
+TARGET = an_object("name", apiVersion=STRING, kind=STRING, name=STRING)
+TRIGGER = an_object(
+    "type metadata",
+    type=STRING,
+    metricType={"enum": ["AverageValue", "Value", "Utilization"]},
+    metadata={"type": "object", "additionalProperties": STRING},
+)
+LABELS = an_object(matchLabels={"type": "object", "additionalProperties": STRING})
+FORMAT = an_object("name", name=STRING, version=STRING, autoSelect={"type": "boolean"})
+MODEL = an_object("modelFormat", modelFormat=FORMAT, runtime=STRING, protocolVersion=STRING, storageUri=STRING)
+# the fields that are used, as the definitions of KEDA 2, the Prometheus operator 0.8x and KServe 0.1x have them
+SPECS = {
+    "ScaledObject": an_object(
+        "scaleTargetRef triggers",
+        scaleTargetRef=TARGET,
+        minReplicaCount=NUMBER,
+        maxReplicaCount=NUMBER,
+        cooldownPeriod=NUMBER,
+        triggers={"type": "array", "items": TRIGGER},
+    ),
+    "ServiceMonitor": an_object(
+        "selector endpoints",
+        selector=LABELS,
+        endpoints={"type": "array", "items": an_object(port=STRING, path=STRING, interval=STRING)},
+    ),
+    "ServingRuntime": an_object(
+        "containers",
+        supportedModelFormats={"type": "array", "items": FORMAT},
+        protocolVersions=WORDS,
+        multiModel={"type": "boolean"},
+        containers={"type": "array"},
+        volumes={"type": "array"},
+    ),
+    "InferenceService": an_object(
+        "predictor",
+        predictor=an_object("model", minReplicas=NUMBER, model=MODEL, securityContext=an_object(fsGroup=NUMBER)),
+    ),
+}
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+def check(document: dict[str, Any]) -> None:
+    """Check a manifest strictly: by Kubernetes' schema, or by what extends it."""
+    if document["kind"] == "Kustomization":
+        return
+    if document["kind"] not in SPECS:
+        kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+        return
+    jsonschema.validate(document["spec"], SPECS[document["kind"]])
+    if document["kind"] == "ServingRuntime":  # its containers and volumes are those of a pod
+        spec = {"containers": document["spec"]["containers"], "volumes": document["spec"]["volumes"]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "runtime"}, "spec": spec}
+        kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
+
+
+@pytest.fixture(scope="module")
+def written(archives: list[Archive], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("kubernetes") / "out"
+    deploy_kubernetes(archives, output, image=None, cpus=2)
+    return output
+
+
+def on(archive: Archive, engine: str, groups: str | None) -> Archive:
+    """The archive as if it were compiled for another engine."""
+    artifacts = tuple(type(one)(**{**vars(one), "engine": engine}) for one in archive.artifacts)
+    serving = {**archive.serving, "core_groups": groups}
+    return archive._replace(artifacts=artifacts, config={**archive.config, "handler": serving})
+
+
+def test_every_manifest_is_valid(written: Path) -> None:
+    kinds = set()
+    for path in written.rglob("*.yaml"):
+        for document in documents(path):
+            kinds.add(document["kind"])
+            if path.name != "machines.yaml":
+                check(document)
+    assert kinds >= {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "HorizontalPodAutoscaler", *SPECS}
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong"),
+    [
+        ("base/deployment.yaml", "failureThreshold: 2", "failureTreshold: 2"),
+        ("optional/keda.yaml", "cooldownPeriod", "coolDownPeriod"),
+        ("optional/kserve.yaml", "containerPort: 8080", "containerPort: http"),
+    ],
+)
+def test_the_check_finds_what_is_wrong(written: Path, tmp_path: Path, file: str, right: str, wrong: str) -> None:
+    text = (written / file).read_text()
+    assert right in text
+    (tmp_path / "wrong.yaml").write_text(text.replace(right, wrong))
+    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
+        for document in documents(tmp_path / "wrong.yaml"):
+            check(document)
+
+
+@needs_kubectl
+@pytest.mark.parametrize(("engine", "stack"), [(None, "cpu"), ("neuron", "inf1"), ("neuronx", "inf2")])
+def test_each_overlay_is_whole(archives: list[Archive], tmp_path: Path, engine: str | None, stack: str) -> None:
+    made = [on(archive, engine, "1,1") if engine else archive for archive in archives]
+    deploy_kubernetes(made, tmp_path / "out", image="registry.example/team/models:7", cpus=3)
+    overlay = tmp_path / "out" / "overlays" / stack
+    assert [path.name for path in overlay.parent.iterdir()] == [stack]
+    (overlay / "token").write_text("0123456789abcdef")
+    done = subprocess.run(["kubectl", "kustomize", overlay], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
+    for document in found.values():
+        check(document)
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == "registry.example/team/models:7"
+    assert pod["volumes"][-1]["secret"]["secretName"] == found["Secret"]["metadata"]["name"]
+    limits = container["resources"]["limits"]
+    assert limits.get("aws.amazon.com/neuroncore") == (None if stack == "cpu" else "4")
+    assert ("HorizontalPodAutoscaler" in found) == (stack == "cpu") == ("affinity" not in pod)
+
+
+def test_a_pod_outlives_its_drain(written: Path, archives: list[Archive]) -> None:
+    pod = documents(written / "base" / "deployment.yaml")[0]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    drain = next(int(one["value"]) for one in container["env"] if one["name"] == "MARINA_DRAIN_S")
+    sleep = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    longest = max(archive.config["responseTimeout"] for archive in archives)
+    assert pod["terminationGracePeriodSeconds"] > sleep + drain + longest
+
+
+def test_archives_of_two_stacks_are_refused(archives: list[Archive], tmp_path: Path) -> None:
+    mixed = [archives[0], on(archives[1], "neuronx", "1")]
+    with pytest.raises(DeployError, match="cannot share a machine"):
+        deploy_kubernetes(mixed, tmp_path / "out", image=None, cpus=2)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,220 @@
+"""The endpoints, judged by AWS's own service models; the container itself is in tests/end_to_end/test_sagemaker.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+from moto import mock_aws
+
+from marina.archive.describe import Archive
+from marina.bench.load.measurement import Measurement
+from marina.bench.report.results import Configuration, Entry, Result, write_result
+from marina.deploy.sagemaker import deploy_sagemaker
+from marina.errors import DeployError
+from tests.conftest import ROOT
+from tests.marina.deploy.conftest import Clients, load
+
+ROLE = "arn:aws:iam::123456789012:role/endpoints"
+BIN = Path(sysconfig.get_path("scripts"))
+
+
+@pytest.fixture(scope="module")
+def written(archives: list[Archive], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("sagemaker") / "out"
+    deploy_sagemaker(archives, output, functions=False, bench=None)
+    return output
+
+
+@pytest.fixture
+def deploy(written: Path) -> ModuleType:
+    return load(written / "deploy.py")
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """AWS, of which moto answers S3; every call to the others is checked by `expect`."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setattr("time.sleep", lambda _: None)  # of waiters
+    with mock_aws():
+        yield boto3.Session(region_name="eu-west-1")
+
+
+def arguments(deploy: ModuleType, *more: str) -> Any:
+    return deploy.parse(["create", "--bucket", "models", "--role", ROLE, *more], ["intents"])
+
+
+def expect_models(stub: Stubber, key: str) -> None:
+    container = {
+        "Image": "763104351884.dkr.ecr.eu-west-1.amazonaws.com/pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker",
+        "ModelDataUrl": f"s3://models/{key}",
+    }
+    model = {"ModelName": ANY, "ExecutionRoleArn": ROLE, "PrimaryContainer": container}
+    stub.add_response("create_model", {"ModelArn": "arn:aws:sagemaker:eu-west-1:1:model/intents"}, model)
+    answer = {"EndpointConfigArn": "arn:aws:sagemaker:eu-west-1:1:endpoint-config/intents"}
+    stub.add_response("create_endpoint_config", answer, {"EndpointConfigName": ANY, "ProductionVariants": ANY})
+
+
+def in_service() -> dict[str, Any]:
+    return {
+        "EndpointName": "intents",
+        "EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents",
+        "EndpointConfigName": "intents-config",
+        "EndpointStatus": "InService",
+        "CreationTime": 0,
+        "LastModifiedTime": 0,
+    }
+
+
+def test_create_uploads_and_makes_an_endpoint_that_scales(written: Path, deploy: ModuleType, session: Any) -> None:
+    session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    model = json.loads((written / "endpoints.json").read_text())["intents"]
+    key = f"marina/intents-{model['sha256'][:12]}/model.tar.gz"
+    clients = Clients(session, "sagemaker", "application-autoscaling")
+    stub = clients.stubs["sagemaker"]
+    expect_models(stub, key)
+    stub.add_response(
+        "create_endpoint",
+        {"EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents"},
+        {"EndpointName": "intents", "EndpointConfigName": ANY},
+    )
+    stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
+    scaling = clients.stubs["application-autoscaling"]
+    where = {"ResourceId": "endpoint/intents/variant/AllTraffic", "ServiceNamespace": "sagemaker"}
+    dimension = {"ScalableDimension": "sagemaker:variant:DesiredInstanceCount"}
+    scaling.add_response("register_scalable_target", {}, {**where, **dimension, "MinCapacity": 2, "MaxCapacity": 6})
+    policy = {"PolicyName": ANY, "PolicyType": "TargetTrackingScaling"}
+    tracked = {"PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}}
+    tracking = {"TargetTrackingScalingPolicyConfiguration": {**tracked, "TargetValue": 1200.0}}
+    scaling.add_response(
+        "put_scaling_policy",
+        {"PolicyARN": "arn:aws:autoscaling:eu-west-1:1:p"},
+        {**where, **dimension, **policy, **tracking},
+    )
+    options = arguments(deploy, "--instances", "2", "--max-instances", "6", "--invocations-per-minute", "1200")
+    deploy.create(clients, options, "intents", model)
+    clients.done()
+    stored = session.client("s3").get_object(Bucket="models", Key=key)
+    assert stored["Body"].read() == (written / model["model_data"]).read_bytes()
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_create_again_updates_the_endpoint(written: Path, deploy: ModuleType, session: Any, scaled: bool) -> None:
+    session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    model = json.loads((written / "endpoints.json").read_text())["intents"]
+    clients = Clients(session, "sagemaker", "application-autoscaling")
+    stub = clients.stubs["sagemaker"]
+    for call in ("create_model", "create_endpoint_config", "create_endpoint"):
+        stub.add_client_error(call, "ValidationException", "Cannot create already existing thing")
+    answer = {"EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents"}
+    where = {"ServiceNamespace": "sagemaker", "ResourceId": "endpoint/intents/variant/AllTraffic"}
+    target = {
+        **where,
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "MinCapacity": 1,
+        "MaxCapacity": 4,
+        "RoleARN": ROLE,
+        "CreationTime": 0,
+    }
+    clients.stubs["application-autoscaling"].add_response(
+        "describe_scalable_targets", {"ScalableTargets": [target] if scaled else []}
+    )
+    # what autoscaling has chosen stays, and what the command names is obeyed otherwise
+    fields = {"EndpointName": "intents", "EndpointConfigName": ANY, "RetainAllVariantProperties": scaled}
+    stub.add_response("update_endpoint", answer, fields)
+    stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
+    deploy.create(clients, arguments(deploy), "intents", model)
+    clients.done()
+
+
+def test_what_a_model_holds_makes_its_name(deploy: ModuleType) -> None:
+    container = {"Image": "a", "ModelDataUrl": "s3://b"}
+    assert deploy.short(container, "role") == deploy.short({**container}, "role")
+    assert deploy.short(container, "role") != deploy.short({**container, "Image": "c"}, "role")
+
+
+def test_what_aws_refuses_is_not_hidden(written: Path, deploy: ModuleType, session: Any) -> None:
+    session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    model = json.loads((written / "endpoints.json").read_text())["intents"]
+    clients = Clients(session, "sagemaker", "application-autoscaling")
+    clients.stubs["sagemaker"].add_client_error("create_model", "ValidationException", "Could not access the image")
+    with pytest.raises(Exception, match="Could not access"):
+        deploy.create(clients, arguments(deploy), "intents", model)
+
+
+def test_delete_removes_all_of_an_endpoint(deploy: ModuleType, session: Any) -> None:
+    clients = Clients(session, "sagemaker")
+    stub = clients.stubs["sagemaker"]
+    stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
+    described = {
+        "EndpointConfigName": "intents-config",
+        "EndpointConfigArn": "arn:aws:sagemaker:eu-west-1:1:endpoint-config/intents",
+        "ProductionVariants": [{"VariantName": "AllTraffic", "ModelName": "intents-1"}],
+        "CreationTime": 0,
+    }
+    stub.add_response("describe_endpoint_config", described, {"EndpointConfigName": "intents-config"})
+    stub.add_response("delete_endpoint", {}, {"EndpointName": "intents"})
+    stub.add_response("delete_endpoint_config", {}, {"EndpointConfigName": "intents-config"})
+    stub.add_response("delete_model", {}, {"ModelName": "intents-1"})
+    assert deploy.delete(clients, "intents")
+    stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
+    assert not deploy.delete(clients, "intents")
+    clients.done()
+
+
+def test_every_archive_has_an_entry(written: Path, deploy: ModuleType) -> None:
+    endpoints = json.loads((written / "endpoints.json").read_text())
+    assert {"intents", "search-v2"} == set(endpoints)
+    assert all((written / endpoint["model_data"]).is_file() for endpoint in endpoints.values())
+    with pytest.raises(SystemExit):
+        deploy.parse(["delete", "other"], list(endpoints))
+
+
+def test_the_target_of_autoscaling_is_half_of_the_measured_rate(archives: list[Archive], tmp_path: Path) -> None:
+    measured = Measurement(10.0, 4000, 32000, 3200.0, {}, "")
+    entries = [Entry(Configuration(model=archive.name), [measured]) for archive in archives]
+    result = write_result(Result("bench", "", entries), tmp_path)
+    deploy_sagemaker(archives, tmp_path / "out", functions=False, bench=result)
+    endpoints = json.loads((tmp_path / "out" / "endpoints.json").read_text())
+    # 400 requests a second, whatever number of instances each has
+    assert {endpoint["invocations_per_minute"] for endpoint in endpoints.values()} == {12_000}
+    one = write_result(Result("bench", "", entries[:1]), tmp_path)
+    with pytest.raises(DeployError, match=r"has no rate of Search\.v2"):
+        deploy_sagemaker(archives, tmp_path / "other", functions=False, bench=one)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("template", ["endpoint.yaml", "lambda/template.yaml"])
+def test_templates_are_valid(written: Path, template: str, tmp_path: Path) -> None:
+    lint = [str(BIN / "cfn-lint"), "--regions", "us-east-1", "--non-zero-exit-code", "warning", "--"]
+    done = subprocess.run([*lint, written / template], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text((written / template).read_text().replace("Description:", "Descrition:", 1))
+    assert subprocess.run([*lint, wrong], capture_output=True, check=False).returncode != 0
+
+
+def test_the_image_and_its_script_are_clean(written: Path) -> None:
+    for command in (("hadolint", "Dockerfile"), ("shellcheck", "push.sh")):
+        done = subprocess.run([BIN / command[0], command[1]], cwd=written, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+    missing = subprocess.run(["./push.sh"], cwd=written, capture_output=True, text=True, check=False)
+    assert (missing.returncode, missing.stderr) == (1, "usage: ./push.sh ACCOUNT REGION REPOSITORY\n")
+
+
+def test_nothing_names_this_machine(written: Path) -> None:
+    for path in written.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert str(ROOT).encode() not in content
+            assert str(written).encode() not in content

@@ -1,0 +1,50 @@
+"""Names on targets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marina.archive.describe import Archive
+from marina.deploy.source import dns_name, image_of, joint_name, names_of
+from marina.errors import DeployError
+
+
+@given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}", fullmatch=True))
+def test_a_name_fits_every_target(name: str) -> None:
+    found = dns_name(name)
+    assert re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", found)
+    assert yaml.safe_load(found) == found
+
+
+def test_names_stay_where_they_can() -> None:
+    names = ("ava-intent", "Resume_Search.v2", "7", "on")
+    assert [dns_name(name) for name in names] == ["ava-intent", "resume-search-v2", "m-7", "m-on"]
+    long = [f"{'a' * 60}-{end}" for end in "bc"]
+    assert len({dns_name(name) for name in long}) == 2
+
+
+def test_two_archives_never_share_a_name(archives: list[Archive]) -> None:
+    assert list(names_of(archives)) == ["intents", "search-v2"]
+    other = archives[1]._replace(path=archives[1].path.with_name("search_V2.mar"))
+    with pytest.raises(DeployError, match=r"Search\.v2 and search_V2 would both be called search-v2"):
+        names_of([archives[1], other])
+
+
+def test_what_serves_several_has_a_name(archives: list[Archive]) -> None:
+    assert [joint_name(archives, None), joint_name(archives[:1], None)] == ["marina", "intents"]
+    assert joint_name(archives, "bots") == "bots"
+    with pytest.raises(DeployError, match="write bots-2"):
+        joint_name(archives, "Bots 2")
+
+
+def test_images_have_a_tag() -> None:
+    assert image_of("models:1") == ("models", "1")
+    assert image_of("registry:5000/team/models:1") == ("registry:5000/team/models", "1")
+    for wrong in ("models", "registry:5000/models", "models@sha256:0", ":1", ""):
+        with pytest.raises(DeployError, match="names no tag"):
+            image_of(wrong)
