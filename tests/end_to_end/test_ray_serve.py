@@ -49,6 +49,8 @@ class Cluster:
         values = (line for line in (self.app / "ray.env").read_text().splitlines() if not line.startswith("#"))
         own = {
             "MARINA_TOKEN": TOKEN,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": TOKEN,
             "RAY_SERVE_HAPROXY_STATS_PORT": str(stats),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics),
             "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(temp / "haproxy.cfg"),

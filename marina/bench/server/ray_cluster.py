@@ -52,6 +52,8 @@ def served_by_ray(project: Project, name: str, cores: int, folder: Path) -> Iter
             **os.environ,
             **dict(line.split("=", 1) for line in lines),
             "MARINA_TOKEN": token,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": token,
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_SERVE_HAPROXY_STATS_PORT": str(stats),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics),
