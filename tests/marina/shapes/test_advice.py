@@ -61,11 +61,11 @@ def test_without_texts_a_ladder_with_a_bound_is_proposed(project: Project, add_t
     assert path.read_text() == before
 
 
-@pytest.mark.parametrize("name", ["none.csv", "texts.parquet", "empty.json"])
-def test_lengths_that_cannot_be_read_end_in_one_line(project: Project, add_tiny: AddTiny, name: str) -> None:
+def test_lengths_that_cannot_be_read_end_in_one_line(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
     (project.root / "empty.json").write_text("{}")
-    result = run_marina(project, "shapes", "m", "--lengths", name)
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"error: {name}")
-    assert result.stderr.count("\n") == 1
+    for name in ("none.csv", "texts.parquet", "empty.json"):
+        result = run_marina(project, "shapes", "m", "--lengths", name)
+        assert result.returncode == 1
+        assert result.stderr.startswith(f"error: {name}")
+        assert result.stderr.count("\n") == 1
