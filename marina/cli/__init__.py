@@ -17,6 +17,7 @@ from marina.cli.check import check
 from marina.cli.deploy import app as deploy_app
 from marina.cli.doctor import doctor
 from marina.cli.new import app as new_app
+from marina.cli.plan import calibrate, plan
 from marina.cli.predict import predict
 from marina.cli.score import score
 from marina.cli.server import (
@@ -70,6 +71,8 @@ COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
     compile_models: ("compile", "ava-intent --shapes 1x32,8x128"),
     archive: ("archive", "ava-intent resume-search"),
     shapes: ("shapes", "ava-intent --write"),
+    calibrate: ("calibrate", "ava-intent"),
+    plan: ("plan", "ava-intent --rate 100 --promise 'p99 <= 50 ms'"),
     doctor: ("doctor", "--engine neuronx"),
     serve: ("serve", "ava-intent resume-search --port 9080"),
     stop: ("stop", ""),

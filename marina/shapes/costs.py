@@ -24,7 +24,7 @@ class CostModel:
     def __init__(self, times: Mapping[Shape, float]) -> None:
         features = np.array([_features(shape) for shape in times])
         measured = np.array(list(times.values()))
-        self._factors = _least_squares(features / measured[:, None])
+        self._factors = nonnegative_least_squares(features / measured[:, None], np.ones(len(times)))
 
     def milliseconds(self, shape: Shape) -> float:
         """The time of one call of a shape."""
@@ -40,19 +40,21 @@ def _features(shape: Shape) -> npt.NDArray[np.float64]:
     return np.array([1.0, tokens, tokens * shape.sequence_length])
 
 
-def _least_squares(features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The nonnegative coefficients for which features @ coefficients is closest to 1.
+def nonnegative_least_squares(
+    features: npt.NDArray[np.float64], target: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """The nonnegative coefficients for which features @ coefficients is closest to the target.
 
-    With three coefficients, every subset of zero coefficients can be tried.
+    There are few coefficients, so every subset of zero coefficients can be tried.
     """
-    target = np.ones(len(features))
-    best, least = np.zeros(3), np.inf
-    for size in (1, 2, 3):
-        for chosen in itertools.combinations(range(3), size):
+    count = features.shape[1]
+    best, least = np.zeros(count), np.inf
+    for size in range(1, count + 1):
+        for chosen in itertools.combinations(range(count), size):
             columns = list(chosen)
             found = np.linalg.lstsq(features[:, columns], target, rcond=None)[0]
             residual = float(((features[:, columns] @ found - target) ** 2).sum())
             if (found >= 0).all() and residual < least:
-                best, least = np.zeros(3), residual
+                best, least = np.zeros(count), residual
                 best[columns] = found
     return best

@@ -54,8 +54,13 @@ def read_payload(source: str, fields: Fields, instances: int) -> Payload:
     Raises:
         SpecError: the file cannot be read.
     """
-    documents = [_document(one, fields) for one in read_instances(source, fields)]
+    documents = documents_of(read_instances(source, fields), fields)
     return Payload(bodies_of(documents, instances), instances, MIX_NAME if source == MIX else Path(source).name)
+
+
+def documents_of(instances: list[Instance], fields: Fields) -> list[Any]:
+    """Instances in the format of requests."""
+    return [_document(one, fields) for one in instances]
 
 
 def naming(model: str, payload: Payload) -> Payload:

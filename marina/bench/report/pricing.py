@@ -76,16 +76,31 @@ def price_of(instance: str | None, per_hour: float | None, project: Path) -> Pri
         return Price(instance or "this machine", per_hour, "as given")
     if instance is None:
         return None
-    known: dict[str, Price] = {}
-    for path in (OWN, project / "instances.yaml"):
-        if path.exists():
-            file = read_fields(path, _File)
-            for name, entry in file.instances.items():
-                if entry.on_demand is not None:
-                    known[name] = Price(name, entry.on_demand, f"on demand; {file.basis}")
+    known = {
+        name: Price(name, entry.on_demand, f"on demand; {basis}")
+        for name, (entry, basis) in read_instances(project).items()
+        if entry.on_demand is not None
+    }
     if instance not in known:
         raise SpecError(
             f"no price is known for {instance}; give one with --price USD, or write it into instances.yaml. "
             f"Known are: {', '.join(sorted(known))}"
         )
     return known[instance]
+
+
+def read_instances(project: Path) -> dict[str, tuple[Instance, str]]:
+    """Every known instance type, and where what is known of it comes from.
+
+    Args:
+        project: folder of the project; its instances.yaml, if it has one, takes precedence over Marina's own.
+
+    Raises:
+        SpecError: a file cannot be read.
+    """
+    found: dict[str, tuple[Instance, str]] = {}
+    for path in (OWN, project / "instances.yaml"):
+        if path.exists():
+            file = read_fields(path, _File)
+            found |= {name: (entry, file.basis) for name, entry in file.instances.items()}
+    return found

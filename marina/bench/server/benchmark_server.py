@@ -89,13 +89,14 @@ class BenchmarkServer:
 
     def resident_megabytes(self) -> float:
         """The resident memory of one worker of the served models."""
-        return float(psutil.Process(self._workers()[0]).memory_info().rss / 1e6)
+        return float(psutil.Process(self.worker_pids()[0]).memory_info().rss / 1e6)
 
     def shared_megabytes(self) -> float:
         """The memory of all workers of the served models; pages that several share are counted once."""
-        return sum(float(psutil.Process(pid).memory_full_info().pss / 1e6) for pid in self._workers())
+        return sum(float(psutil.Process(pid).memory_full_info().pss / 1e6) for pid in self.worker_pids())
 
-    def _workers(self) -> list[int]:
+    def worker_pids(self) -> list[int]:
+        """The processes of the workers of the served models."""
         running = status(self.project)
         return [pid for model in (running[1] if running else ()) if model.name in self._names for pid in model.pids]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from marina.errors import ServerError
 from marina.server.state import Ports
+
+FREE = (10_000, 32_000)  # where free ports are looked for
 
 
 def write_config(base: Path, ports: Ports, target: Path) -> None:
@@ -31,12 +34,17 @@ def write_config(base: Path, ports: Ports, target: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that are free now."""
+    """Ports of the loopback address that are free now, below those that the kernel gives to outgoing connections."""
+    found: list[int] = []
     with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+        for port in random.sample(range(*FREE), FREE[1] - FREE[0]):
+            probe = stack.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise ServerError(f"fewer than {count} ports between {FREE[0]} and {FREE[1]} are free on this machine")
 
 
 def check_ports(ports: Ports) -> None:

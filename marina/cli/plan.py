@@ -1,0 +1,178 @@
+"""`marina plan` and `marina calibrate`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from marina.cli.options import EngineOption, JsonOption, SomeNames
+from marina.console import print_json, print_table, progress_bar, relative, say
+from marina.errors import MarinaError, SpecError
+from marina.project import find_project
+from marina.spec import read_spec
+
+if TYPE_CHECKING:
+    from marina.plan.calibration.record import Calibration
+    from marina.plan.workload import Workload
+
+PROMISE = re.compile(r"\s*p(\d+(?:\.\d+)?)\s*(?:<=|≤|<)\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
+
+
+def calibrate(
+    names: SomeNames,
+    texts: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Texts like those to serve, as for marina bench. Default: the spec's."),
+    ] = None,
+    engine: EngineOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what serving a model costs on this machine, for marina plan: about two minutes a model.
+
+    Graphs, the stages of a worker, and TorchServe's own part are measured, and kept beside the artifact. The machine
+    should do nothing else meanwhile. The results say how well simulations of the measured loads fit.
+    """
+    from marina.bench.server.benchmark_server import benchmark_server
+    from marina.plan.calibration.calibrate import calibrate as measure
+
+    project = find_project()
+    specs = [read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None) for name in names]
+    done: dict[str, tuple[Calibration, Path]] = {}
+    with progress_bar("calibrate") as progress, benchmark_server(project, progress) as server:
+        for spec in specs:
+            done[spec.name] = measure(spec, project, server, texts, progress)
+    if as_json:
+        print_json({name: {"file": str(path), "error": found.error} for name, (found, path) in done.items()})
+        return
+    for name, (found, path) in done.items():
+        say(f"{name}: simulations of its loads are within {found.error:.1%} (median) of what was measured")
+        say(f"written to {relative(path)}; next: marina plan {name} --rate 100 --promise 'p99 <= 50 ms'")
+
+
+def plan(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Models, which are calibrated.")] = None,
+    workload: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A workload.yaml, in place of names and the other options.")
+    ] = None,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(metavar="N", help="Requests per second at the peak; once, or once for each model."),
+    ] = None,
+    promise: Annotated[
+        str | None, typer.Option(metavar="'p99 <= 50 ms'", help="The percentile of latency that is promised.")
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, metavar="N", help="Texts of a request.")] = 1,
+    lengths: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Texts (.csv, .jsonl), a histogram of lengths (.json), or mix."),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Times of requests to replay: a .csv of marina bench record, or your own."),
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE", help="Where it may run: here, or an instance type; repeat for several."),
+    ] = None,
+    one_down: Annotated[
+        bool, typer.Option("--one-down", metavar="", help="The promise holds while one instance is down.")
+    ] = False,
+    budget: Annotated[float | None, typer.Option(metavar="USD", help="The most to pay a month.")] = None,
+    price: Annotated[float | None, typer.Option(metavar="USD", help="Of a machine like this one, an hour.")] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Show AWS's answer beside ours: the JSON of an Inference Recommender job."),
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", metavar="", help="Write the choice into models/NAME.yaml.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute what to deploy: the cheapest way to serve that keeps a promise about latency, before anything is bought.
+
+    Every way to serve the models is judged by bounds, and the promising ones by a simulation of TorchServe's queues and
+    batches with the times that marina calibrate measured. Times for Inferentia and Trainium are estimates from AWS's
+    published figures, and marked as such.
+    """
+    from marina.plan.answer import COLUMNS
+    from marina.plan.make import make_plan
+    from marina.plan.picture import picture
+    from marina.plan.recommender import compared, read_recommendations
+    from marina.plan.write import write_choice
+
+    project = find_project()
+    asked = _workload(names, workload, rate, promise, instances, lengths, replay, on, one_down, budget, price)
+    theirs = read_recommendations(compare) if compare else []
+    with progress_bar("plan") as progress:
+        answer = make_plan(asked, project, progress)
+    path = project.root / "build" / "plan" / "plan.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture(answer))
+    changed = write_choice(answer, project) if write else []
+    if as_json:
+        print_json({**answer.as_json(), "inference_recommender": theirs})
+    else:
+        say(answer.sentence)
+        for line in answer.lines():
+            say(line)
+        print_table(COLUMNS, answer.rows(), numbers=9)
+        if theirs:
+            print_table(*compared(theirs, answer), numbers=5)
+        say(f"picture: {relative(path)}")
+        for one in changed:
+            say(f"written to {relative(one)}")
+    if answer.found.best is None:
+        raise typer.Exit(1)
+
+
+def _workload(
+    names: list[str] | None,
+    file: Path | None,
+    rate: list[float] | None,
+    promise: str | None,
+    instances: int,
+    lengths: str | None,
+    replay: str | None,
+    on: list[str] | None,
+    one_down: bool,
+    budget: float | None,
+    price: float | None,
+) -> Workload:
+    """The workload of a file, or of options."""
+    from marina.fields import read_fields
+    from marina.plan.workload import HERE, Workload
+
+    if file is not None:
+        if names:
+            raise MarinaError("--workload FILE names the models itself; leave out NAME")
+        return read_fields(file, Workload)
+    if not names:
+        raise MarinaError("name the models to plan for, or give a --workload FILE")
+    found = PROMISE.fullmatch(promise or "")
+    if not found:
+        raise MarinaError("say what is promised, for example --promise 'p99 <= 50 ms'")
+    rates = (rate or []) if len(rate or []) != 1 else list(rate or []) * len(names)
+    if not replay and len(rates) != len(names):
+        raise MarinaError("say how many requests per second come, with --rate N once or once for each model")
+    shared = {"instances": instances, "lengths": lengths, "log": replay}
+    demands = [{"name": name, "rate": own, **shared} for name, own in itertools.zip_longest(names, rates)]
+    percentile, latency, unit = found.groups()
+    try:
+        return Workload.model_validate(
+            {
+                "models": demands,
+                "promise": {
+                    "percentile": float(percentile),
+                    "latency_ms": float(latency) * (1000 if unit == "s" else 1),
+                    "one_down": one_down,
+                },
+                "budget": budget,
+                "price": price,
+                "on": on or [HERE],
+            }
+        )
+    except ValidationError as error:
+        raise SpecError(f"the options are not a workload: {error.errors()[0]['msg']}") from None

@@ -1,0 +1,115 @@
+"""What serving a model costs on one machine: plain values, stored beside the artifact."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from marina.files import write_json
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class WorkerCosts:
+    """What a worker needs on so many cores; times in milliseconds.
+
+    Attributes:
+        cores: cores that it computes on.
+        times: of one call of each graph, by shape.
+        spread: equally likely factors of a batch's time, in ascending order.
+        batch, request, instance, token: of each of these, besides the graphs.
+    """
+
+    cores: int
+    times: dict[str, float]
+    spread: tuple[float, ...]
+    batch: float
+    request: float
+    instance: float
+    token: float
+
+
+@dataclass(frozen=True)
+class ServerCosts:
+    """What TorchServe and its clients add; times in milliseconds.
+
+    Attributes:
+        gap: between two batches of a worker.
+        request: for each request of a batch, between two batches.
+        outside: from a client to the queue and from the worker to the client, together.
+        entering: at least this between two requests that come at the same time.
+        replying: between two answers of a batch.
+        front, client: CPU time for a request of TorchServe's Java process, and of the load generator.
+        stolen: how much a millisecond of these delays a batch if all cores compute.
+        timer: how much later than asked a waiting thread of TorchServe wakes up.
+        idle: equally likely times that an answer takes longer if the worker was idle, in ascending order.
+    """
+
+    gap: float
+    request: float
+    outside: float
+    entering: float
+    replying: float
+    front: float
+    client: float
+    stolen: float
+    timer: float
+    idle: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What serving one artifact costs on one machine.
+
+    Attributes:
+        model, engine, precision: of the artifact.
+        machine: the processor and its cores, from `marina.bench.report.machine`.
+        cores: cores of the machine that were used.
+        contention: how much longer calls take if all other cores compute too, as a fraction.
+        workers: costs of a worker, by its cores.
+        server: costs of TorchServe.
+        error: how far the simulated loads of the calibration are from the measured ones, as a median fraction.
+        made: when, in UTC.
+    """
+
+    model: str
+    engine: str
+    precision: str
+    machine: dict[str, Any]
+    cores: int
+    contention: float
+    workers: tuple[WorkerCosts, ...]
+    server: ServerCosts
+    error: float
+    made: str
+
+
+_CALIBRATION = TypeAdapter(Calibration)
+
+
+def calibration_file(artifact: Path) -> Path:
+    """The file for the artifact in a folder."""
+    return artifact.parent / f"{artifact.name}.calibration.json"
+
+
+def write_calibration(artifact: Path, calibration: Calibration) -> Path:
+    """Write the file atomically; returns its path."""
+    path = calibration_file(artifact)
+    write_json(path, {"format": FORMAT, **asdict(calibration)})
+    return path
+
+
+def read_calibration(artifact: Path) -> Calibration | None:
+    """The calibration of the artifact in a folder; None if there is none of this format."""
+    try:
+        document = json.loads(calibration_file(artifact).read_text(encoding="utf-8"))
+        if document.pop("format") != FORMAT:
+            return None
+        return _CALIBRATION.validate_python(document)
+    except (OSError, ValueError, KeyError, AttributeError, ValidationError):
+        return None

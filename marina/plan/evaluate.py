@@ -1,0 +1,113 @@
+"""Simulates one candidate on a number of instances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from marina.bench.report.pricing import cost_per_1m
+from marina.plan.candidates import Candidate
+from marina.plan.simulator.run import simulate
+from marina.plan.simulator.system import Service, machines_of, models_of
+from marina.plan.simulator.values import ANSWERED, Machines, Models
+from marina.plan.workload import Promise, Traffic, draw
+from marina.sections import WorkerServing
+
+HOURS_A_MONTH = 730
+PERCENTILES = (50, 95, 99)
+SEED = 1
+WARM = 0.05  # of the requests, which are not counted: the queues are empty at first
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a number of instances does under a workload; latencies in milliseconds.
+
+    Attributes:
+        count: of instances.
+        answered: share of the requests.
+        promised: the promised percentile, with one instance down if that is promised.
+        p50, p95, p99: of all answered requests.
+        throughput: texts per second of all instances.
+        utilisation: share of the workers' time in which they compute.
+        padding: share of the computed tokens.
+        batch: mean requests of a batch.
+        megabytes: of the workers of an instance.
+        usd_month, usd_1m: of all instances a month, and for a million texts; None if there is no price.
+    """
+
+    count: int
+    answered: float
+    promised: float
+    p50: float
+    p95: float
+    p99: float
+    throughput: float
+    utilisation: float
+    padding: float
+    batch: float
+    megabytes: float
+    usd_month: float | None
+    usd_1m: float | None
+
+    def keeps(self, promise: Promise) -> bool:
+        """Whether it keeps a promise."""
+        return self.answered >= promise.answered and self.promised <= promise.latency_ms
+
+
+def system_of(candidate: Candidate, count: int = 1, least: bool = False) -> tuple[Models, Machines]:
+    """A candidate as a simulation takes it."""
+    place = candidate.place
+    queue = WorkerServing(batch_size=candidate.batch_size).queue
+    services = [Service(groups, candidate.batch_size, candidate.delay_ms, queue) for groups in candidate.groups]
+    costs = [variant.costs[groups[0]] for variant, groups in zip(candidate.variants, candidate.groups)]
+    machines = machines_of(services, place.cores, place.contention, place.stolen, place.entering, place.timer, count, least)
+    return models_of(costs, services), machines
+
+
+def evaluate(
+    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, requests: int, least: bool = False
+) -> Figures:
+    """Simulate a workload on a number of instances.
+
+    Behind a balancer that chooses at random, the requests of each instance are a sample of all, independent of the
+    others' (the parts of a Poisson process are Poisson processes). So one instance stands for all.
+
+    Args:
+        candidate: how the models are served.
+        count: of instances; one fewer takes requests if that is promised.
+        traffic: of each model.
+        promise: what is promised.
+        requests: how many to simulate.
+        least: whether the balancer chooses the instance with the fewest requests.
+    """
+    up = count - 1 if promise.one_down else count
+    simulated = up if least else 1
+    models, machines = system_of(candidate, simulated, least)
+    drawn = draw(list(traffic), requests, simulated / up, SEED)
+    outcome = simulate(drawn, models, machines, SEED)
+    first = round(WARM * len(outcome.status))
+    status, latency = outcome.status[first:], outcome.latency[first:]
+    kept = latency[status == ANSWERED]
+    at = np.percentile(kept, [*PERCENTILES, promise.percentile]) if len(kept) else np.full(4, math.inf)
+    answered = float((status == ANSWERED).mean())
+    texts = answered * sum(own.rate * own.instances for own in traffic)
+    computed, price = outcome.computed.sum(), candidate.place.per_hour
+    return Figures(
+        count=count,
+        answered=answered,
+        promised=float(at[3]),
+        p50=float(at[0]),
+        p95=float(at[1]),
+        p99=float(at[2]),
+        throughput=texts,
+        utilisation=float(outcome.busy.sum() / (outcome.end * len(outcome.busy) * simulated)) if outcome.end else 0.0,
+        padding=float(1 - outcome.real.sum() / computed) if computed else 0.0,
+        batch=float(outcome.batched.sum() / max(1, outcome.batches.sum())),
+        megabytes=candidate.megabytes,
+        usd_month=None if price is None else price * count * HOURS_A_MONTH,
+        usd_1m=None if price is None else cost_per_1m(price * count, texts),
+    )

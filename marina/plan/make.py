@@ -1,0 +1,118 @@
+"""Makes a plan: from a workload to an answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from handlers.worker.artifact import read_artifact
+from handlers.worker.rows.plan import longest
+from handlers.worker.rows.prompts import default_rows
+from handlers.worker.rows.reader import open_reader
+from marina.bench.load.payload import MIX, read_instances, texts_of
+from marina.client.stream import Limits
+from marina.console import Progress
+from marina.errors import SpecError
+from marina.plan.answer import Answer, first_change
+from marina.plan.candidates import Candidate, candidates_of
+from marina.plan.limits import largest_request, most_requests
+from marina.plan.places import Calibrated, place_here, place_of
+from marina.plan.search import search
+from marina.plan.simulator.values import Ints
+from marina.plan.workload import HERE, Demand, Traffic, Workload, read_log
+from marina.project import Project
+from marina.spec import read_spec
+
+MOST_TEXTS = 4096
+
+
+def make_plan(workload: Workload, project: Project, progress: Progress) -> Answer:
+    """Find what to deploy for a workload.
+
+    Args:
+        workload: what is asked.
+        project: of the models.
+        progress: called for every step.
+
+    Raises:
+        SpecError: a model, a file or an instance type is not known, or prices are missing.
+        MarinaError: a model is not calibrated on this machine.
+    """
+    models = [Calibrated(read_spec(project.models / f"{demand.name}.yaml"), project) for demand in workload.models]
+    traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models)]
+    places = [
+        place_here(models, workload.price) if name == HERE else place_of(name, models, project.root)
+        for name in dict.fromkeys(workload.on)
+    ]
+    unpriced = [place.name for place in places if place.per_hour is None]
+    if unpriced and (len(places) > 1 or workload.budget):
+        option = "--price USD" if unpriced[0] == HERE else "instances.yaml"
+        raise SpecError(f"no price is known for {unpriced[0]}, so it cannot be compared; give one with {option}")
+    candidates = [candidate for place in places for candidate in candidates_of(place)]
+    least = workload.balancer == "least"
+    found = search(candidates, traffic, workload.promise, workload.budget, least, progress)
+    if found.best is None:
+        return Answer(workload, traffic, found, None, {}, "")
+    progress("how far the choice carries", 0, 1)
+    best, count = found.best.candidate, found.best.figures.count
+    reach = most_requests(best, count, traffic, workload.promise, least)
+    sizes = {
+        model.spec.name: _mini_batch(best, number, own, model)
+        for number, (own, model) in enumerate(zip(traffic, models))
+    }
+    return Answer(workload, traffic, found, reach, sizes, first_change(found.best, traffic, workload))
+
+
+def _mini_batch(best: Candidate, number: int, own: Traffic, model: Calibrated) -> int:
+    """The most texts of a request that a Lambda function behind an API may send, by bytes and by seconds."""
+    alone = Candidate(
+        best.place._replace(variants=(best.place.variants[number],)),
+        (best.variants[number],),
+        (best.groups[number],),
+        best.batch_size,
+        best.delay_ms,
+    )
+    limits = Limits.LAMBDA_GATEWAY
+    bytes_a_text = 8 + 6 * float(own.tokens.mean())  # quotes, a comma, and words of about five letters
+    most = min(model.spec.serving.max_instances, int(limits.request_bytes / bytes_a_text))
+    return largest_request(alone, own, limits.seconds, most)
+
+
+def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
+    """The requests of a model, with the lengths of its texts as the model reads them."""
+    log, tokens = None, None
+    if demand.log is not None:
+        log, tokens = read_log(project.root / demand.log)
+    rate = demand.peak or (len(log) / log[-1] if log is not None else 0.0)
+    if tokens is None:
+        tokens = _tokens_of(demand, model, project)
+    most = longest(read_artifact(model.calibrations[0][1]).shapes)
+    return Traffic(float(rate), demand.instances, np.minimum(tokens, most), log)
+
+
+def _tokens_of(demand: Demand, model: Calibrated, project: Project) -> Ints:
+    source = demand.lengths or texts_of(model.spec, project)
+    if demand.lengths and demand.lengths != MIX:
+        source = str(project.root / demand.lengths)
+    if source.endswith(".json"):
+        return _histogram(Path(source))
+    instances = read_instances(source, model.spec.instance_fields)[:MOST_TEXTS]
+    folder = model.calibrations[0][1]
+    artifact = read_artifact(folder)
+    reader = open_reader(folder.joinpath, artifact.signature)
+    rows = default_rows(instances, artifact.signature, reader, longest(artifact.shapes), "truncate")
+    return np.array([len(row.ids) for row in rows], np.int64)
+
+
+def _histogram(path: Path) -> Ints:
+    try:
+        counts = {int(tokens): int(count) for tokens, count in json.loads(path.read_text(encoding="utf-8")).items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from None
+    if not counts or min(counts) < 1 or min(counts.values()) < 0 or not sum(counts.values()):
+        raise SpecError(f"{path} must hold the lengths of at least one text, each of at least one token")
+    scale = min(1.0, MOST_TEXTS / sum(counts.values()))
+    repeats = [max(1, round(count * scale)) if count else 0 for count in counts.values()]
+    return np.repeat(np.array(list(counts), np.int64), repeats)

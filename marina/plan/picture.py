@@ -1,0 +1,44 @@
+"""A picture of a plan: cost against the promised latency, and the frontier of what cannot be beaten in both."""
+
+from __future__ import annotations
+
+from marina.bench.report.drawing import COLOURS, legend, new_figure, png_of
+from marina.plan.answer import Answer, rank
+
+
+def picture(answer: Answer) -> bytes:
+    """A PNG."""
+    promise = answer.workload.promise
+    trials = [trial for trial in answer.found.trials if trial.figures.promised < 100 * promise.latency_ms]
+    priced = all(trial.figures.usd_month is not None for trial in trials)
+    with new_figure(size=(8, 4.8)) as (figure, (axis,)):
+        for place, name in enumerate(dict.fromkeys(trial.candidate.place.name for trial in trials)):
+            own = [trial for trial in trials if trial.candidate.place.name == name]
+            label = f"{name} (estimate)" if own[0].candidate.estimated else name
+            at, costs = [one.figures.promised for one in own], [rank(one)[0] for one in own]
+            axis.scatter(at, costs, s=14, color=COLOURS[place % len(COLOURS)], alpha=0.5, label=label)
+        frontier, lowest = [], float("inf")
+        for trial in sorted(trials, key=rank):
+            if trial.figures.promised < lowest:
+                lowest = trial.figures.promised
+                frontier.append(trial)
+        axis.step(
+            [one.figures.promised for one in frontier],
+            [rank(one)[0] for one in frontier],
+            where="post",
+            color="#444444",
+            linewidth=1,
+            label="cannot be beaten in both",
+        )
+        axis.axvline(promise.latency_ms, color="#b85450", linestyle="--", linewidth=1, label=str(promise))
+        best = answer.found.best
+        if best:
+            axis.scatter(
+                [best.figures.promised], [rank(best)[0]], s=90, facecolors="none", edgecolors="#b85450", linewidths=2
+            )
+        if trials:
+            axis.set_xscale("log")
+        axis.set(xlabel=f"p{promise.percentile:g}, ms", ylabel="USD a month" if priced else "instances")
+        axis.set_ylim(bottom=0)
+        legend(axis)
+        return png_of(figure)

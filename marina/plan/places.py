@@ -1,0 +1,154 @@
+"""What models cost where they may run: measured on this machine, estimated for instance types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from handlers.worker.artifact import read_artifact
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.values import Shape
+from marina.archive.describe import WORKER_BYTES
+from marina.bench.report.machine import machine
+from marina.bench.report.pricing import read_instances
+from marina.compiler.graphs.times import read_measured
+from marina.compiler.job import source_of, weights_of
+from marina.compiler.source import encoder_folder
+from marina.errors import MarinaError, SpecError
+from marina.plan.calibration.calibrate import costs_of
+from marina.plan.calibration.record import Calibration, read_calibration
+from marina.plan.candidates import Place, Variant
+from marina.plan.estimates import BOUNDS, DEVICES, estimated_times
+from marina.plan.workload import HERE
+from marina.project import Project
+from marina.spec import Spec
+
+GRAPH_BYTES_A_WEIGHT = 2  # on a NeuronCore, in 16 bits
+
+
+class Calibrated:
+    """A model's artifacts that were calibrated on this machine.
+
+    Args:
+        spec: of the model.
+        project: of the spec.
+
+    Attributes:
+        calibrations: each with the artifact's folder; the newest first.
+
+    Raises:
+        MarinaError: there is none.
+    """
+
+    def __init__(self, spec: Spec, project: Project) -> None:
+        self.spec, self.project = spec, project
+        here = machine()["processor"], len(cpu_cores())
+        found: list[tuple[Calibration, Path]] = []
+        for path in (project.artifacts / spec.name).glob("*.calibration.json"):
+            artifact = path.with_name(path.name.removesuffix(".calibration.json"))
+            calibration = read_calibration(artifact)
+            if calibration and artifact.is_dir() and (calibration.machine["processor"], calibration.cores) == here:
+                found.append((calibration, artifact))
+        if not found:
+            raise MarinaError(f"{spec.name} has not been calibrated on this machine", f"marina calibrate {spec.name}")
+        self.calibrations = sorted(found, key=lambda one: one[0].made, reverse=True)
+
+    @property
+    def newest(self) -> Calibration:
+        """The calibration that was made last."""
+        return self.calibrations[0][0]
+
+
+def place_here(models: Sequence[Calibrated], per_hour: float | None, client_here: bool = False) -> Place:
+    """This machine, with every calibrated artifact of each model as a variant.
+
+    Args:
+        models: the models.
+        per_hour: USD of a machine like this.
+        client_here: whether the load generator computes on it too.
+    """
+    variants = []
+    for model in models:
+        own = []
+        for calibration, folder in model.calibrations:
+            artifact = read_artifact(folder)
+            costs = {one.cores: costs_of(one, calibration.server, client_here) for one in calibration.workers}
+            shapes = tuple(map(str, artifact.shapes))
+            own.append(Variant(artifact.engine, artifact.precision, shapes, costs, _megabytes(folder)))
+        variants.append(tuple(own))
+    newest = [model.newest for model in models]
+    return Place(
+        name=HERE,
+        cores=newest[0].cores,
+        memory_gib=newest[0].machine["memory_gib"],
+        per_hour=per_hour,
+        contention=max(one.contention for one in newest),
+        stolen=sum(one.server.stolen for one in newest) / len(newest),
+        entering=sum(one.server.entering for one in newest) / len(newest),
+        timer=newest[0].server.timer,
+        exclusive=False,
+        variants=tuple(variants),
+    )
+
+
+def place_of(name: str, models: Sequence[Calibrated], root: Path) -> Place:
+    """An instance type, as an estimate.
+
+    Instances without accelerators are taken as this machine with another number of cores. For Inferentia and Trainium,
+    graphs are estimated from AWS's figures, and all else is as measured here.
+
+    Raises:
+        SpecError: the type is not known.
+    """
+    known = read_instances(root)
+    if name not in known:
+        raise SpecError(
+            f"the instance type {name} is not known",
+            f"write it into instances.yaml; known are {', '.join(sorted(known))}",
+        )
+    instance, _ = known[name]
+    family = name.partition(".")[0].removesuffix("n")
+    here = place_here(models, instance.on_demand)
+    if not instance.cores:
+        alike = tuple(tuple(one._replace(bounds=BOUNDS) for one in own) for own in here.variants)
+        return here._replace(name=name, cores=instance.vcpu, memory_gib=instance.memory_gib, variants=alike)
+    if family not in DEVICES:
+        raise SpecError(f"no published figures are known for {name}, so nothing can be estimated for it")
+    variants = tuple((_on_device(family, model),) for model in models)
+    # workers have CPU cores of their own there, so TorchServe takes nothing from them
+    return here._replace(
+        name=name,
+        cores=instance.cores,
+        memory_gib=instance.memory_gib,
+        contention=0.0,
+        stolen=0.0,
+        exclusive=True,
+        variants=variants,
+    )
+
+
+def _on_device(family: str, model: Calibrated) -> Variant:
+    spec, calibration = model.spec, model.newest
+    shapes: tuple[Shape, ...] = spec.shapes.listed()
+    source = source_of(spec, model.project.root)
+    total = weights_of(spec, source)
+    times = estimated_times(family, total - _embeddings(source), shapes)
+    worker = next(one for one in calibration.workers if one.cores == 1)
+    costs = costs_of(worker, calibration.server, client_here=False)._replace(times=times)
+    megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
+    return Variant(DEVICES[family].engine, "auto", tuple(map(str, shapes)), {1: costs}, megabytes, BOUNDS)
+
+
+def _embeddings(source: Path) -> int:
+    """Weights that are looked up and not multiplied; 0 if the source does not tell."""
+    try:
+        config = json.loads((encoder_folder(source) / "config.json").read_text(encoding="utf-8"))
+        return int(config["vocab_size"]) * int(config.get("embedding_size", config["hidden_size"]))
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
+def _megabytes(folder: Path) -> float:
+    """Memory of a worker with an artifact."""
+    return float(WORKER_BYTES / 1e6 + sum(read_measured(folder).get("megabytes", {}).values()))

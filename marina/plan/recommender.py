@@ -1,0 +1,58 @@
+"""AWS's recommendations beside ours: the JSON that `aws sagemaker describe-inference-recommendations-job` prints.
+
+Source of the field names: the API reference of SageMaker, DescribeInferenceRecommendationsJob.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from marina.bench.report.table import number
+from marina.errors import SpecError
+from marina.plan.answer import Answer, described, recommendation
+
+COLUMNS = ["", "instances", "calls a minute", "latency ms", "USD an hour", "USD for 1M"]
+
+
+def read_recommendations(path: Path) -> list[dict[str, Any]]:
+    """The recommendations of a job.
+
+    Raises:
+        SpecError: the file cannot be read, or has none.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        found = document["InferenceRecommendations"]
+        for one in found:
+            _row(one)
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise SpecError(
+            f"{path} has no {error}; it must be what aws sagemaker describe-inference-recommendations-job prints"
+        ) from None
+    if not found:
+        raise SpecError(f"{path} has no recommendations; has the job ended?")
+    return list(found)
+
+
+def compared(theirs: list[dict[str, Any]], answer: Answer) -> tuple[list[str], list[list[str]]]:
+    """A table: columns and rows, AWS's first."""
+    rows = [[f"AWS: {one['EndpointConfiguration']['InstanceType']}", *_row(one)] for one in theirs]
+    if answer.found.best and answer.reach:
+        rows.append([f"Marina: {described(answer.found.best)}", *_row(recommendation(answer.found.best, answer.reach))])
+    return COLUMNS, rows
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    metrics = one["Metrics"]
+    cost = metrics.get("CostPerInference")
+    return [
+        str(one["EndpointConfiguration"].get("InitialInstanceCount", "")),
+        str(metrics.get("MaxInvocations", "")),
+        number(metrics["ModelLatency"] / 1000),
+        "" if metrics.get("CostPerHour") is None else number(metrics["CostPerHour"], 3),
+        "" if cost is None else number(cost * 1e6, 3),
+    ]

@@ -1,0 +1,96 @@
+"""TorchServe's rule for batches (`pollBatch` of Model.java, version 0.12).
+
+One idle worker of a model at a time waits for the first request, without limit. It then takes further requests as they
+come, and those that wait already at once, until it has `batch_size` of them or `delay` is over. The delay is kept in
+whole milliseconds of the clock: each time a request is taken, the ticks since the one before are subtracted, and the
+next request may come within what is left. So a delay of 1 ends with the first request that is taken after a tick, or
+with a millisecond without one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from marina.plan.simulator.values import Ints, compiled
+
+FREE = -1  # no worker forms a batch
+FORMED, WAITING = 1, 0
+
+
+class Queues(NamedTuple):
+    """The queue of each station (a model on an instance), and the batch that is formed from it.
+
+    Attributes:
+        ring, head, size: the waiting requests: a ring of shape (stations, most), its first place, and their number.
+        former: the worker that forms a batch, or FREE; shape (stations,), as are the next three.
+        formed: the requests that it has.
+        tick: the clock when it took the last of them, in whole milliseconds.
+        left: milliseconds that are left to wait.
+        version: counts what was scheduled for the batch; a timeout of an older version is void.
+        idle: the other idle workers in the order in which they came, shape (stations, workers).
+        idle_size: their number, shape (stations,).
+        batch: the requests of each worker's batch, shape (workers of all instances, most requests of a batch).
+    """
+
+    ring: Ints
+    head: Ints
+    size: Ints
+    former: Ints
+    formed: Ints
+    tick: Ints
+    left: Ints
+    version: Ints
+    idle: Ints
+    idle_size: Ints
+    batch: Ints
+
+
+@compiled
+def join_queue(queues: Queues, station: int, request: int) -> None:
+    """Add a request to a queue that has room."""
+    most = queues.ring.shape[1]
+    queues.ring[station, (queues.head[station] + queues.size[station]) % most] = request
+    queues.size[station] += 1
+
+
+@compiled
+def form_batch(queues: Queues, station: int, now: float, batch_size: int, delay: int) -> int:
+    """Let the next idle worker take requests.
+
+    Returns:
+        FORMED if its batch is ready, WAITING if it waits for requests: without limit if it has none (`formed` is 0),
+        else for `left` more milliseconds. FREE if no worker is idle.
+    """
+    worker = queues.former[station]
+    if worker == FREE:
+        if queues.idle_size[station] == 0:
+            return FREE
+        worker = queues.idle[station, 0]
+        for place in range(1, queues.idle_size[station]):
+            queues.idle[station, place - 1] = queues.idle[station, place]
+        queues.idle_size[station] -= 1
+        queues.former[station] = worker
+        queues.formed[station] = 0
+    while queues.size[station] > 0:
+        place = queues.formed[station]
+        tick = np.int64(np.floor(now))
+        most = queues.ring.shape[1]
+        queues.batch[worker, place] = queues.ring[station, queues.head[station]]
+        queues.head[station] = (queues.head[station] + 1) % most
+        queues.size[station] -= 1
+        queues.formed[station] += 1
+        queues.left[station] = delay if place == 0 else queues.left[station] - (tick - queues.tick[station])
+        queues.tick[station] = tick
+        if queues.formed[station] == batch_size or (place > 0 and queues.left[station] <= 0):
+            return FORMED
+    return WAITING
+
+
+@compiled
+def lose_queue(queues: Queues, station: int) -> None:
+    """Forget the requests of a station, and the batch that is formed from them."""
+    queues.size[station] = 0
+    queues.formed[station] = 0
+    queues.version[station] += 1

@@ -1,0 +1,312 @@
+"""The loop over events: a request arrives, a wait for more requests ends, a batch ends, an instance is lost."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from marina.plan.simulator.batches import FORMED, WAITING, form_batch, join_queue, lose_queue
+from marina.plan.simulator.calls import plan_calls
+from marina.plan.simulator.cores import add_front, pace, take_cores
+from marina.plan.simulator.state import State, new_state
+from marina.plan.simulator.values import (
+    ANSWERED,
+    LOST,
+    QUEUE_FULL,
+    TOO_LATE,
+    UNFINISHED,
+    Ints,
+    Machines,
+    Models,
+    Outcome,
+    Requests,
+    System,
+    compiled,
+)
+
+# a time, a kind, what it is about (a request, a station, a worker or an instance), and the version of that
+Event = tuple[float, int, int, int]
+ARRIVE, ENTER, WAITED, END, FAIL = range(5)
+STAGGER_MS, RETRY_MS = 0.01, 1.0  # between the first requests of a closed loop; after a refusal
+
+
+def simulate(requests: Requests, models: Models, machines: Machines, seed: int) -> Outcome:
+    """Simulate until every request is answered, refused or lost. The same seed gives the same outcome."""
+    return _simulate(System(requests, models, machines), seed)
+
+
+@compiled
+def _simulate(system: System, seed: int) -> Outcome:
+    np.random.seed(seed)
+    requests, models, machines = system.requests, system.models, system.machines
+    state = new_state(requests, models, machines)
+    events = [(np.inf, ARRIVE, 0, 0)]
+    for instance in range(machines.instances):
+        if machines.lost[instance]:
+            heapq.heappush(events, (machines.down[instance], FAIL, instance, 0))
+    for _ in range(min(requests.connections, requests.model.size)):
+        _send_next(state, system.requests, events, state.following[0] * STAGGER_MS)
+    while True:
+        following = state.following[0]
+        if not requests.connections and following < requests.model.size and requests.at[following] <= events[0][0]:
+            now, kind, about, version = requests.at[following], ARRIVE, following, 0
+            state.following[0] += 1
+        else:
+            now, kind, about, version = heapq.heappop(events)
+        if now == np.inf:
+            break
+        station = -1
+        if kind == ARRIVE:
+            station = _arrive(state, system, events, about, now)
+        elif kind == ENTER:
+            station = _enter(state, system, events, about, now)
+        elif kind == WAITED and version == state.queues.version[about] and state.queues.formed[about]:
+            station = about
+            _start(state, system, events, station, now)
+        elif kind == END and version == state.cores.version[about] and state.cores.running[about]:
+            station = _end(state, system, events, about, now)
+        elif kind == FAIL:
+            _fail(state, system, events, about, now)
+        if station >= 0:
+            _form(state, system, events, station, now)
+    return Outcome(
+        state.latency,
+        state.status,
+        state.sent,
+        state.batches,
+        state.batched,
+        state.busy,
+        state.computed,
+        state.real,
+        _last(state),
+    )
+
+
+@compiled
+def _last(state: State) -> float:
+    last = 0.0
+    for request in range(state.status.size):
+        if state.status[request] == ANSWERED:
+            last = max(last, state.sent[request] + state.latency[request])
+    return last
+
+
+@compiled
+def _send_next(state: State, requests: Requests, events: list[Event], at: float) -> None:
+    """In a closed loop, send the next request at this time."""
+    request = state.following[0]
+    if requests.connections and request < requests.model.size:
+        heapq.heappush(events, (at, ARRIVE, request, 0))
+        state.following[0] += 1
+
+
+@compiled
+def _choose(state: State, machines: Machines, now: float) -> int:
+    """The instance that the balancer chooses; -1 if none takes requests."""
+    start = np.random.randint(machines.instances)
+    best = -1
+    for step in range(machines.instances):
+        one = (start + step) % machines.instances
+        if machines.down[one] <= now < machines.up[one]:
+            continue
+        if not machines.least or state.under_way[one] == 0:
+            return one
+        if best < 0 or state.under_way[one] < state.under_way[best]:
+            best = one
+    return best
+
+
+@compiled
+def _arrive(
+    state: State,
+    system: System,
+    events: list[Event],
+    request: int,
+    now: float,
+) -> int:
+    """Hand a request to an instance; returns its station if it enters a queue at once, else -1."""
+    machines = system.machines
+    state.sent[request] = now
+    instance = _choose(state, machines, now)
+    if instance < 0:
+        state.status[request] = LOST
+        _send_next(state, system.requests, events, now + RETRY_MS)
+        return -1
+    state.place[request] = instance
+    state.under_way[instance] += 1
+    front = system.models.front[system.requests.model[request]] / 2
+    if add_front(state.cores, machines, instance, now, front):
+        _schedule(state, machines, events, instance)
+    at = max(now, state.entered[instance] + machines.entering)
+    state.entered[instance] = at
+    if at > now:
+        heapq.heappush(events, (at, ENTER, request, 0))
+        return -1
+    return _enter(state, system, events, request, now)
+
+
+@compiled
+def _enter(state: State, system: System, events: list[Event], request: int, now: float) -> int:
+    """Put a request into a queue; returns its station, or -1 if it is refused."""
+    model, instance = int(system.requests.model[request]), int(state.place[request])
+    station = instance * system.models.batch_size.size + model
+    if state.status[request] != UNFINISHED:  # its instance was lost meanwhile
+        return -1
+    if state.queues.size[station] >= system.models.queue[model]:
+        state.status[request] = QUEUE_FULL
+        state.under_way[instance] -= 1
+        _send_next(state, system.requests, events, now + RETRY_MS)
+        return -1
+    join_queue(state.queues, station, request)
+    return station
+
+
+@compiled
+def _form(
+    state: State,
+    system: System,
+    events: list[Event],
+    station: int,
+    now: float,
+) -> None:
+    """Let idle workers of a station take requests, and start the batches that are ready."""
+    models = system.models
+    model = station % models.batch_size.size
+    while True:
+        found = form_batch(state.queues, station, now, models.batch_size[model], models.delay[model])
+        if found == WAITING and state.queues.formed[station]:
+            state.queues.version[station] += 1
+            until = now + state.queues.left[station] + system.machines.timer
+            heapq.heappush(events, (until, WAITED, station, state.queues.version[station]))
+        if found != FORMED:
+            return
+        _start(state, system, events, station, now)
+
+
+@compiled
+def _start(
+    state: State,
+    system: System,
+    events: list[Event],
+    station: int,
+    now: float,
+) -> None:
+    """Start the batch that a station's worker has formed."""
+    queues, models, machines = state.queues, system.models, system.machines
+    model = station % models.batch_size.size
+    worker, count = queues.former[station], 0
+    for place in range(queues.formed[station]):
+        request = queues.batch[worker, place]
+        if now - state.sent[request] > models.deadline[model]:
+            state.status[request] = TOO_LATE
+            state.under_way[station // models.batch_size.size] -= 1
+            _send_next(state, system.requests, events, now + RETRY_MS)
+        else:
+            queues.batch[worker, count] = request
+            count += 1
+    queues.former[station], queues.formed[station] = -1, 0
+    queues.version[station] += 1
+    work = _work_of(state, system.requests, models, model, queues.batch[worker], count)
+    work *= models.spread[model, np.random.randint(models.spread.shape[1])]
+    state.late[worker] = 0.0
+    if now - state.cores.ended[worker] > models.idle[model]:
+        state.late[worker] = models.idle_spread[model, np.random.randint(models.idle_spread.shape[1])]
+    own = machines.worker_cores.shape[0]
+    instance = worker // own
+    pace(state.cores, machines, instance, now)
+    take_cores(state.cores, machines, worker, 1)
+    state.cores.work[worker], state.cores.since[worker], state.cores.speed[worker] = work, now, 1.0
+    state.started[worker], state.formed[worker] = now, count
+    pace(state.cores, machines, instance, now)
+    add_front(state.cores, machines, instance, now, 0.0)
+    _schedule(state, system.machines, events, instance)
+
+
+@compiled
+def _work_of(state: State, requests: Requests, models: Models, model: int, batch: Ints, count: int) -> float:
+    """Milliseconds that a batch takes alone, without chance; counts it."""
+    number, tokens = 0, 0
+    for place in range(count):
+        request = batch[place]
+        for index in range(requests.first[request], requests.first[request + 1]):
+            state.rows[number] = requests.tokens[index]
+            tokens += requests.tokens[index]
+            number += 1
+    graphs, computed = plan_calls(state.rows, number, model, models, state.least, state.chosen)
+    state.batches[model] += 1
+    state.batched[model] += count
+    state.computed[model] += computed
+    state.real[model] += tokens
+    overhead = models.batch[model] + count * models.request[model] + number * models.instance[model]
+    return float(graphs + overhead + tokens * models.token[model])
+
+
+@compiled
+def _schedule(state: State, machines: Machines, events: list[Event], instance: int) -> None:
+    """Schedule the ends of all batches of an instance anew."""
+    workers = machines.worker_cores.shape[0]
+    for worker in range(instance * workers, (instance + 1) * workers):
+        if state.cores.running[worker]:
+            state.cores.version[worker] += 1
+            left = max(0.0, state.cores.work[worker]) / state.cores.speed[worker]
+            heapq.heappush(events, (state.cores.since[worker] + left, END, worker, state.cores.version[worker]))
+
+
+@compiled
+def _end(
+    state: State,
+    system: System,
+    events: list[Event],
+    worker: int,
+    now: float,
+) -> int:
+    """Answer the requests of a batch; returns its station."""
+    models, machines = system.models, system.machines
+    own = machines.worker_cores.shape[0]
+    instance, model = worker // own, int(state.model[worker % own])
+    station = instance * models.batch_size.size + model
+    pace(state.cores, machines, instance, now)
+    take_cores(state.cores, machines, worker, -1)
+    pace(state.cores, machines, instance, now)
+    state.cores.ended[worker] = now
+    state.busy[worker % own] += now - state.started[worker]
+    for place in range(state.formed[worker]):
+        request = state.queues.batch[worker, place]
+        at = now + models.leaving[model] + place * models.replying[model] + state.late[worker]
+        state.status[request] = ANSWERED
+        state.latency[request] = at + models.arriving[model] - state.sent[request]
+        state.under_way[instance] -= 1
+        _send_next(state, system.requests, events, at + models.arriving[model])
+    add_front(state.cores, machines, instance, now, state.formed[worker] * models.front[model] / 2)
+    _schedule(state, system.machines, events, instance)
+    state.queues.idle[station, state.queues.idle_size[station]] = worker
+    state.queues.idle_size[station] += 1
+    return station
+
+
+@compiled
+def _fail(
+    state: State,
+    system: System,
+    events: list[Event],
+    instance: int,
+    now: float,
+) -> None:
+    """Lose all requests that an instance has; its workers are idle when it comes back."""
+    models, machines = system.models, system.machines
+    own, kinds = machines.worker_cores.shape[0], models.batch_size.size
+    for request in range(state.status.size):
+        sent = request < state.following[0] and state.sent[request] <= now
+        if sent and state.status[request] == UNFINISHED and state.place[request] == instance:
+            state.status[request] = LOST
+            _send_next(state, system.requests, events, now + RETRY_MS)
+    state.under_way[instance] = 0
+    for station in range(instance * kinds, (instance + 1) * kinds):
+        lose_queue(state.queues, station)
+    for worker in range(instance * own, (instance + 1) * own):
+        if state.cores.running[worker]:
+            take_cores(state.cores, machines, worker, -1)
+            station = instance * kinds + state.model[worker % own]
+            state.queues.idle[station, state.queues.idle_size[station]] = worker
+            state.queues.idle_size[station] += 1

@@ -1,0 +1,157 @@
+"""Makes what a simulation takes: from what models cost, and from how they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from handlers.worker.values import Shape
+from marina.plan.simulator.values import Floats, Ints, Machines, Models
+
+IDLE_MS = 5.0  # after which processors sleep and caches are cold
+NEVER = np.inf
+
+
+class Costs(NamedTuple):
+    """What a model costs on a worker of a given number of cores; times in milliseconds.
+
+    Attributes:
+        times: of one call of each graph.
+        spread, idle: equally likely factors of a batch's time, and times that an answer takes longer after a pause.
+        batch, request, instance, token: a worker's time for each of these, besides its graphs.
+        outside: from a client to the queue and from the worker to the client.
+        replying: between two answers of a batch.
+        front: CPU time of everything but the workers for a request.
+    """
+
+    times: Mapping[Shape, float]
+    spread: tuple[float, ...] = (1.0,)
+    idle: tuple[float, ...] = (0.0,)
+    batch: float = 0.0
+    request: float = 0.0
+    instance: float = 0.0
+    token: float = 0.0
+    outside: float = 0.0
+    replying: float = 0.0
+    front: float = 0.0
+
+
+class Service(NamedTuple):
+    """How a model is served: the cores of each worker, TorchServe's settings, and the longest wait in milliseconds."""
+
+    groups: tuple[int, ...] = (1,)
+    batch_size: int = 1
+    delay_ms: int = 1
+    queue: int = 1_000_000
+    deadline_ms: float = NEVER
+
+
+def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
+    """The models of a simulation, each with what it costs and how it is served."""
+    tokens = max(shape.sequence_length for own in costs for shape in own.times)
+    lots: list[list[int]] = []
+    sizes: list[int] = []
+    times: list[float] = []
+    padded: list[int] = []
+    for own in costs:
+        lot = [len(sizes)]
+        for length in range(tokens + 1):
+            for shape, time in _worthy(own.times, length):
+                sizes.append(shape.batch_size)
+                times.append(time)
+                padded.append(shape.batch_size * shape.sequence_length)
+            lot.append(len(sizes))
+        lots.append(lot)
+
+    def ints(values: Sequence[int]) -> Ints:
+        return np.array(values, np.int64)
+
+    def floats(values: Sequence[float]) -> Floats:
+        return np.array(values, np.float64)
+
+    def tables(values: Sequence[tuple[float, ...]]) -> Floats:
+        most = max(map(len, values))
+        return np.array([np.quantile(own, (np.arange(most) + 0.5) / most) for own in values])
+
+    return Models(
+        batch_size=ints([one.batch_size for one in services]),
+        delay=ints([one.delay_ms for one in services]),
+        queue=ints([one.queue for one in services]),
+        deadline=floats([one.deadline_ms for one in services]),
+        workers=ints([len(one.groups) for one in services]),
+        batch=floats([one.batch for one in costs]),
+        request=floats([one.request for one in costs]),
+        instance=floats([one.instance for one in costs]),
+        token=floats([one.token for one in costs]),
+        idle=floats([IDLE_MS for _ in costs]),
+        arriving=floats([one.outside / 2 for one in costs]),
+        leaving=floats([one.outside / 2 for one in costs]),
+        replying=floats([one.replying for one in costs]),
+        front=floats([one.front for one in costs]),
+        lot=np.array(lots, np.int64),
+        sizes=ints(sizes),
+        times=floats(times),
+        padded=ints(padded),
+        spread=tables([one.spread for one in costs]),
+        idle_spread=tables([one.idle for one in costs]),
+    )
+
+
+def _worthy(times: Mapping[Shape, float], tokens: int) -> list[tuple[Shape, float]]:
+    """The shapes that are worth considering for rows of so many tokens: each larger and slower than the one before."""
+    found: list[tuple[Shape, float]] = []
+    for time, _, shape in sorted((time, -shape.batch_size, shape) for shape, time in times.items()):
+        if shape.sequence_length >= tokens and (not found or shape.batch_size > found[-1][0].batch_size):
+            found.append((shape, time))
+    return found
+
+
+def machines_of(
+    services: Sequence[Service],
+    cores: int,
+    contention: float = 0.0,
+    stolen: float = 0.0,
+    entering: float = 0.0,
+    timer: float = 0.0,
+    count: int = 1,
+    least: bool = False,
+) -> Machines:
+    """Instances with so many cores, that all serve the same models and are up all the time."""
+    return Machines(
+        instances=count,
+        cores=cores,
+        worker_cores=lay_out([own.groups for own in services], cores),
+        contention=contention,
+        stolen=stolen,
+        entering=entering,
+        timer=timer,
+        least=least,
+        down=np.full(count, NEVER),
+        up=np.full(count, NEVER),
+        lost=np.zeros(count, np.int64),
+    )
+
+
+def lay_out(groups: Sequence[tuple[int, ...]], cores: int) -> Ints:
+    """Which cores each worker computes on: those that its model's workers use least, then those that all use least.
+
+    This is how workers on CPU cores choose (`handlers.worker.placement.choice.SharedGroup`).
+
+    Returns:
+        0 or 1, shape (workers, cores).
+    """
+    found = []
+    used = np.zeros(cores, np.int64)
+    for sizes in groups:
+        own = np.zeros(cores, np.int64)
+        for size in sizes:
+            starts = range(cores - size + 1)
+            start = min(starts, key=lambda at: (own[at : at + size].sum(), used[at : at + size].sum()))
+            mask = np.zeros(cores, np.int64)
+            mask[start : start + size] = 1
+            own += mask
+            used += mask
+            found.append(mask)
+    return np.array(found)

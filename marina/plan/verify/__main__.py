@@ -1,0 +1,82 @@
+"""Predicts random workloads, measures them, and says how far apart both are: `make verify-plan`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+
+from handlers.worker.placement.discovery import cpu_cores
+from marina.bench.report.machine import command, machine
+from marina.bench.server.benchmark_server import benchmark_server
+from marina.console import print_error, print_table, progress_bar, relative, say
+from marina.errors import MarinaError
+from marina.files import write_json
+from marina.plan.calibration.calibrate import calibrate
+from marina.plan.calibration.record import read_calibration
+from marina.plan.places import Calibrated
+from marina.plan.verify.cases import draw_cases
+from marina.plan.verify.measure import Compared, measure, predict, texts_of
+from marina.plan.verify.report import COLUMNS, medians, picture, rows
+from marina.project import find_project
+from marina.spec import read_spec
+
+
+def main() -> None:
+    """Run it; exits with status 1 if something is missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="+", help="models; every fifth workload has the first two")
+    parser.add_argument("--cases", type=int, default=30, help="number of workloads")
+    parser.add_argument("--seed", type=int, default=0, help="other seeds draw other workloads")
+    options = parser.parse_args()
+    try:
+        run(options.models, options.cases, options.seed)
+    except MarinaError as error:
+        print_error(str(error))
+        sys.exit(1)
+
+
+def run(names: list[str], count: int, seed: int) -> None:
+    """Calibrate what is not, then predict and measure."""
+    project = find_project()
+    folder = project.root / "build" / "plan" / "verify"
+    folder.mkdir(parents=True, exist_ok=True)
+    specs = {name: read_spec(project.models / f"{name}.yaml") for name in names}
+    compared: list[Compared] = []
+    with progress_bar("verify-plan") as progress, benchmark_server(project, progress) as server:
+        for spec in specs.values():
+            if read_calibration(server.archive(spec)) is None:
+                calibrate(spec, project, server, None, progress)
+        models = {name: Calibrated(spec, project) for name, spec in specs.items()}
+        cases = draw_cases(names, len(cpu_cores()), count, seed)
+        known = [
+            (
+                [models[name] for name in case.models],
+                [texts_of(models[name], kind) for name, kind in zip(case.models, case.lengths)],
+            )
+            for case in cases
+        ]
+        predicted = [predict(case, own, texts) for case, (own, texts) in zip(cases, known)]
+        for case, (own, texts), (rate, said) in zip(cases, known, predicted):
+            progress(case.describe(), case.number, count)
+            for model, one, found in zip(own, said, measure(case, own, texts, rate, server)):
+                compared.append(Compared(case, model.spec.name, rate, one, found))
+            write_json(
+                folder / "verify.json",
+                {
+                    "machine": machine(),
+                    "command": command(),
+                    "seed": seed,
+                    "medians": medians(compared),
+                    "cases": [asdict(one) for one in compared],
+                },
+            )
+    print_table(COLUMNS, rows(compared), numbers=10)
+    for label, values in medians(compared).items():
+        say(f"median {label}: " + ", ".join(f"{name} {value:.1%}" for name, value in values.items()))
+    (folder / "verify.png").write_bytes(picture(compared))
+    say(f"picture: {relative(folder / 'verify.png')}")
+
+
+if __name__ == "__main__":
+    main()

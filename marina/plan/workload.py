@@ -1,0 +1,161 @@
+"""What is asked of a plan: a workload.yaml, or the options of `marina plan`."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from marina.errors import SpecError
+from marina.fields import Section
+from marina.plan.simulator.values import Floats, Ints, Requests
+
+HERE = "here"  # this machine, among the places to run
+DAY_S = 86400.0
+
+
+class Demand(Section):
+    """What is asked of one model."""
+
+    name: str
+    """The model: a spec in models/ that is calibrated."""
+
+    rate: float | None = Field(default=None, gt=0)
+    """Requests per second, at the peak of the day. With `log`, the log's own rate if left out."""
+
+    instances: int = Field(default=1, ge=1)
+    """Texts of a request."""
+
+    lengths: str | None = None
+    """Texts (.csv, .jsonl), a histogram of lengths (.json), or `mix`. Default: the spec's examples, else mix."""
+
+    curve: dict[float, float] | None = None
+    """The rate over a day: hours to requests per second; between them it changes evenly. The peak is planned for."""
+
+    log: str | None = None
+    """Times of requests to replay: a .csv with the columns `seconds` and, if known, `tokens`."""
+
+    @model_validator(mode="after")
+    def _some_rate(self) -> Demand:
+        given = [self.rate is not None, self.curve is not None, self.log is not None]
+        if not any(given):
+            raise ValueError(f"{self.name}: give a rate, a curve or a log")
+        if self.curve is not None and (self.rate is not None or not self.curve or min(self.curve.values()) < 0):
+            raise ValueError(f"{self.name}: a curve has hours and rates of 0 or more, and stands in place of a rate")
+        if self.curve is not None and max(self.curve.values()) == 0:
+            raise ValueError(f"{self.name}: every rate of the curve is 0")
+        return self
+
+    @property
+    def peak(self) -> float | None:
+        """Requests per second to plan for; None if only the log says."""
+        return max(self.curve.values()) if self.curve else self.rate
+
+
+class Promise(Section):
+    """What is promised to clients."""
+
+    percentile: float = Field(default=99.0, gt=0, lt=100)
+    """Of the latencies of answered requests."""
+
+    latency_ms: float = Field(gt=0)
+    """Milliseconds that this percentile may take."""
+
+    answered: float = Field(default=0.999, gt=0, le=1)
+    """The share of requests that must be answered."""
+
+    one_down: bool = False
+    """Whether all of this holds while one instance is down."""
+
+    def __str__(self) -> str:
+        while_down = " while one instance is down" if self.one_down else ""
+        return f"p{self.percentile:g} <= {self.latency_ms:g} ms{while_down}"
+
+
+class Workload(Section):
+    """A workload.yaml."""
+
+    models: tuple[Demand, ...] = Field(min_length=1)
+    promise: Promise
+    budget: float | None = Field(default=None, gt=0)
+    """USD a month."""
+
+    on: tuple[str, ...] = (HERE,)
+    """Where it may run: `here`, or instance types of instances.yaml."""
+
+    price: float | None = Field(default=None, ge=0)
+    """USD an hour of a machine like this one."""
+
+    balancer: str = Field(default="random", pattern="^(random|least)$")
+    """How a balancer chooses an instance: `random`, or `least`: the fewest requests under way."""
+
+
+class Traffic(NamedTuple):
+    """The requests of one model, from which any number can be drawn.
+
+    Attributes:
+        rate: requests per second.
+        instances: of a request.
+        tokens: of texts, from which those of requests are drawn, shape (any,).
+        log: seconds of logged requests, ascending; None if requests come at random (Poisson).
+    """
+
+    rate: float
+    instances: int
+    tokens: Ints
+    log: Floats | None = None
+
+
+def read_log(path: Path) -> tuple[Floats, Ints | None]:
+    """The seconds of logged requests from the first one on, ascending, and their tokens if they are known.
+
+    Raises:
+        SpecError: the file cannot be read, or has fewer than two requests.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        seconds = np.array([float(row["seconds"]) for row in rows])
+        tokens = np.array([int(row["tokens"]) for row in rows]) if rows and rows[0].get("tokens") else None
+    except KeyError:
+        raise SpecError(f"{path} has no column seconds; write one line with the time of each request") from None
+    except (OSError, ValueError, csv.Error) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from None
+    if len(seconds) < 2 or seconds.max() == seconds.min():
+        raise SpecError(f"{path} must have the times of at least two requests that are apart")
+    order = np.argsort(seconds, kind="stable")
+    return seconds[order] - seconds.min(), None if tokens is None else tokens[order]
+
+
+def draw(traffic: list[Traffic], count: int, share: float, seed: int) -> Requests:
+    """Requests of several models, as they come to one system.
+
+    Args:
+        traffic: of each model.
+        count: of requests.
+        share: the part of each rate that comes, for example 0.1 for one of ten instances.
+        seed: of chance.
+    """
+    chance = np.random.default_rng(seed)
+    total = sum(own.rate for own in traffic)
+    at, model, tokens, each = [], [], [], []
+    for number, own in enumerate(traffic):
+        size = max(1, round(count * own.rate / total))
+        if own.log is None:
+            times = np.cumsum(chance.exponential(1000 / (own.rate * share), size))
+        else:
+            scale = own.rate * own.log[-1] / len(own.log)  # of the log's times, for the rate that is wanted
+            kept = own.log[chance.random(len(own.log)) < share][:size] / scale
+            times = kept * 1000
+        at.append(times)
+        model.append(np.full(len(times), number))
+        tokens.append(chance.choice(own.tokens, (len(times), own.instances)))
+        each.append(np.full(len(times), own.instances))
+    times, numbers = np.concatenate(at), np.concatenate(model)
+    order = np.argsort(times, kind="stable")
+    rows = [one for own in tokens for one in own]
+    first = np.concatenate([[0], np.cumsum(np.concatenate(each)[order])])
+    return Requests(times[order], numbers[order], first, np.concatenate([rows[place] for place in order]), 0)

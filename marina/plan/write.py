@@ -1,0 +1,93 @@
+"""Writes a choice into the specs of its models, and leaves the rest of their files unchanged."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from marina.errors import MarinaError
+from marina.files import write_json
+from marina.plan.answer import Answer, trial_json
+from marina.plan.workload import HERE
+from marina.project import Project
+from marina.spec import read_spec
+
+
+def write_choice(answer: Answer, project: Project) -> list[Path]:
+    """Write how to compile and to serve into models/NAME.yaml, and how many instances into build/plan/plan.json.
+
+    Returns:
+        The files that were written: nothing if no candidate keeps the promise.
+
+    Raises:
+        SpecError: a spec would become invalid; then no file is changed.
+    """
+    best = answer.found.best
+    if best is None:
+        return []
+    candidate = best.candidate
+    changed: dict[Path, str] = {}
+    for number, demand in enumerate(answer.workload.models):
+        path = project.models / f"{demand.name}.yaml"
+        variant = candidate.variants[number]
+        fields: dict[str, object] = {
+            "engine": variant.engine,
+            "precision": variant.precision,
+            "shapes": {"exact": list(variant.shapes)},
+            "core_groups": ",".join(map(str, candidate.groups[number])),
+            "serving": {
+                **(yaml.safe_load(path.read_text(encoding="utf-8")).get("serving") or {}),
+                "batch_size": candidate.batch_size,
+                "batch_delay_ms": candidate.delay_ms,
+            },
+        }
+        changed[path] = _with_fields(path.read_text(encoding="utf-8"), fields)
+    partials = {path: path.with_name(f".{path.name}.partial") / path.name for path in changed}
+    try:
+        for path, partial in partials.items():
+            partial.parent.mkdir(exist_ok=True)
+            partial.write_text(changed[path], encoding="utf-8")
+            read_spec(partial)
+        for path, partial in partials.items():
+            partial.replace(path)
+    finally:
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
+            if partial.parent.exists():
+                partial.parent.rmdir()
+    plan = project.root / "build" / "plan" / "plan.json"
+    plan.parent.mkdir(parents=True, exist_ok=True)
+    write_json(plan, plan_json(answer))
+    return [*changed, plan]
+
+
+def plan_json(answer: Answer) -> dict[str, object]:
+    """What `marina deploy --plan` reads: instances, and the rate at which to add one."""
+    best, reach = answer.found.best, answer.reach
+    if best is None or reach is None:
+        raise MarinaError("no candidate keeps the promise, so there is no choice to write")
+    names = [demand.name for demand in answer.workload.models]
+    total = sum(own.rate for own in answer.traffic)
+    shares = {name: own.rate / total for name, own in zip(names, answer.traffic)}
+    return {
+        "models": names,
+        "instance_type": None if best.candidate.place.name == HERE else best.candidate.place.name,
+        "instances": best.figures.count,
+        "requests_per_minute": {name: round(reach.per_minute * share) for name, share in shares.items()},
+        "under_way": max(1, round(reach.under_way / best.figures.count)),
+        "choice": trial_json(best),
+    }
+
+
+def _with_fields(text: str, fields: dict[str, object]) -> str:
+    """A spec's text with these fields in place of its own, each in the place of the old one or at the end."""
+    text = text if text.endswith("\n") else f"{text}\n"
+    for name, value in fields.items():
+        block = yaml.safe_dump({name: value}, default_flow_style=None, sort_keys=False, width=1000)
+        # the key, and all indented lines below it
+        pattern = re.compile(rf"^{name}:.*\n(?:[ \t]+.*\n|[ \t]*\n(?=[ \t]))*", re.MULTILINE)
+        found = pattern.search(text)
+        text = text[: found.start()] + block + text[found.end() :] if found else text + block
+    return text
