@@ -46,7 +46,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware docs docs-site format clean
+.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
@@ -134,6 +134,9 @@ demo-duplicates: setup build/training/product-duplicates  ## find the duplicates
 
 verify-hardware: setup  ## check everything on an Inferentia or Trainium instance, and write a report
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
+
+verify-plan: setup build/training/ava-intent  ## predict 30 random workloads, measure them, and compare (half an hour); MODELS="ava-intent", CASES=, SEED=
+	$(BIN)/python -m marina.plan.verify $(or $(MODELS),ava-intent resume-search) --cases $(or $(CASES),30) --seed $(or $(SEED),0)
 
 docs: setup  ## write the pages and files that are generated from code
 	$(BIN)/python -m docs.made

@@ -13,8 +13,13 @@ from typing import Any
 
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON file atomically: a reader sees either the old content or the new."""
+    write_text(path, json.dumps(document, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text atomically: a reader sees either the old content or the new."""
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
 
 

@@ -1,4 +1,4 @@
-"""`marina bench run | sweep | table | peers | report`."""
+"""`marina bench run | sweep | table | peers | record | report`."""
 
 from __future__ import annotations
 
@@ -196,6 +196,38 @@ def peers(out: OutOption = None, as_json: JsonOption = False) -> None:
     if not as_json:
         for quote in result.more["quotes"]:
             say(quote)
+
+
+@app.command(epilog="Example: `marina bench record ava-intent --seconds 86400 --out day.csv`")
+def record(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The archive, as in the URLs of requests.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The .csv to write.")],
+    seconds: Annotated[float, typer.Option(min=2, metavar="SECONDS", help="How long to watch the server.")] = 3600.0,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Read a web server's log in place of the running server's metrics."),
+    ] = None,
+) -> None:
+    """Record when requests come, for marina plan --replay: from the running server's metrics, or from a log.
+
+    Of metrics, the tokens of texts are kept too, as the mean of each second. Ctrl-C ends the recording and keeps it.
+    """
+    from marina.bench.server.recording import read_log, record_metrics, write_arrivals
+    from marina.server import require_running
+
+    if log is not None:
+        try:
+            with log.open(encoding="utf-8", errors="replace") as lines:
+                arrivals = read_log(lines, name)
+        except OSError as error:
+            raise MarinaError(f"{log} cannot be read: {error.strerror}") from None
+    else:
+        port = require_running(find_project()).ports.metrics
+        with progress_bar(name) as progress:
+            steps = round(seconds)
+            arrivals = record_metrics(port, name, seconds, lambda count, at: progress(f"{count} requests", at, steps))
+    write_arrivals(arrivals, out)
+    say(f"{len(arrivals)} requests are in {out}; next: marina plan {name} --replay {out} --promise 'p99 <= 50 ms'")
 
 
 @app.command(epilog="Example: `marina bench report build/bench/runs/ava-intent/result.json`")

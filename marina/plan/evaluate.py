@@ -64,7 +64,9 @@ def system_of(candidate: Candidate, count: int = 1, least: bool = False) -> tupl
     queue = WorkerServing(batch_size=candidate.batch_size).queue
     services = [Service(groups, candidate.batch_size, candidate.delay_ms, queue) for groups in candidate.groups]
     costs = [variant.costs[groups[0]] for variant, groups in zip(candidate.variants, candidate.groups)]
-    machines = machines_of(services, place.cores, place.contention, place.stolen, place.entering, place.timer, count, least)
+    machines = machines_of(
+        services, place.cores, place.contention, place.stolen, place.entering, place.timer, count, least
+    )
     return models_of(costs, services), machines
 
 

@@ -73,7 +73,10 @@ def place_here(models: Sequence[Calibrated], per_hour: float | None, client_here
         own = []
         for calibration, folder in model.calibrations:
             artifact = read_artifact(folder)
-            costs = {one.cores: costs_of(one, calibration.server, client_here) for one in calibration.workers}
+            costs = {
+                one.cores: costs_of(one, calibration.server, one.cores == calibration.cores, client_here)
+                for one in calibration.workers
+            }
             shapes = tuple(map(str, artifact.shapes))
             own.append(Variant(artifact.engine, artifact.precision, shapes, costs, _megabytes(folder)))
         variants.append(tuple(own))
@@ -135,7 +138,7 @@ def _on_device(family: str, model: Calibrated) -> Variant:
     total = weights_of(spec, source)
     times = estimated_times(family, total - _embeddings(source), shapes)
     worker = next(one for one in calibration.workers if one.cores == 1)
-    costs = costs_of(worker, calibration.server, client_here=False)._replace(times=times)
+    costs = costs_of(worker, calibration.server, alone=False, client_here=False)._replace(times=times, again=times)
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
     return Variant(DEVICES[family].engine, "auto", tuple(map(str, shapes)), {1: costs}, megabytes, BOUNDS)
 

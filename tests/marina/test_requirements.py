@@ -29,6 +29,7 @@ EXCEPTED = {
     "litserve": "another one",
     "datasets": "of sentence-transformers in `marina bench table bulk`, which has an environment of its own",
     "optimum": "the same",
+    "numba": "marina plan, on the CPU stack",
     "ray": "optional, for marina score --ray and for Ray Serve",
     "starlette": "comes with Ray Serve",
     "boto3": "of the scripts that marina deploy writes",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,11 +23,20 @@ from marina.engines import engine_of
 from marina.errors import MarinaError
 from marina.plan.calibration.fit import fit_server, idle_times
 from marina.plan.calibration.record import Calibration, ServerCosts, WorkerCosts, write_calibration
-from marina.plan.calibration.server import CLOSED, IDLE_RATE, ClosedLoop, measure_server
+from marina.plan.calibration.server import (
+    IDLE_RATE,
+    INSTANCES,
+    ONE_WORKER,
+    WORKER_A_CORE,
+    ClosedLoop,
+    Served,
+    measure_loops,
+    measure_pauses,
+)
 from marina.plan.calibration.worker import Sample, measure_contention, measure_worker
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Costs, Service, machines_of, models_of
-from marina.plan.simulator.values import Outcome, Requests
+from marina.plan.simulator.values import Floats, Outcome, Requests
 from marina.project import Project
 from marina.score.model import unpack
 from marina.spec import Spec
@@ -59,9 +68,7 @@ def calibrate(
             "plans for other instances are estimates from AWS's published figures",
         )
     cores = len(cpu_cores())
-    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS})
-    served_spec = spec.model_copy(update={"core_groups": str(cores), "serving": serving})
-    artifact = server.archive(served_spec)
+    artifact = _archive(spec, server, str(cores))
     folder = server.project.root / "calibrated" / spec.name
     shutil.rmtree(folder, ignore_errors=True)
     unpack(server.project.model_store / f"{spec.name}.mar", folder)
@@ -75,11 +82,18 @@ def calibrate(
     contention = measure_contention(folder, cores) if cores > 1 else 0.0
     progress("starting the server", 0, 1)
     endpoint = server.serve(spec.name)
-    served = measure_server(server, endpoint, payloads, progress)
+    loops, front, client = measure_loops(server, endpoint, payloads, cores, ONE_WORKER, progress)
+    progress("the server with pauses between requests", 0, 1)
+    idle = measure_pauses(endpoint, payloads[1])
+    if cores > 1:
+        _archive(spec, server, ",".join(["1"] * cores))
+        endpoint = server.serve(spec.name)
+        loops += measure_loops(server, endpoint, payloads, 1, WORKER_A_CORE, progress)[0]
     progress("fitting", 0, 1)
-    model = _Model(workers[-1], sample, cores)
+    served = Served(loops, idle, front, client)
+    model = Simulated(workers, sample, cores, contention)
     fit = fit_server(served, model.closed_loop)
-    idle = idle_times(served.idle, model.paced(fit.server))
+    idle_spread = idle_times(idle, model.paced(fit.server))
     described = read_artifact(artifact)
     calibration = Calibration(
         model=spec.name,
@@ -89,11 +103,17 @@ def calibrate(
         cores=cores,
         contention=round(contention, 4),
         workers=tuple(workers),
-        server=ServerCosts(**{**vars(fit.server), "idle": idle}),
+        server=ServerCosts(**{**vars(fit.server), "idle": idle_spread}),
         error=round(fit.error, 4),
         made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     return calibration, write_calibration(artifact, calibration)
+
+
+def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
+    """Pack the model with these core groups; returns its artifact."""
+    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS})
+    return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))
 
 
 def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[Sample, dict[int, Payload]]:
@@ -103,14 +123,22 @@ def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[Sample, dict[int
     reader = open_reader(artifact.joinpath, described.signature)
     rows = default_rows(instances, described.signature, reader, longest(described.shapes), "truncate")
     documents = documents_of(instances, spec.instance_fields)
-    payloads = {count: Payload(bodies_of(documents, count), count, source) for count in {each for _, each in CLOSED}}
+    payloads = {count: Payload(bodies_of(documents, count), count, source) for count in INSTANCES}
     return Sample(documents, [len(row.ids) for row in rows]), payloads
 
 
-def costs_of(worker: WorkerCosts, server: ServerCosts, client_here: bool) -> Costs:
-    """What a simulation takes, from a calibration; with the time of the load generator if it is on the machine."""
+def costs_of(worker: WorkerCosts, server: ServerCosts, alone: bool, client_here: bool) -> Costs:
+    """What a simulation takes, from a calibration.
+
+    Args:
+        worker, server: of the calibration.
+        alone: whether the worker has all cores of its machine.
+        client_here: whether the load generator computes on the machine too.
+    """
+    slower = server.slower_alone if alone else server.slower
     return Costs(
-        times={Shape.parse(shape): time for shape, time in worker.times.items()},
+        times={Shape.parse(shape): time * slower for shape, time in worker.times.items()},
+        again={Shape.parse(shape): time * slower for shape, time in worker.again.items()},
         spread=worker.spread,
         idle=server.idle,
         batch=worker.batch + server.gap,
@@ -123,31 +151,40 @@ def costs_of(worker: WorkerCosts, server: ServerCosts, client_here: bool) -> Cos
     )
 
 
-class _Model:
-    """Simulates the loads that were measured."""
+class Simulated:
+    """Simulates the loads that were measured.
 
-    def __init__(self, worker: WorkerCosts, sample: Sample, cores: int) -> None:
-        self._worker, self._cores = worker, cores
+    Args:
+        workers: what a worker costs, by its cores.
+        sample: what requests contain.
+        cores: of the machine.
+        contention: see `Calibration`.
+    """
+
+    def __init__(self, workers: Sequence[WorkerCosts], sample: Sample, cores: int, contention: float) -> None:
+        self._workers = {one.cores: one for one in workers}
+        self._cores, self._contention = cores, contention
         self._tokens = np.array(sample.tokens, np.int64)
-        self._service = Service((cores,), BATCH_SIZE, DELAY_MS)
 
-    def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float]:
-        """Requests per second and median latency."""
+    def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float, float]:
+        """Requests per second, median latency in milliseconds, and mean requests of a batch."""
         requests = self._requests(np.zeros(SIMULATED), loop.instances, loop.connections)
-        found = self._run(server, requests)
-        return SIMULATED / found.end * 1000, float(np.nanmedian(found.latency))
+        found = self._run(server, requests, loop.cores)
+        rate, batch = SIMULATED / found.end * 1000, found.batched.sum() / found.batches.sum()
+        return float(rate), float(np.nanmedian(found.latency)), float(batch)
 
     def paced(self, server: ServerCosts) -> list[float]:
         """Latencies of single requests with pauses."""
         at = np.arange(SIMULATED) * 1000 / IDLE_RATE
-        return [float(one) for one in self._run(server, self._requests(at, 1, 0)).latency]
+        return [float(one) for one in self._run(server, self._requests(at, 1, 0), self._cores).latency]
 
-    def _requests(self, at: np.ndarray[Any, Any], instances: int, connections: int) -> Requests:
+    def _requests(self, at: Floats, instances: int, connections: int) -> Requests:
         tokens = np.resize(self._tokens, SIMULATED * instances)
         first = np.arange(SIMULATED + 1) * instances
         return Requests(at, np.zeros(SIMULATED, np.int64), first, tokens, connections)
 
-    def _run(self, server: ServerCosts, requests: Requests) -> Outcome:
-        models = models_of([costs_of(self._worker, server, client_here=True)], [self._service])
-        machines = machines_of([self._service], self._cores, stolen=server.stolen, entering=server.entering, timer=server.timer)
+    def _run(self, server: ServerCosts, requests: Requests, cores: int) -> Outcome:
+        service = Service((cores,) * (self._cores // cores), BATCH_SIZE, DELAY_MS)
+        models = models_of([costs_of(self._workers[cores], server, cores == self._cores, client_here=True)], [service])
+        machines = machines_of([service], self._cores, self._contention, server.stolen, server.entering, server.timer)
         return simulate(requests, models, machines, 0)

@@ -13,11 +13,22 @@ from marina.plan.calibration.server import ClosedLoop, Served
 from marina.plan.calibration.worker import spread_of
 from marina.plan.simulator.values import Floats
 
-STEPS = 12
+STEPS, TRIES = 20, 4
 # first guesses, and the least change that the fit tries, of each parameter
-START = {"gap": 0.3, "request": 0.03, "outside": 0.6, "entering": 0.15, "replying": 0.05, "stolen": 0.7}
+START = {
+    "gap": 0.8,
+    "request": 0.03,
+    "outside": 0.3,
+    "entering": 0.05,
+    "replying": 0.05,
+    "stolen": 0.7,
+    "slower": 1.0,
+    "slower_alone": 1.0,
+}
 NUDGE = 0.05
-DAMPING = 0.3
+WEIGHT = 0.5  # of batches, which say how requests meet, beside what matters
+DAMPING, FLOOR = 0.3, 0.02  # of the steps; the second keeps parameters in place that change nothing
+ENOUGH = 0.003  # gain of a step, below which the fit ends
 TIMER_MS = 0.06  # the kernel's slack of timers is 0.05 ms
 
 
@@ -28,12 +39,12 @@ class Fit(NamedTuple):
     error: float
 
 
-def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float]]) -> Fit:
+def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float]]) -> Fit:
     """Fit the costs of a server to its closed loops (Levenberg-Marquardt, with parameters that stay positive).
 
     Args:
         served: the measurement.
-        simulate: requests per second and median latency of a closed loop, with these costs.
+        simulate: requests per second, median latency and mean batch of a closed loop, with these costs.
     """
 
     def costs(values: Floats) -> ServerCosts:
@@ -42,24 +53,33 @@ def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tup
 
     def errors(values: Floats) -> Floats:
         found = [simulate(costs(values), loop) for loop in served.loops]
-        pairs = [(rate / loop.rate, p50 / loop.p50) for (rate, p50), loop in zip(found, served.loops)]
+        pairs = [
+            (rate / loop.rate, p50 / loop.p50, (batch / loop.batch) ** WEIGHT)
+            for (rate, p50, batch), loop in zip(found, served.loops)
+        ]
         logs: Floats = np.log(np.array(pairs)).ravel()
         return logs
 
     values = np.log(np.array(list(START.values())))
-    now = errors(values)
+    now, damping = errors(values), DAMPING
     for _ in range(STEPS):
         slopes = np.array([(errors(values + NUDGE * one) - now) / NUDGE for one in np.eye(len(values))]).T
         square = slopes.T @ slopes
-        step = np.linalg.solve(square + DAMPING * np.diag(np.diag(square)) + 1e-6 * np.eye(len(values)), slopes.T @ now)
-        tried = values - np.clip(step, -1, 1)
-        then = errors(tried)
-        if (then**2).sum() < (now**2).sum():
-            values, now = tried, then
+        for _ in range(TRIES):
+            step = np.linalg.solve(square + damping * np.diag(np.diag(square) + FLOOR), slopes.T @ now)
+            tried = values - np.clip(step, -1, 1)
+            then = errors(tried)
+            if (then**2).sum() < (now**2).sum():
+                break
+            damping *= 4
         else:
             break
+        values, gain = tried, (now**2).sum() - (then**2).sum()
+        now, damping = then, damping / 4
+        if gain < ENOUGH * (now**2).sum():
+            break
     fitted = costs(values)
-    return Fit(fitted, float(statistics.median(np.abs(np.expm1(now)))))
+    return Fit(fitted, float(statistics.median(np.abs(np.expm1(now.reshape(-1, 3)[:, :2].ravel())))))
 
 
 def idle_times(idle: Sequence[float], usual: Sequence[float]) -> tuple[float, ...]:

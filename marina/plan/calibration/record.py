@@ -20,13 +20,14 @@ class WorkerCosts:
 
     Attributes:
         cores: cores that it computes on.
-        times: of one call of each graph, by shape.
+        times, again: of one call of each graph by shape: after another graph's call, and after its own.
         spread: equally likely factors of a batch's time, in ascending order.
         batch, request, instance, token: of each of these, besides the graphs.
     """
 
     cores: int
     times: dict[str, float]
+    again: dict[str, float]
     spread: tuple[float, ...]
     batch: float
     request: float
@@ -46,6 +47,8 @@ class ServerCosts:
         replying: between two answers of a batch.
         front, client: CPU time for a request of TorchServe's Java process, and of the load generator.
         stolen: how much a millisecond of these delays a batch if all cores compute.
+        slower, slower_alone: graphs in a server, as a factor of their times without one: of several workers on an
+            instance, and of a worker that has all its cores.
         timer: how much later than asked a waiting thread of TorchServe wakes up.
         idle: equally likely times that an answer takes longer if the worker was idle, in ascending order.
     """
@@ -58,6 +61,8 @@ class ServerCosts:
     front: float
     client: float
     stolen: float
+    slower: float
+    slower_alone: float
     timer: float
     idle: tuple[float, ...]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import psutil
@@ -14,15 +16,19 @@ from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.console import Progress
 
-WARM_UP_S, SECONDS = 1.5, 5.0
+WARM_UP_S, SECONDS, ROUNDS = 1.0, 3.0, 2
 IDLE_RATE, IDLE_S = 15.0, 12.0
-# connections of closed loops, and instances of a request
-CLOSED = ((1, 1), (4, 1), (16, 1), (64, 1), (4, 16))
+# connections of closed loops, and instances of a request: with one worker on all cores, and with one on each
+ONE_WORKER = ((1, 1), (4, 1), (16, 1), (64, 1), (1, 16), (8, 4))
+WORKER_A_CORE = ((4, 1), (32, 1), (8, 4))
+INSTANCES = sorted({instances for _, instances in (*ONE_WORKER, *WORKER_A_CORE)})
+BUSIEST = (64, 1)
 
 
 class ClosedLoop(NamedTuple):
-    """A closed loop: requests per second, median latency in milliseconds, and mean requests of a batch."""
+    """A closed loop: the cores of each worker, requests per second, median latency in ms, requests of a batch."""
 
+    cores: int
     connections: int
     instances: int
     rate: float
@@ -31,10 +37,10 @@ class ClosedLoop(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What a server did.
+    """What a server with one worker did, and one with a worker on each core.
 
     Attributes:
-        loops: the closed loops of `CLOSED`.
+        loops: closed loops.
         idle: latencies of requests that come one by one with pauses, in milliseconds.
         front, client: milliseconds of CPU time for a request, in TorchServe's Java process and in the generator.
     """
@@ -45,35 +51,52 @@ class Served(NamedTuple):
     client: float
 
 
-def measure_server(
-    server: BenchmarkServer, endpoint: Endpoint, payloads: dict[int, Payload], progress: Progress
-) -> Served:
-    """Measure a model that is served.
+def measure_loops(
+    server: BenchmarkServer,
+    endpoint: Endpoint,
+    payloads: dict[int, Payload],
+    cores: int,
+    loops: Sequence[tuple[int, int]],
+    progress: Progress,
+) -> tuple[list[ClosedLoop], float, float]:
+    """Measure closed loops, in rounds; returns them, and `Served.front` and `Served.client`.
 
     Args:
-        server: that serves it.
+        server: that serves the model.
         endpoint: of the model.
         payloads: requests by their number of instances.
+        cores: of each worker.
+        loops: connections, and instances of a request.
         progress: called before each load.
     """
     java = psutil.Process(psutil.Process(server.worker_pids()[0]).ppid())
-    steps = len(CLOSED) + 1
-    loops, front, client = [], 0.0, 0.0
-    for number, (connections, instances) in enumerate(CLOSED):
-        progress(f"the server with {connections} connections", number, steps)
+    found: dict[tuple[int, int], list[Measurement]] = {loop: [] for loop in loops}
+    front, client = [], []
+    for number, loop in enumerate(list(loops) * ROUNDS):
+        connections, instances = loop
+        progress(f"the server with {connections} connections", number, len(loops) * ROUNDS)
         before = sum(java.cpu_times()[:2])
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
-        found = measure_endpoint(endpoint, Workload(load, payloads[instances]))
-        spent = sum(java.cpu_times()[:2]) - before
-        batch = found.server.batch if found.server else 1.0
-        loops.append(ClosedLoop(connections, instances, found.requests / found.seconds, found.latency_ms["p50"], batch))
-        if (connections, instances) == (64, 1) and found.generator:
+        measured = measure_endpoint(endpoint, Workload(load, payloads[instances]))
+        found[loop].append(measured)
+        if loop == BUSIEST and measured.generator:
             # the warm-up is in Java's time, and not among the requests
-            front = spent * 1000 / (found.requests * (1 + WARM_UP_S / SECONDS))
-            client = found.generator.cpu * found.seconds * 1000 / found.requests
-    progress("the server with pauses between requests", steps - 1, steps)
+            sent = measured.requests * (1 + WARM_UP_S / SECONDS)
+            front.append((sum(java.cpu_times()[:2]) - before) * 1000 / sent)
+            client.append(measured.generator.cpu * measured.seconds * 1000 / measured.requests)
+    closed = []
+    for (connections, instances), rounds in found.items():
+        rate = fmean(one.requests / one.seconds for one in rounds)
+        p50 = fmean(one.latency_ms["p50"] for one in rounds)
+        batch = fmean(one.server.batch if one.server else 1.0 for one in rounds)
+        closed.append(ClosedLoop(cores, connections, instances, rate, p50, batch))
+    return closed, fmean(front or [0.0]), fmean(client or [0.0])
+
+
+def measure_pauses(endpoint: Endpoint, payload: Payload) -> list[float]:
+    """Latencies of requests that come one by one with pauses, in milliseconds."""
     load = Load(16, rate=IDLE_RATE, arrivals="constant", warm_up_s=WARM_UP_S, window_s=IDLE_S, seconds=IDLE_S)
-    return Served(loops, _latencies(measure_endpoint(endpoint, Workload(load, payloads[1]))), front, client)
+    return _latencies(measure_endpoint(endpoint, Workload(load, payload)))
 
 
 def _latencies(measured: Measurement) -> list[float]:

@@ -39,20 +39,20 @@ class Sample(NamedTuple):
 
 
 class GraphTimes(NamedTuple):
-    """Milliseconds of one call of each graph, and equally likely factors of them."""
+    """Milliseconds of one call of each graph: after another one, after itself; and equally likely factors of both."""
 
     times: dict[Shape, float]
+    again: dict[Shape, float]
     spread: tuple[float, ...]
 
 
 class Stages(NamedTuple):
-    """Milliseconds of a batch, a request, an instance and a token besides graphs; and graphs as a factor of their times."""
+    """Milliseconds of a batch, a request, an instance and a token, besides the graphs."""
 
     batch: float
     request: float
     instance: float
     token: float
-    factor: float
 
 
 def measure_worker(folder: Path, cores: int, sample: Sample) -> WorkerCosts:
@@ -65,14 +65,13 @@ def measure_worker(folder: Path, cores: int, sample: Sample) -> WorkerCosts:
     """
     with _processes(folder, str(cores), 1) as (process,):
         first: GraphTimes = process.submit(_time_graphs).result()
-        stages: Stages = process.submit(_time_stages, sample, first.times).result()
+        stages: Stages = process.submit(_time_stages, sample).result()
         second: GraphTimes = process.submit(_time_graphs).result()
-    # in turn in a loop, and as a plan has them
-    factor = stages.factor / statistics.fmean(second.times[shape] / time for shape, time in first.times.items())
-    times = {
-        str(shape): round((time + second.times[shape]) / 2 * max(factor, 1.0), 4) for shape, time in first.times.items()
-    }
-    return WorkerCosts(cores, times, first.spread, stages.batch, stages.request, stages.instance, stages.token)
+    times, again = (
+        {str(shape): round((time + two[shape]) / 2, 4) for shape, time in one.items()}
+        for one, two in ((first.times, second.times), (first.again, second.again))
+    )
+    return WorkerCosts(cores, times, again, first.spread, *stages)
 
 
 def measure_contention(folder: Path, cores: int) -> float:
@@ -110,23 +109,25 @@ def _load(folder: Path, groups: str) -> None:
 
 
 def _time_graphs() -> GraphTimes:
-    """Run the graphs in turn, with every place filled."""
+    """Run the graphs in turn, each twice, with every place filled."""
     from handlers.worker.rows.timing import warm_up
 
     graphs, signature = _loaded[0].graphs
     stream = graphs[0]
     for shape in stream:
         warm_up(stream[shape], shape, signature)
-    found: dict[Shape, list[float]] = {shape: [] for shape in stream}
-    end = time.perf_counter() + BUDGET_S
-    while time.perf_counter() < end or len(next(iter(found.values()))) < LEAST_ROUNDS:
+    found: tuple[dict[Shape, list[float]], ...] = tuple({shape: [] for shape in stream} for _ in range(2))
+    end, rounds = time.perf_counter() + BUDGET_S, 0
+    while time.perf_counter() < end or rounds < LEAST_ROUNDS:
+        rounds += 1
         for shape, graph in stream.items():
-            start = time.perf_counter()
-            graph.run(shape.batch_size)
-            found[shape].append((time.perf_counter() - start) * 1000)
-    times = {shape: statistics.median(own) for shape, own in found.items()}
-    ratios = [one / times[shape] for shape, own in found.items() for one in own]
-    return GraphTimes(times, spread_of(ratios))
+            for calls in found:
+                start = time.perf_counter()
+                graph.run(shape.batch_size)
+                calls[shape].append((time.perf_counter() - start) * 1000)
+    times, again = ({shape: statistics.median(own) for shape, own in calls.items()} for calls in found)
+    ratios = [one / times[shape] for shape, own in found[0].items() for one in own]
+    return GraphTimes(times, again, spread_of(ratios))
 
 
 def spread_of(values: Sequence[float]) -> tuple[float, ...]:
@@ -135,13 +136,11 @@ def spread_of(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(round(float(value), 4) for value in np.quantile(values, places))
 
 
-def _time_stages(sample: Sample, times: dict[Shape, float]) -> Stages:
-    from handlers.worker.rows.plan import Planner
+def _time_stages(sample: Sample) -> Stages:
     from handlers.worker.telemetry.tracing import SERVER_TIMING
 
-    model, planner = _loaded[1], Planner(times)
-    headers = {"content-type": "application/json"}
-    features, measured, factors = [], [], []
+    model, headers = _loaded[1], {"content-type": "application/json"}
+    features, measured = [], []
     number = 0
     for requests, each in BATCHES:
         places = [place % len(sample.documents) for place in range(number, number + requests * each)]
@@ -150,15 +149,12 @@ def _time_stages(sample: Sample, times: dict[Shape, float]) -> Stages:
             json.dumps({"inputs": [sample.documents[place] for place in places[start : start + each]]}).encode()
             for start in range(0, len(places), each)
         ]
-        tokens = [sample.tokens[place] for place in places]
-        planned = sum(times[call.shape] for call in planner.plan(tokens))
         found = []
         for _ in range(REPEATS):
             replies = model.reply([(body, headers) for body in bodies])
-            found.append({stage: float(spent) for stage, spent in _STAGE.findall(replies[0].headers[SERVER_TIMING])})
-        features.append([1.0, requests, requests * each, sum(tokens)])
-        measured.append(statistics.median(sum(one.values()) - one["graph"] for one in found))
-        factors.append(statistics.median(one["graph"] for one in found) / planned)
+            spent = dict(_STAGE.findall(replies[0].headers[SERVER_TIMING]))
+            found.append(sum(float(spent[stage]) for stage in spent.keys() - {"graph"}))
+        features.append([1.0, requests, requests * each, sum(sample.tokens[place] for place in places)])
+        measured.append(statistics.median(found))
     table, weights = np.array(features), 1 / np.array(measured)
-    batch, request, instance, token = nonnegative_least_squares(table * weights[:, None], np.ones(len(weights))).round(5).tolist()
-    return Stages(batch, request, instance, token, statistics.median(factors))
+    return Stages(*nonnegative_least_squares(table * weights[:, None], np.ones(len(weights))).round(5).tolist())

@@ -8,9 +8,7 @@ from marina.plan.simulator.values import Floats, Ints, Models, compiled
 
 
 @compiled
-def plan_calls(
-    rows: Ints, count: int, model: int, models: Models, least: Floats, chosen: Ints
-) -> tuple[float, int]:
+def plan_calls(rows: Ints, count: int, model: int, models: Models, least: Floats, chosen: Ints) -> tuple[float, int]:
     """The calls that the workers' planner chooses for some rows of one model.
 
     Args:
@@ -34,8 +32,11 @@ def plan_calls(
                 best, best_entry = total, entry
         least[last + 1] = best
         chosen[last + 1] = best_entry
-    computed, end = 0, count
+    computed, end, spent, last = 0, count, 0.0, -1
     while end > 0:
-        computed += models.padded[chosen[end]]
-        end -= models.sizes[chosen[end]]
-    return least[count], computed
+        entry = chosen[end]
+        spent += models.again[entry] if models.graph[entry] == last else models.times[entry]
+        last = models.graph[entry]
+        computed += models.padded[entry]
+        end -= models.sizes[entry]
+    return spent, computed

@@ -56,18 +56,7 @@ def _simulate(system: System, seed: int) -> Outcome:
             now, kind, about, version = heapq.heappop(events)
         if now == np.inf:
             break
-        station = -1
-        if kind == ARRIVE:
-            station = _arrive(state, system, events, about, now)
-        elif kind == ENTER:
-            station = _enter(state, system, events, about, now)
-        elif kind == WAITED and version == state.queues.version[about] and state.queues.formed[about]:
-            station = about
-            _start(state, system, events, station, now)
-        elif kind == END and version == state.cores.version[about] and state.cores.running[about]:
-            station = _end(state, system, events, about, now)
-        elif kind == FAIL:
-            _fail(state, system, events, about, now)
+        station = _handle(state, system, events, kind, about, version, now)
         if station >= 0:
             _form(state, system, events, station, now)
     return Outcome(
@@ -81,6 +70,23 @@ def _simulate(system: System, seed: int) -> Outcome:
         state.real,
         _last(state),
     )
+
+
+@compiled
+def _handle(state: State, system: System, events: list[Event], kind: int, about: int, version: int, now: float) -> int:
+    """Let an event happen; returns the station whose workers may form a batch now, or -1."""
+    if kind == ARRIVE:
+        return _arrive(state, system, events, about, now)
+    if kind == ENTER:
+        return _enter(state, system, events, about, now)
+    if kind == WAITED and version == state.queues.version[about] and state.queues.formed[about]:
+        _start(state, system, events, about, now)
+        return about
+    if kind == END and version == state.cores.version[about] and state.cores.running[about]:
+        return _end(state, system, events, about, now)
+    if kind == FAIL:
+        _fail(state, system, events, about, now)
+    return -1
 
 
 @compiled
@@ -282,7 +288,7 @@ def _end(
     _schedule(state, system.machines, events, instance)
     state.queues.idle[station, state.queues.idle_size[station]] = worker
     state.queues.idle_size[station] += 1
-    return station
+    return int(station)
 
 
 @compiled

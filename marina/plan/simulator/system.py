@@ -18,7 +18,7 @@ class Costs(NamedTuple):
     """What a model costs on a worker of a given number of cores; times in milliseconds.
 
     Attributes:
-        times: of one call of each graph.
+        times, again: of one call of each graph: after another graph's call, and after its own.
         spread, idle: equally likely factors of a batch's time, and times that an answer takes longer after a pause.
         batch, request, instance, token: a worker's time for each of these, besides its graphs.
         outside: from a client to the queue and from the worker to the client.
@@ -27,6 +27,7 @@ class Costs(NamedTuple):
     """
 
     times: Mapping[Shape, float]
+    again: Mapping[Shape, float]
     spread: tuple[float, ...] = (1.0,)
     idle: tuple[float, ...] = (0.0,)
     batch: float = 0.0
@@ -54,6 +55,8 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
     lots: list[list[int]] = []
     sizes: list[int] = []
     times: list[float] = []
+    again: list[float] = []
+    graph: list[int] = []
     padded: list[int] = []
     for own in costs:
         lot = [len(sizes)]
@@ -61,6 +64,8 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
             for shape, time in _worthy(own.times, length):
                 sizes.append(shape.batch_size)
                 times.append(time)
+                again.append(min(time, own.again[shape]))
+                graph.append(list(own.times).index(shape))
                 padded.append(shape.batch_size * shape.sequence_length)
             lot.append(len(sizes))
         lots.append(lot)
@@ -93,6 +98,8 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
         lot=np.array(lots, np.int64),
         sizes=ints(sizes),
         times=floats(times),
+        again=floats(again),
+        graph=ints(graph),
         padded=ints(padded),
         spread=tables([one.spread for one in costs]),
         idle_spread=tables([one.idle for one in costs]),

@@ -55,7 +55,9 @@ class Models(NamedTuple):
         front: CPU time of everything but workers for a request, half before its batch and half after it.
         lot: index of the first entry of its table in `sizes` and `times` for a number of tokens; shape
             (models, tokens + 2).
-        sizes, times: the shapes worth considering for a number of tokens: rows and time of a call.
+        sizes, times, again: the shapes worth considering for a number of tokens: rows of a call, its time after a call
+            of another graph, and after one of the same.
+        graph: the number of each entry's graph.
         padded: computed tokens of a call of each entry.
         spread: equally likely factors of a batch's time, shape (models, values).
         idle_spread: equally likely times that answers of an idle worker take longer, shape (models, values).
@@ -78,6 +80,8 @@ class Models(NamedTuple):
     lot: Ints
     sizes: Ints
     times: Floats
+    again: Floats
+    graph: Ints
     padded: Ints
     spread: Floats
     idle_spread: Floats

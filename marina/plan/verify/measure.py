@@ -1,7 +1,9 @@
-"""Predicts a case, and measures it twice."""
+"""Predicts a case, and measures it."""
 
 from __future__ import annotations
 
+import itertools
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,6 +15,7 @@ from handlers.worker.rows.plan import longest
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.values import Instance
+from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
 from marina.bench.load.payload import Payload, Workload, bodies_of
@@ -22,15 +25,16 @@ from marina.bench.server.endpoint import measure_endpoint
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, machines_of, models_of
-from marina.plan.simulator.values import ANSWERED, Outcome, Requests
+from marina.plan.simulator.values import ANSWERED, Floats, Requests
 from marina.plan.verify.cases import LENGTHS, Case
 from marina.plan.workload import Traffic, draw
 
 CONNECTIONS = 256  # of the generator, and of the closed loop that gives the capacity
-SIMULATED = 60_000
+CAPACITY_REQUESTS = 15_000
+SIMULATIONS = 12
 WARM_UP_S = 1.5
-SECONDS, LONGEST_S, REQUESTS = 10.0, 25.0, 1500  # of a measurement: the least, the most, and wanted
-TWICE = 2
+SECONDS, LONGEST_S, REQUESTS = 8.0, 20.0, 1500  # of a measurement: the least, the most, and wanted
+QUEUE = 100_000
 
 
 class Figures(NamedTuple):
@@ -73,57 +77,86 @@ def texts_of(model: Calibrated, kind: str) -> Texts:
 
 
 def predict(case: Case, models: list[Calibrated], texts: list[Texts]) -> tuple[float, list[Figures]]:
-    """The requests per second to send for each model, and what is predicted of each."""
+    """The requests per second to send for each model, and what is predicted of each.
+
+    The arrivals and the texts are those that the generator will send. Chance is in the server only: the figures are
+    those of several simulations together.
+    """
     place = place_here(models, None, client_here=True)
     services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
     costs = [variants[0].costs[case.groups[0]] for variants in place.variants]
     machines = machines_of(services, place.cores, place.contention, place.stolen, place.entering, place.timer)
     arrays = models_of(costs, services)
-
-    def run(requests: Requests) -> Outcome:
-        return simulate(requests, arrays, machines, case.number)
-
     traffic = [Traffic(1.0, instances, own.tokens) for instances, own in zip(case.instances, texts)]
-    closed = draw(traffic, SIMULATED // 4, 1.0, case.number)
-    whole = run(closed._replace(connections=CONNECTIONS))
+    closed = draw(traffic, CAPACITY_REQUESTS, 1.0, case.number)._replace(connections=CONNECTIONS)
+    whole = simulate(closed, arrays, machines, case.number)
     rate = case.share * len(closed.model) / whole.end * 1000 / len(models)
-    drawn = draw([own._replace(rate=rate) for own in traffic], SIMULATED, 1.0, case.number)
-    outcome = run(drawn)
+    requests = _sent(case, texts, rate)
+    kept = requests.at >= WARM_UP_S * 1000
+    latencies: list[list[Floats]] = [[] for _ in models]
+    answered = np.zeros(len(models))
+    for seed in range(SIMULATIONS):
+        outcome = simulate(requests, arrays, machines, seed)
+        at = outcome.sent + outcome.latency
+        end = (WARM_UP_S + seconds_of(rate)) * 1000
+        for number in range(len(models)):
+            own = kept & (requests.model == number) & (outcome.status == ANSWERED)
+            latencies[number].append(outcome.latency[own])
+            in_time = (requests.model == number) & (at >= WARM_UP_S * 1000) & (at < end)
+            answered[number] += in_time.sum() / seconds_of(rate) / SIMULATIONS
     found = []
-    for number in range(len(models)):
-        kept = (drawn.model == number) & (outcome.status == ANSWERED)
-        span = outcome.sent[drawn.model == number].max() / 1000
-        p50, p99 = (float(one) for one in np.percentile(outcome.latency[kept], (50, 99)))
-        found.append(Figures(min(rate, float(kept.sum() / span)), p50, p99))
+    for own_rate, values in zip(answered, latencies):
+        p50, p99 = (float(one) for one in np.percentile(np.concatenate(values), (50, 99)))
+        found.append(Figures(float(own_rate), p50, p99))
     return rate, found
+
+
+def seconds_of(rate: float) -> float:
+    """How long a workload is measured."""
+    return min(LONGEST_S, max(SECONDS, REQUESTS / rate))
+
+
+def _sent(case: Case, texts: list[Texts], rate: float) -> Requests:
+    """The requests that the generators send: each model has one, with the same schedule and its own texts in turn."""
+    last = WARM_UP_S + seconds_of(rate)
+    schedule = list(itertools.takewhile(lambda at: at < last, arrival_times("poisson", rate, 0, 1)))
+    count = len(schedule)
+    at, model, tokens = [], [], []
+    for number, (instances, own) in enumerate(zip(case.instances, texts)):
+        bodies = bodies_of(list(range(len(own.texts))), instances)
+        rows = np.array([json.loads(body)["inputs"] for body in bodies]).reshape(len(bodies), instances)
+        at.append(np.array(schedule) * 1000)
+        model.append(np.full(count, number))
+        tokens += [own.tokens[rows[place % len(rows)]] for place in range(count)]
+    times, numbers = np.concatenate(at), np.concatenate(model)
+    order = np.argsort(times, kind="stable")
+    sizes = np.array([len(one) for one in tokens])[order]
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    return Requests(times[order], numbers[order], first, np.concatenate([tokens[place] for place in order]), 0)
 
 
 def measure(
     case: Case, models: list[Calibrated], texts: list[Texts], rate: float, server: BenchmarkServer
-) -> list[list[Figures]]:
-    """Measure a case twice: for each model, the figures of each time."""
+) -> list[Figures]:
+    """Measure a case: the figures of each model."""
     groups = ",".join(map(str, case.groups))
     for model in models:
         serving = model.spec.serving.model_copy(
-            update={"batch_size": case.batch_size, "batch_delay_ms": case.delay_ms, "queue_size": 100_000}
+            update={"batch_size": case.batch_size, "batch_delay_ms": case.delay_ms, "queue_size": QUEUE}
         )
         server.archive(model.spec.model_copy(update={"core_groups": groups, "serving": serving}))
     endpoints = server.serve_together([model.spec.name for model in models])
-    seconds = min(LONGEST_S, max(SECONDS, REQUESTS / rate))
+    seconds = seconds_of(rate)
     load = Load(CONNECTIONS, rate=rate, warm_up_s=WARM_UP_S, window_s=seconds, seconds=seconds)
     payloads = [
         Payload(bodies_of(list(own.texts), instances), instances, "") for instances, own in zip(case.instances, texts)
     ]
-    found: list[list[Figures]] = [[] for _ in models]
-    for _ in range(TWICE):
-        with ThreadPoolExecutor(len(endpoints)) as threads:
-            runs = [
-                threads.submit(measure_endpoint, endpoint, Workload(load, payload))
-                for endpoint, payload in zip(endpoints, payloads)
-            ]
-            for own, one in zip(found, runs):
-                own.append(_figures(one.result()))
-    return found
+    with ThreadPoolExecutor(len(endpoints)) as threads:
+        runs = [
+            threads.submit(measure_endpoint, endpoint, Workload(load, payload))
+            for endpoint, payload in zip(endpoints, payloads)
+        ]
+        return [_figures(one.result()) for one in runs]
 
 
 def _figures(measured: Measurement) -> Figures:

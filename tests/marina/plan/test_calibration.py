@@ -1,0 +1,79 @@
+"""Fitting, and the file of a calibration."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marina.plan.calibration.calibrate import Simulated
+from marina.plan.calibration.fit import fit_server, idle_times
+from marina.plan.calibration.record import (
+    Calibration,
+    ServerCosts,
+    WorkerCosts,
+    calibration_file,
+    read_calibration,
+    write_calibration,
+)
+from marina.plan.calibration.server import ONE_WORKER, WORKER_A_CORE, ClosedLoop, Served
+from marina.plan.calibration.worker import Sample, spread_of
+
+SPREAD = (0.95, 1.0, 1.1)
+TIMES = {1: {"1x16": 2.0, "1x64": 5.0, "8x64": 30.0}, 2: {"1x16": 1.5, "1x64": 3.0, "8x64": 17.0}}
+WORKERS = [WorkerCosts(cores, own, own, SPREAD, 0.5, 0.05, 0.02, 0.002) for cores, own in TIMES.items()]
+REAL = ServerCosts(
+    gap=1.2,
+    request=0.02,
+    outside=0.4,
+    entering=0.06,
+    replying=0.03,
+    front=0.3,
+    client=0.05,
+    stolen=0.6,
+    slower=1.1,
+    slower_alone=0.95,
+    timer=0.06,
+    idle=(0.0,),
+)
+
+
+def calibration() -> Calibration:
+    machine = {"processor": "any", "memory_gib": 8.0}
+    return Calibration(
+        "m", "openvino", "int8", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, "2026-11-23T00:00:00+00:00"
+    )
+
+
+def test_a_fit_explains_the_loads_of_a_known_server() -> None:
+    lengths = np.clip(np.random.default_rng(0).lognormal(2.8, 0.7, 400), 3, 64).astype(int)
+    model = Simulated(WORKERS, Sample([""] * len(lengths), lengths.tolist()), 2, 0.05)
+    loads = [(2, *loop) for loop in ONE_WORKER] + [(1, *loop) for loop in WORKER_A_CORE]
+    loops = [ClosedLoop(*load, *model.closed_loop(REAL, ClosedLoop(*load, 0, 0, 0))) for load in loads]
+    fit = fit_server(Served(loops, [], REAL.front, REAL.client), model.closed_loop)
+    assert fit.error < 0.02
+    # another load, which it has not seen
+    other = ClosedLoop(2, 24, 2, 0, 0, 0)
+    rate, p50, _ = model.closed_loop(fit.server, other)
+    assert (rate, p50) == pytest.approx(model.closed_loop(REAL, other)[:2], rel=0.06)
+
+
+def test_pauses_are_what_simulations_lack() -> None:
+    usual = [1.0, 2.0, 3.0] * 100
+    assert idle_times([one + 0.5 for one in usual], usual) == pytest.approx([0.5] * 41)
+    assert len(spread_of(usual)) == 41
+
+
+def test_a_calibration_is_kept_beside_the_artifact(tmp_path: Path) -> None:
+    artifact = tmp_path / "abc"
+    assert read_calibration(artifact) is None
+    path = write_calibration(artifact, calibration())
+    assert path == calibration_file(artifact)
+    assert read_calibration(artifact) == calibration()
+    path.write_text(json.dumps({"format": 0, **asdict(replace(calibration(), cores=4))}))
+    assert read_calibration(artifact) is None
+    path.write_text("{")
+    assert read_calibration(artifact) is None

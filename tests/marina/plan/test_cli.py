@@ -1,0 +1,37 @@
+"""What `marina plan` and `marina calibrate` refuse, each in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from marina.project import Project
+from tests.end_to_end.conftest import run_marina
+
+PROMISE = ("--promise", "p99 <= 50 ms")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan", "m", "--rate", "5", *PROMISE), "m has not been calibrated on this machine; marina calibrate m"),
+        (("plan", "m", "--rate", "5", "--promise", "fast"), "say what is promised"),
+        (("plan", "m", *PROMISE), "say how many requests per second come"),
+        (("plan", "m", "--rate", "-5", *PROMISE), "greater than 0"),
+        (("plan", *PROMISE), "name the models to plan for"),
+        (("plan", "m", "--workload", "none.yaml"), "leave out NAME"),
+        (("plan", "--workload", "none.yaml"), "none.yaml cannot be read"),
+        (("plan", "m", "--rate", "5", *PROMISE, "--compare", "none.json"), "none.json cannot be read"),
+        (("calibrate", "none"), "none"),
+    ],
+)
+def test_it_ends_in_a_line(
+    project: Project, add_tiny: Callable[..., Path], arguments: tuple[str, ...], said: str
+) -> None:
+    add_tiny("m")
+    ran = run_marina(project, *arguments)
+    assert ran.returncode == 1
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1

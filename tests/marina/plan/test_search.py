@@ -1,0 +1,95 @@
+"""The search against trying everything."""
+
+from __future__ import annotations
+
+import pytest
+
+from marina.plan.answer import Answer, described, first_change
+from marina.plan.candidates import candidates_of
+from marina.plan.evaluate import evaluate
+from marina.plan.limits import largest_request, most_requests
+from marina.plan.picture import picture
+from marina.plan.search import FINE, Found, cost, fastest, least_instances, search
+from marina.plan.workload import Demand, Promise, Workload
+from tests.marina.plan.places import place, traffic, variant
+
+
+def quiet(*_: object) -> None:
+    pass
+
+
+def found_for(rate: float, latency_ms: float, places: list[object] | None = None, **promise: object) -> Found:
+    candidates = [one for own in places or [place()] for one in candidates_of(own)]  # type: ignore[arg-type]
+    asked = Promise.model_validate({"latency_ms": latency_ms, **promise})
+    return search(candidates, [traffic(rate)], asked, None, False, quiet)
+
+
+@pytest.mark.parametrize(("rate", "latency_ms"), [(50.0, 30.0), (900.0, 40.0)])
+def test_the_choice_is_the_cheapest_of_all(rate: float, latency_ms: float) -> None:
+    places = [place(), place("small", 0.3, cores=1, variants=((variant(cores=(1,)),),))]
+    asked = Promise(latency_ms=latency_ms)
+    best = found_for(rate, latency_ms, [*places]).best
+    assert best is not None
+    assert best.figures.keeps(asked)
+    price = cost(best.candidate, best.figures.count)
+    for own in places:
+        for candidate in candidates_of(own):
+            count = int((price - 1e-6) / (own.per_hour or 1))
+            if count >= least_instances(candidate, [traffic(rate)]):
+                assert not evaluate(candidate, count, [traffic(rate)], asked, FINE, False).keeps(asked)
+
+
+def test_bounds_are_never_better_than_simulations() -> None:
+    own = [traffic(300)]
+    for candidate in list(candidates_of(place()))[::5]:
+        light = evaluate(candidate, 50, own, Promise(latency_ms=1), 4000, False)
+        assert fastest(candidate, own, 99) <= light.p99 * 1.001
+        # with fewer instances than the bound, the queue grows without end
+        least = least_instances(candidate, [traffic(3000)])
+        if least > 1:
+            figures = evaluate(candidate, least - 1, [traffic(3000)], Promise(latency_ms=1000), 20_000, False)
+            assert figures.utilisation > 0.95
+
+
+def test_none_keeps_an_impossible_promise() -> None:
+    found = found_for(50, 0.5)
+    assert found.best is None
+    assert found.bounded == found.candidates
+    asked = Workload(models=(Demand(name="m", rate=50),), promise=Promise(latency_ms=0.5))
+    answer = Answer(asked, [], found, None, {}, "")
+    assert answer.sentence.startswith("None keeps p99 <= 0.5 ms")
+    assert picture(answer).startswith(b"\x89PNG")
+
+
+def test_one_more_instance_is_paid_for_while_one_may_be_down() -> None:
+    alone, safe = found_for(50, 40).best, found_for(50, 40, one_down=True).best
+    assert alone and safe
+    assert (alone.figures.count, safe.figures.count) == (1, 2)
+
+
+def test_a_budget_is_kept() -> None:
+    asked = Promise(latency_ms=40)
+    candidates = list(candidates_of(place()))
+    assert search(candidates, [traffic(900)], asked, 730 * 1.5, False, quiet).best is None
+    assert search(candidates, [traffic(900)], asked, 730 * 20, False, quiet).best is not None
+
+
+def test_an_answer_says_how_far_it_carries() -> None:
+    asked = Workload(models=(Demand(name="m", rate=100),), promise=Promise(latency_ms=40))
+    own, found = [traffic(100)], found_for(100, 40)
+    assert found.best
+    candidate, figures = found.best
+    reach = most_requests(candidate, 1, own, asked.promise, False)
+    assert evaluate(candidate, 1, [traffic(reach.rate)], asked.promise, 30_000, False).promised < 44
+    assert reach.rate > 100
+    most = largest_request(candidate, own[0], 1.0, 4096)
+    assert 1 < most < 4096
+    answer = Answer(asked, own, found, reach, {"m": most}, first_change(found.best, own, asked))
+    document = answer.as_json()
+    assert document["choice"]["count"] == figures.count
+    (theirs,) = document["InferenceRecommendations"]
+    assert theirs["Metrics"]["MaxInvocations"] == round(reach.rate * 60)
+    assert described(found.best) in answer.sentence
+    assert answer.rows()[0][1] == "yes"
+    assert any(line.startswith("Machines: 1.") for line in answer.lines())
+    assert picture(answer).startswith(b"\x89PNG")

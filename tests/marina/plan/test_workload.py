@@ -1,0 +1,75 @@
+"""What is asked of a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marina.errors import SpecError
+from marina.fields import read_fields
+from marina.plan.workload import Traffic, Workload, draw, read_log
+
+WORKLOAD = """
+models:
+  - {name: intents, rate: 120}
+  - {name: search, curve: {0: 5, 9: 80, 18: 40}, instances: 8, lengths: mix}
+promise: {percentile: 95, latency_ms: 50, one_down: true}
+on: [here, inf2.xlarge]
+price: 0.1
+"""
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "workload.yaml").write_text(WORKLOAD)
+    found = read_fields(tmp_path / "workload.yaml", Workload)
+    assert [one.peak for one in found.models] == [120, 80]
+    assert str(found.promise) == "p95 <= 50 ms while one instance is down"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rate: 120", "rates: 120"),
+        ("rate: 120", "rate: -1"),
+        (", rate: 120", ""),
+        ("percentile: 95", "percentile: 100"),
+        ("{0: 5, 9: 80, 18: 40}", "{0: 0}"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str) -> None:
+    (tmp_path / "workload.yaml").write_text(WORKLOAD.replace(old, new))
+    with pytest.raises(SpecError, match=r"workload.yaml: (models|promise)"):
+        read_fields(tmp_path / "workload.yaml", Workload)
+
+
+def test_requests_come_at_their_rates() -> None:
+    own = [Traffic(100, 1, np.array([5, 7])), Traffic(50, 3, np.array([9]))]
+    drawn = draw(own, 30_000, 0.5, 0)
+    assert (np.diff(drawn.at) >= 0).all()
+    for number, rate in enumerate((50, 25)):
+        at = drawn.at[drawn.model == number]
+        assert len(at) / at[-1] * 1000 == pytest.approx(rate, rel=0.03)
+    lengths = np.diff(drawn.first)
+    assert (lengths == np.where(drawn.model == 0, 1, 3)).all()
+    second = np.flatnonzero(drawn.model == 1)[0]
+    assert drawn.tokens[drawn.first[second] : drawn.first[second + 1]].tolist() == [9, 9, 9]
+
+
+def test_a_log_is_replayed_at_any_rate(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("seconds,tokens\n12.5,9\n10.0,8\n10.5,7\n20.0,6\n")
+    seconds, tokens = read_log(path)
+    assert seconds.tolist() == [0, 0.5, 2.5, 10]
+    assert tokens is not None
+    assert tokens.tolist() == [8, 7, 9, 6]
+    drawn = draw([Traffic(0.8, 1, tokens, seconds)], 4, 1.0, 0)
+    assert drawn.at.tolist() == pytest.approx([0, 250, 1250, 5000])
+
+
+@pytest.mark.parametrize("content", ["time\n1\n2\n", "seconds\n1\n", "seconds\n1\n1\n", "seconds\none\n2\n"])
+def test_a_log_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "log.csv").write_text(content)
+    with pytest.raises(SpecError, match=r"log.csv"):
+        read_log(tmp_path / "log.csv")

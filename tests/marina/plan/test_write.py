@@ -1,0 +1,38 @@
+"""Writing a choice into specs."""
+
+from __future__ import annotations
+
+import json
+
+from marina.plan.answer import Answer
+from marina.plan.candidates import candidates_of
+from marina.plan.limits import Reach
+from marina.plan.search import Found, search
+from marina.plan.workload import Demand, Promise, Workload
+from marina.plan.write import write_choice
+from marina.project import Project
+from marina.spec import read_spec
+from tests.conftest import write_spec
+from tests.marina.plan.places import place, traffic
+
+
+def test_a_choice_is_written_and_the_rest_stays(project: Project) -> None:
+    serving = {"deadline_ms": 900, "batch_size": 4}
+    path = write_spec(project, "m", task="text-classification", source={"path": "weights"}, serving=serving)
+    path.write_text("# ours\n" + path.read_text())
+    asked = Workload(models=(Demand(name="m", rate=50),), promise=Promise(latency_ms=40))
+    own = [traffic(50)]
+    found = search(list(candidates_of(place())), own, asked.promise, None, False, lambda *_: None)
+    written = write_choice(Answer(asked, own, found, Reach(500, 30_000, 9), {}, ""), project)
+    assert [one.name for one in written] == ["m.yaml", "plan.json"]
+    assert found.best
+    spec, candidate = read_spec(path), found.best.candidate
+    assert path.read_text().startswith("# ours\n")
+    assert (spec.serving.deadline_ms, spec.serving.batch_size) == (900, candidate.batch_size)
+    assert spec.core_groups == ",".join(map(str, candidate.groups[0]))
+    assert [str(shape) for shape in spec.shapes.listed()] == sorted(
+        candidate.variants[0].shapes, key=lambda shape: tuple(map(int, shape.split("x")))
+    )
+    plan = json.loads(written[1].read_text())
+    assert (plan["instances"], plan["requests_per_minute"]) == (1, {"m": 30_000})
+    assert write_choice(Answer(asked, own, Found(), None, {}, ""), project) == []
