@@ -162,7 +162,10 @@ def described(trial: Trial) -> str:
     """A candidate on a number of instances, in a few words."""
     candidate, count = trial
     place = candidate.place.name
-    where = ("this machine" if place == HERE else place) if count.count == 1 else f"{count.count} x {place}"
+    if place == HERE:
+        where = "this machine" if count.count == 1 else f"{count.count} machines like this"
+    else:
+        where = place if count.count == 1 else f"{count.count} x {place}"
     variants = sorted({f"{one.engine} {one.precision}" for one in candidate.variants})
     groups = " and ".join(",".join(map(str, own)) for own in dict.fromkeys(candidate.groups))
     estimate = " (estimate)" if candidate.estimated else ""

@@ -39,6 +39,7 @@ def picture(answer: Answer) -> bytes:
         if trials:
             axis.set_xscale("log")
         axis.set(xlabel=f"p{promise.percentile:g}, ms", ylabel="USD a month" if priced else "instances")
+        axis.margins(y=0.1)
         axis.set_ylim(bottom=0)
         legend(axis)
         return png_of(figure)

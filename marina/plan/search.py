@@ -151,7 +151,15 @@ def fastest(candidate: Candidate, traffic: Sequence[Traffic], percentile: float)
     for variant, groups, own in zip(candidate.variants, candidate.groups, traffic):
         costs = variant.costs[groups[0]]
         rows = _row_times(costs, own) * own.instances
-        alone = costs.outside + costs.batch + costs.request + own.instances * costs.instance + rows
+        alone = (
+            costs.outside
+            + costs.gap
+            + costs.handing
+            + costs.batch
+            + costs.request
+            + own.instances * costs.instance
+            + rows
+        )
         found.append(float(np.percentile(alone, percentile)) * costs.spread[0])
     # of all requests together, at least the percentile of the quickest model
     return min(found)

@@ -27,7 +27,7 @@ from marina.plan.simulator.values import (
 
 # a time, a kind, what it is about (a request, a station, a worker or an instance), and the version of that
 Event = tuple[float, int, int, int]
-ARRIVE, ENTER, WAITED, END, FAIL = range(5)
+ARRIVE, ENTER, WAITED, BEGIN, END, FAIL = range(6)
 STAGGER_MS, RETRY_MS = 0.01, 1.0  # between the first requests of a closed loop; after a refusal
 
 
@@ -82,6 +82,8 @@ def _handle(state: State, system: System, events: list[Event], kind: int, about:
     if kind == WAITED and version == state.queues.version[about] and state.queues.formed[about]:
         _start(state, system, events, about, now)
         return about
+    if kind == BEGIN and version == state.cores.version[about]:
+        _begin(state, system, events, about, now)
     if kind == END and version == state.cores.version[about] and state.cores.running[about]:
         return _end(state, system, events, about, now)
     if kind == FAIL:
@@ -199,7 +201,7 @@ def _start(
     now: float,
 ) -> None:
     """Start the batch that a station's worker has formed."""
-    queues, models, machines = state.queues, system.models, system.machines
+    queues, models = state.queues, system.models
     model = station % models.batch_size.size
     worker, count = queues.former[station], 0
     for place in range(queues.formed[station]):
@@ -213,20 +215,32 @@ def _start(
             count += 1
     queues.former[station], queues.formed[station] = -1, 0
     queues.version[station] += 1
+    if count == 0:
+        queues.idle[station, queues.idle_size[station]] = worker
+        queues.idle_size[station] += 1
+        return
     work = _work_of(state, system.requests, models, model, queues.batch[worker], count)
     work *= models.spread[model, np.random.randint(models.spread.shape[1])]
     state.late[worker] = 0.0
     if now - state.cores.ended[worker] > models.idle[model]:
         state.late[worker] = models.idle_spread[model, np.random.randint(models.idle_spread.shape[1])]
-    own = machines.worker_cores.shape[0]
-    instance = worker // own
+    state.started[worker], state.formed[worker], state.cores.work[worker] = now, count, work
+    state.cores.version[worker] += 1
+    at = now + models.gap[model] + count * models.handing[model]
+    heapq.heappush(events, (at, BEGIN, worker, state.cores.version[worker]))
+
+
+@compiled
+def _begin(state: State, system: System, events: list[Event], worker: int, now: float) -> None:
+    """Let a worker compute the batch that it has now."""
+    machines = system.machines
+    instance = worker // machines.worker_cores.shape[0]
     pace(state.cores, machines, instance, now)
     take_cores(state.cores, machines, worker, 1)
-    state.cores.work[worker], state.cores.since[worker], state.cores.speed[worker] = work, now, 1.0
-    state.started[worker], state.formed[worker] = now, count
+    state.cores.since[worker], state.cores.speed[worker] = now, 1.0
     pace(state.cores, machines, instance, now)
     add_front(state.cores, machines, instance, now, 0.0)
-    _schedule(state, system.machines, events, instance)
+    _schedule(state, machines, events, instance)
 
 
 @compiled
@@ -285,6 +299,7 @@ def _end(
         state.under_way[instance] -= 1
         _send_next(state, system.requests, events, at + models.arriving[model])
     add_front(state.cores, machines, instance, now, state.formed[worker] * models.front[model] / 2)
+    state.formed[worker] = 0
     _schedule(state, system.machines, events, instance)
     state.queues.idle[station, state.queues.idle_size[station]] = worker
     state.queues.idle_size[station] += 1
@@ -311,8 +326,11 @@ def _fail(
     for station in range(instance * kinds, (instance + 1) * kinds):
         lose_queue(state.queues, station)
     for worker in range(instance * own, (instance + 1) * own):
-        if state.cores.running[worker]:
-            take_cores(state.cores, machines, worker, -1)
+        state.cores.version[worker] += 1
+        if state.formed[worker]:
+            if state.cores.running[worker]:
+                take_cores(state.cores, machines, worker, -1)
+            state.formed[worker] = 0
             station = instance * kinds + state.model[worker % own]
             state.queues.idle[station, state.queues.idle_size[station]] = worker
             state.queues.idle_size[station] += 1

@@ -88,7 +88,7 @@ def new_state(requests: Requests, models: Models, machines: Machines) -> State:
     for kind in range(kinds):
         model[number : number + models.workers[kind]] = kind
         number += models.workers[kind]
-    for worker in range(workers):
+    for worker in np.random.permutation(workers):
         station = worker // own_workers * kinds + model[worker % own_workers]
         queues.idle[station, queues.idle_size[station]] = worker
         queues.idle_size[station] += 1

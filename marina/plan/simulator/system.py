@@ -21,6 +21,7 @@ class Costs(NamedTuple):
         times, again: of one call of each graph: after another graph's call, and after its own.
         spread, idle: equally likely factors of a batch's time, and times that an answer takes longer after a pause.
         batch, request, instance, token: a worker's time for each of these, besides its graphs.
+        gap, handing: before a worker has a batch: for the batch, and for each of its requests; no core computes it.
         outside: from a client to the queue and from the worker to the client.
         replying: between two answers of a batch.
         front: CPU time of everything but the workers for a request.
@@ -34,6 +35,8 @@ class Costs(NamedTuple):
     request: float = 0.0
     instance: float = 0.0
     token: float = 0.0
+    gap: float = 0.0
+    handing: float = 0.0
     outside: float = 0.0
     replying: float = 0.0
     front: float = 0.0
@@ -90,6 +93,8 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
         request=floats([one.request for one in costs]),
         instance=floats([one.instance for one in costs]),
         token=floats([one.token for one in costs]),
+        gap=floats([one.gap for one in costs]),
+        handing=floats([one.handing for one in costs]),
         idle=floats([IDLE_MS for _ in costs]),
         arriving=floats([one.outside / 2 for one in costs]),
         leaving=floats([one.outside / 2 for one in costs]),

@@ -49,6 +49,7 @@ class Models(NamedTuple):
         deadline: how long a request may have waited when its batch starts.
         workers: of each instance.
         batch, request, instance, token: a worker's time for each of these, besides its graphs.
+        gap, handing: before a worker has a batch: for the batch, and for each of its requests.
         idle: a worker that was idle for longer than this has cold caches, and sleeps.
         arriving, leaving: from a client to the queue, and from the worker to the client.
         replying: between two answers of a batch.
@@ -72,6 +73,8 @@ class Models(NamedTuple):
     request: Floats
     instance: Floats
     token: Floats
+    gap: Floats
+    handing: Floats
     idle: Floats
     arriving: Floats
     leaving: Floats

@@ -25,7 +25,7 @@ def test_they_stand_in_a_table(tmp_path: Path) -> None:
     asked = Workload(models=(Demand(name="m", rate=1),), promise=Promise(latency_ms=1))
     columns, (row,) = compared(theirs, Answer(asked, [], Found(), None, {}, ""))
     assert len(columns) == len(row)
-    assert row == ["AWS: ml.inf1.2xlarge", "1", "5400", "18.5", "0.9", "1.2"]
+    assert row == ["AWS: ml.inf1.2xlarge", "1", "5400", "18.5", "0.900", "1.200"]
 
 
 NONE, EMPTY = '{"InferenceRecommendations": []}', '{"InferenceRecommendations": [{}]}'
