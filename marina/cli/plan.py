@@ -32,7 +32,7 @@ def calibrate(
     engine: EngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what serving a model costs on this machine, for marina plan: about two minutes a model.
+    """Measure what serving a model costs on this machine, for marina plan: about five minutes a model.
 
     Graphs, the stages of a worker, and TorchServe's own part are measured, and kept beside the artifact. The machine
     should do nothing else meanwhile. The results say how well simulations of the measured loads fit.
@@ -171,7 +171,7 @@ def _workload(
                 },
                 "budget": budget,
                 "price": price,
-                "on": on or [HERE],
+                "places": on or [HERE],
             }
         )
     except ValidationError as error:

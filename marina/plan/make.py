@@ -44,7 +44,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Answe
     traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models)]
     places = [
         place_here(models, workload.price) if name == HERE else place_of(name, models, project.root)
-        for name in dict.fromkeys(workload.on)
+        for name in dict.fromkeys(workload.places)
     ]
     unpriced = [place.name for place in places if place.per_hour is None]
     if unpriced and (len(places) > 1 or workload.budget):

@@ -83,7 +83,7 @@ class Workload(Section):
     budget: float | None = Field(default=None, gt=0)
     """USD a month."""
 
-    on: tuple[str, ...] = (HERE,)
+    places: tuple[str, ...] = (HERE,)
     """Where it may run: `here`, or instance types of instances.yaml."""
 
     price: float | None = Field(default=None, ge=0)

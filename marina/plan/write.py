@@ -85,7 +85,8 @@ def _with_fields(text: str, fields: dict[str, object]) -> str:
     """A spec's text with these fields in place of its own, each in the place of the old one or at the end."""
     text = text if text.endswith("\n") else f"{text}\n"
     for name, value in fields.items():
-        block = yaml.safe_dump({name: value}, default_flow_style=None, sort_keys=False, width=1000)
+        style = None if isinstance(value, dict) else False  # lists in one line, without braces around all
+        block = yaml.safe_dump({name: value}, default_flow_style=style, sort_keys=False, width=1000)
         # the key, and all indented lines below it
         pattern = re.compile(rf"^{name}:.*\n(?:[ \t]+.*\n|[ \t]*\n(?=[ \t]))*", re.MULTILINE)
         found = pattern.search(text)

@@ -48,6 +48,7 @@ def calibration() -> Calibration:
     )
 
 
+@pytest.mark.long
 def test_a_fit_explains_the_loads_of_a_known_server() -> None:
     lengths = np.clip(np.random.default_rng(0).lognormal(2.8, 0.7, 400), 3, 64).astype(int)
     model = Simulated(WORKERS, Sample([""] * len(lengths), lengths.tolist()), 2, 0.05)

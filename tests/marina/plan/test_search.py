@@ -24,7 +24,7 @@ def found_for(rate: float, latency_ms: float, places: list[object] | None = None
     return search(candidates, [traffic(rate)], asked, None, False, quiet)
 
 
-@pytest.mark.parametrize(("rate", "latency_ms"), [(50.0, 30.0), (900.0, 40.0)])
+@pytest.mark.parametrize(("rate", "latency_ms"), [(50.0, 30.0), pytest.param(900.0, 40.0, marks=pytest.mark.long)])
 def test_the_choice_is_the_cheapest_of_all(rate: float, latency_ms: float) -> None:
     places = [place(), place("small", 0.3, cores=1, variants=((variant(cores=(1,)),),))]
     asked = Promise(latency_ms=latency_ms)

@@ -16,7 +16,7 @@ models:
   - {name: intents, rate: 120}
   - {name: search, curve: {0: 5, 9: 80, 18: 40}, instances: 8, lengths: mix}
 promise: {percentile: 95, latency_ms: 50, one_down: true}
-on: [here, inf2.xlarge]
+places: [here, inf2.xlarge]
 price: 0.1
 """
 

@@ -18,7 +18,8 @@ from tests.marina.plan.places import place, traffic
 
 def test_a_choice_is_written_and_the_rest_stays(project: Project) -> None:
     serving = {"deadline_ms": 900, "batch_size": 4}
-    path = write_spec(project, "m", task="text-classification", source={"path": "weights"}, serving=serving)
+    fields = {"source": {"path": "weights"}, "examples": "texts.csv", "serving": serving}
+    path = write_spec(project, "m", task="text-classification", **fields)
     path.write_text("# ours\n" + path.read_text())
     asked = Workload(models=(Demand(name="m", rate=50),), promise=Promise(latency_ms=40))
     own = [traffic(50)]
