@@ -54,6 +54,7 @@ def spoil(path: Path, name: str) -> None:
             archive.writestr(entry, content)
 
 
+@pytest.mark.long
 def test_a_worker_that_cannot_start_tells_why(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
     add_tiny("fine")

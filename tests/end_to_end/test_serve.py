@@ -322,6 +322,7 @@ def test_workers_are_scaled_and_logged(server: Server) -> None:
     assert all(f"-ava-intent_{model['version']}-" in line for line in own.splitlines())
 
 
+@pytest.mark.long
 def test_models_are_unregistered_and_registered_again(server: Server) -> None:
     assert server.marina("unregister", "ava-intent-torchscript").returncode == 0
     assert server.post("ava-intent-torchscript", {"inputs": "ok"}).status_code == 404

@@ -24,6 +24,7 @@ def marina(project: Project, *arguments: str) -> subprocess.CompletedProcess[str
     return result
 
 
+@pytest.mark.long
 def test_it_compiles_and_its_runtime_travels_in_the_archive(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m", engine="toy", toy={"optimize": True})
     (document,) = json.loads(marina(project, "archive", "m", "--json").stdout)

@@ -61,6 +61,7 @@ def test_none_keeps_an_impossible_promise() -> None:
     assert picture(answer).startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_one_more_instance_is_paid_for_while_one_may_be_down() -> None:
     alone, safe = found_for(50, 40).best, found_for(50, 40, one_down=True).best
     assert alone and safe
@@ -74,6 +75,7 @@ def test_a_budget_is_kept() -> None:
     assert search(candidates, [traffic(900)], asked, 730 * 20, False, quiet).best is not None
 
 
+@pytest.mark.long
 def test_an_answer_says_how_far_it_carries() -> None:
     asked = Workload(models=(Demand(name="m", rate=100),), promise=Promise(latency_ms=40))
     own, found = [traffic(100)], found_for(100, 40)

@@ -38,6 +38,7 @@ def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny
     assert document["shapes"] == [str(shape) for shape in shapes]
 
 
+@pytest.mark.long
 def test_shapes_for_jobs_in_bulk_have_one_graph_for_each_length(
     project: Project, add_tiny: AddTiny, texts: str
 ) -> None:
