@@ -20,6 +20,12 @@ NameOption = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="What to call it. Default: the archive's name; for several, marina."),
 ]
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="A plan.json of marina plan --write: how many instances, and when to add one."
+    ),
+]
 OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder to write; it must not exist.")]
 
 
@@ -58,6 +64,7 @@ def sagemaker(
         Path | None,
         typer.Option(metavar="FILE", help="A result.json of marina bench, for the target of autoscaling."),
     ] = None,
+    plan: PlanOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Amazon SageMaker: model.tar.gz for AWS's PyTorch containers, endpoints, autoscaling, a Lambda function.
@@ -67,7 +74,7 @@ def sagemaker(
     """
     from marina.deploy.sagemaker import deploy_sagemaker
 
-    deploy_sagemaker(_archives(names), output, functions, bench)
+    deploy_sagemaker(_archives(names), output, functions, bench, plan)
     _finish(output, "sagemaker", as_json)
 
 
@@ -103,6 +110,7 @@ def kubernetes(
         int, typer.Option(min=1, metavar="N", help="CPU cores of a pod, for archives without core groups.")
     ] = 2,
     name: NameOption = None,
+    plan: PlanOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Kubernetes: manifests for an image of `marina deploy image`, for kubectl apply --kustomize.
@@ -112,7 +120,7 @@ def kubernetes(
     """
     from marina.deploy.kubernetes import deploy_kubernetes
 
-    deploy_kubernetes(_archives(names), output, image, cpus, name)
+    deploy_kubernetes(_archives(names), output, image, cpus, name, plan)
     _finish(output, "kubernetes", as_json)
 
 
@@ -124,6 +132,7 @@ def ecs(
         int, typer.Option(min=1, metavar="N", help="CPU cores of a task, for archives without core groups.")
     ] = 2,
     name: NameOption = None,
+    plan: PlanOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Amazon ECS: a task definition and a service for an image of `marina deploy image`.
@@ -133,7 +142,7 @@ def ecs(
     """
     from marina.deploy.ecs import deploy_ecs
 
-    deploy_ecs(_archives(names), output, cpus, name)
+    deploy_ecs(_archives(names), output, cpus, name, plan)
     _finish(output, "ecs", as_json)
 
 
@@ -148,6 +157,7 @@ def ray(
         int, typer.Option(min=1, metavar="N", help="The most replicas of each model that autoscaling starts.")
     ] = 4,
     name: NameOption = None,
+    plan: PlanOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ray Serve: the same archives on many machines, with TorchServe's URLs, answers and errors.
@@ -157,5 +167,5 @@ def ray(
     """
     from marina.deploy.ray import deploy_ray
 
-    deploy_ray(_archives(names), output, cpus, replicas, name)
+    deploy_ray(_archives(names), output, cpus, replicas, name, plan)
     _finish(output, "ray", as_json)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from marina.archive.describe import JAVA_BYTES, Archive
+from marina.deploy.scale import Scale
 
 # nginx, the process that starts all, and what TorchServe needs for requests
 OTHERS_BYTES = 200_000_000
@@ -34,9 +35,16 @@ class Needs(NamedTuple):
     stop_s: int
 
 
-def needs_of(archives: Sequence[Archive], stack: str, cpus: int) -> Needs:
-    """What archives need that share a pod; `cpus` is for those on the stack cpu without core groups."""
-    cores = sum(sum(archive.groups) for archive in archives)
+def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | None = None) -> Needs:
+    """What archives need that share a pod.
+
+    Args:
+        archives: those that share it.
+        stack: of all of them.
+        cpus: CPU cores for archives on the stack cpu without core groups.
+        scale: a plan, which knows how many cores they share.
+    """
+    cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
     memory = JAVA_BYTES + OTHERS_BYTES + sum(archive.memory for archive in archives)
     on_cpu = stack == "cpu"
     return Needs(

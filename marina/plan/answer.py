@@ -8,7 +8,8 @@ from typing import Any
 
 from marina.bench.report.table import number
 from marina.plan.candidates import Candidate, candidates_of
-from marina.plan.evaluate import Figures, evaluate
+from marina.plan.evaluate import HOURS_A_MONTH, Figures, evaluate
+from marina.plan.fleet import HOURS, Disruption, by_hour
 from marina.plan.limits import Reach
 from marina.plan.search import FINE, Found, Trial, fastest
 from marina.plan.workload import HERE, Traffic, Workload
@@ -29,6 +30,7 @@ class Answer:
         reach: of the choice; None if there is none.
         mini_batch: the most texts of a request within the seconds of `workload`'s clients, by model.
         change: what to change first.
+        lost, upgraded: the choice while an instance is lost, and while the instances are upgraded; None if it is one.
     """
 
     workload: Workload
@@ -37,6 +39,8 @@ class Answer:
     reach: Reach | None
     mini_batch: dict[str, int]
     change: str
+    lost: Disruption | None = None
+    upgraded: Disruption | None = None
 
     @property
     def sentence(self) -> str:
@@ -91,11 +95,33 @@ class Answer:
             found.append(
                 f"Machines: {best.figures.count}. Add one when each gets more than {number(scale)} calls a minute."
             )
+            found += [line for line in (self._by_hour(best), self._disrupted()) if line]
         found.append(
             f"{self.found.candidates} candidates: {self.found.bounded} left out by bounds, "
             f"{len({key(one)[0] for one in self.found.trials})} simulated."
         )
         return found
+
+    def by_hour(self) -> list[int]:
+        """The least instances at each hour of the day; empty without a curve or a choice."""
+        return by_hour(self.workload, total(self.traffic), self.reach) if self.reach else []
+
+    def _by_hour(self, best: Trial) -> str:
+        counts, price = self.by_hour(), best.candidate.place.per_hour
+        if not counts or max(counts) == min(counts):
+            return ""
+        month = "" if price is None else f" That is {number(sum(counts) / HOURS * price * HOURS_A_MONTH)} USD a month."
+        return f"By the hour: {min(counts)} to {max(counts)} machines keep the promise, if they follow the rate.{month}"
+
+    def _disrupted(self) -> str:
+        if not (self.lost and self.upgraded):
+            return "If the only machine is lost, nothing answers until another one starts; --one-down plans for that."
+        percentile = f"p{self.workload.promise.percentile:g}"
+        return (
+            f"While one machine is lost: {percentile} {number(self.lost.latency_ms)} ms, and its {self.lost.lost} "
+            f"requests under way are lost. While all are upgraded one by one: {percentile} "
+            f"{number(self.upgraded.latency_ms)} ms, {self.upgraded.lost or 'none'} lost."
+        )
 
     def as_json(self) -> dict[str, Any]:
         """For programs: our names, with those of SageMaker Inference Recommender beside them."""
@@ -109,6 +135,9 @@ class Answer:
             "max_requests_per_second": None if self.reach is None else round(self.reach.rate, 1),
             "max_under_way": None if self.reach is None else round(self.reach.under_way, 1),
             "mini_batch": self.mini_batch,
+            "by_hour": self.by_hour(),
+            "while_one_is_lost": self.lost._asdict() if self.lost else None,
+            "while_upgraded": self.upgraded._asdict() if self.upgraded else None,
             "InferenceRecommendations": [recommendation(best, self.reach)] if best and self.reach else [],
             "candidates": self.found.candidates,
             "left_out_by_bounds": self.found.bounded,

@@ -15,6 +15,7 @@ from marina.bench.load.payload import MIX, read_instances, texts_of
 from marina.client.stream import Limits
 from marina.console import Progress
 from marina.errors import SpecError
+from marina.plan import fleet
 from marina.plan.answer import Answer, first_change
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.limits import largest_request, most_requests
@@ -62,7 +63,11 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Answe
         model.spec.name: _mini_batch(best, number, own, model)
         for number, (own, model) in enumerate(zip(traffic, models))
     }
-    return Answer(workload, traffic, found, reach, sizes, first_change(found.best, traffic, workload))
+    lost, upgraded = (
+        disrupt(best, count, traffic, workload.promise, least) for disrupt in (fleet.lose_one, fleet.upgrade)
+    )
+    change = first_change(found.best, traffic, workload)
+    return Answer(workload, traffic, found, reach, sizes, change, lost, upgraded)
 
 
 def _mini_batch(best: Candidate, number: int, own: Traffic, model: Calibrated) -> int:

@@ -33,7 +33,8 @@ class Demand(Section):
     """Texts (.csv, .jsonl), a histogram of lengths (.json), or `mix`. Default: the spec's examples, else mix."""
 
     curve: dict[float, float] | None = None
-    """The rate over a day: hours to requests per second; between them it changes evenly. The peak is planned for."""
+    """The rate over a day: hours (0 to 24) to requests per second; between them it changes evenly. The peak is planned
+    for, and the answer says how many instances the other hours need."""
 
     log: str | None = None
     """Times of requests to replay: a .csv with the columns `seconds` and, if known, `tokens`."""
@@ -45,6 +46,8 @@ class Demand(Section):
             raise ValueError(f"{self.name}: give a rate, a curve or a log")
         if self.curve is not None and (self.rate is not None or not self.curve or min(self.curve.values()) < 0):
             raise ValueError(f"{self.name}: a curve has hours and rates of 0 or more, and stands in place of a rate")
+        if self.curve is not None and not 0 <= min(self.curve) <= max(self.curve) <= 24:
+            raise ValueError(f"{self.name}: the hours of a curve go from 0 to 24")
         if self.curve is not None and max(self.curve.values()) == 0:
             raise ValueError(f"{self.name}: every rate of the curve is 0")
         return self
@@ -53,6 +56,13 @@ class Demand(Section):
     def peak(self) -> float | None:
         """Requests per second to plan for; None if only the log says."""
         return max(self.curve.values()) if self.curve else self.rate
+
+    def rate_at(self, hour: float) -> float:
+        """Requests per second at an hour of the day; between those of the curve it changes evenly, midnight too."""
+        if not self.curve:
+            return self.peak or 1.0
+        hours = sorted(self.curve)
+        return float(np.interp(hour, hours, [self.curve[one] for one in hours], period=24))
 
 
 class Promise(Section):

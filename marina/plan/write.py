@@ -9,7 +9,7 @@ import yaml
 
 from marina.errors import MarinaError
 from marina.files import write_json
-from marina.plan.answer import Answer, trial_json
+from marina.plan.answer import SCALE_AT, Answer, total, trial_json
 from marina.plan.workload import HERE
 from marina.project import Project
 from marina.spec import read_spec
@@ -64,19 +64,24 @@ def write_choice(answer: Answer, project: Project) -> list[Path]:
 
 
 def plan_json(answer: Answer) -> dict[str, object]:
-    """What `marina deploy --plan` reads: instances, and the rate at which to add one."""
+    """What `marina deploy --plan` reads: see `marina.deploy.scale.Scale`."""
     best, reach = answer.found.best, answer.reach
     if best is None or reach is None:
         raise MarinaError("no candidate keeps the promise, so there is no choice to write")
     names = [demand.name for demand in answer.workload.models]
-    total = sum(own.rate for own in answer.traffic)
-    shares = {name: own.rate / total for name, own in zip(names, answer.traffic)}
+    rate = total(answer.traffic)
+    calls = reach.per_minute * SCALE_AT
+    load = calls * best.figures.count / (60 * rate)  # of the workload's rate, when an instance is to be added
+    place = best.candidate.place
     return {
         "models": names,
-        "instance_type": None if best.candidate.place.name == HERE else best.candidate.place.name,
+        "instance_type": None if place.name == HERE else place.name,
+        "cores": place.cores,
         "instances": best.figures.count,
-        "requests_per_minute": {name: round(reach.per_minute * share) for name, share in shares.items()},
-        "under_way": max(1, round(reach.under_way / best.figures.count)),
+        "least_instances": min(answer.by_hour() or [best.figures.count]),
+        "calls_per_minute": {name: round(calls * own.rate / rate) for name, own in zip(names, answer.traffic)},
+        "under_way": round(SCALE_AT * reach.under_way / best.figures.count, 2),
+        "busy": round(min(1.0, best.figures.utilisation * load), 3),
         "choice": trial_json(best),
     }
 

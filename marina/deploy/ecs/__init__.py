@@ -9,17 +9,21 @@ from typing import Any
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
+from marina.deploy.scale import Scale, read_scale
 from marina.deploy.source import joint_name, stack_of
 from marina.files import write_json
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
 MIB = 1 << 20
+TASKS = 2  # without a plan: so that one can be lost or replaced
 STOP_MOST_S = 120  # of ECS
 CHECK = ["CMD", "python", "-m", "marina.container.check"]
 
 
-def deploy_ecs(archives: Sequence[Archive], output: Path, cpus: int, called: str | None = None) -> None:
+def deploy_ecs(
+    archives: Sequence[Archive], output: Path, cpus: int, called: str | None = None, plan: Path | None = None
+) -> None:
     """Write task-definition.json, service.json, and deploy.py, which fills in what your account has.
 
     Args:
@@ -27,21 +31,25 @@ def deploy_ecs(archives: Sequence[Archive], output: Path, cpus: int, called: str
         output: the folder to write, which must not exist.
         cpus: CPU cores of a task on the stack cpu, if the archives have no core groups.
         called: the name of the service; by default the archive's, or "marina" for several.
+        plan: a plan.json of `marina plan --write`, for the cores of a task and the number of tasks.
 
     Raises:
-        DeployError: the archives are of different stacks, or `output` exists.
+        DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
     """
     stack = stack_of(archives, STACKS, "Amazon ECS")
     name = joint_name(archives, called)
+    scale = read_scale(plan, archives) if plan else None
     with new_folder(output) as folder:
-        write_json(folder / "task-definition.json", task_definition(archives, name, stack, cpus))
-        write_json(folder / "service.json", service(name))
+        write_json(folder / "task-definition.json", task_definition(archives, name, stack, cpus, scale))
+        write_json(folder / "service.json", service(name, scale.instances if scale else TASKS))
         render(FILES, folder, {})
 
 
-def task_definition(archives: Sequence[Archive], name: str, stack: str, cpus: int) -> dict[str, Any]:
+def task_definition(
+    archives: Sequence[Archive], name: str, stack: str, cpus: int, scale: Scale | None = None
+) -> dict[str, Any]:
     """The fields of RegisterTaskDefinition, without those that only an account has."""
-    needs = needs_of(archives, stack, cpus)
+    needs = needs_of(archives, stack, cpus, scale)
     container: dict[str, Any] = {
         "name": "marina",
         "essential": True,
@@ -89,11 +97,11 @@ def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
     return {"devices": [{"hostPath": path, "containerPath": path, "permissions": ["read", "write"]} for path in paths]}
 
 
-def service(name: str) -> dict[str, Any]:
+def service(name: str, tasks: int) -> dict[str, Any]:
     """The fields of CreateService, without those that only an account has."""
     return {
         "serviceName": name,
-        "desiredCount": 2,
+        "desiredCount": tasks,
         "launchType": "EC2",
         # two tasks on one instance would take the same cores
         "placementConstraints": [{"type": "distinctInstance"}],

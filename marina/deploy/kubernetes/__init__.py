@@ -8,15 +8,22 @@ from pathlib import Path
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
+from marina.deploy.scale import read_scale
 from marina.deploy.source import image_of, joint_name, stack_of
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
+REPLICAS, BUSY_PERCENT = (2, 10), 60  # without a plan: the least and the most, and when to add one
 PROPAGATION_S = 10  # until every node knows that a pod gets no new connections
 
 
 def deploy_kubernetes(
-    archives: Sequence[Archive], output: Path, image: str | None, cpus: int, called: str | None = None
+    archives: Sequence[Archive],
+    output: Path,
+    image: str | None,
+    cpus: int,
+    called: str | None = None,
+    plan: Path | None = None,
 ) -> None:
     """Write manifests: base/, the overlay of the archives' stack, and what is optional.
 
@@ -26,14 +33,16 @@ def deploy_kubernetes(
         image: the image with its tag; by default the name and the version of the first archive.
         cpus: CPU cores of a pod on the stack cpu, if the archives have no core groups.
         called: the name of all that is made; by default the archive's, or "marina" for several.
+        plan: a plan.json of `marina plan --write`, for the cores of a pod, the replicas, and when to add one.
 
     Raises:
-        DeployError: the archives are of different stacks, or `output` exists.
+        DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
     """
     stack = stack_of(archives, STACKS, "Kubernetes")
+    scale = read_scale(plan, archives) if plan else None
     name = joint_name(archives, called)
     repository, tag = image_of(image or f"{name}:{archives[0].version}")
-    needs = needs_of(archives, stack, cpus)
+    needs = needs_of(archives, stack, cpus, scale)
     values = {
         "name": name,
         "stack": stack,
@@ -51,6 +60,11 @@ def deploy_kubernetes(
         "propagation_s": PROPAGATION_S,
         "drain_s": DRAIN_S,
         "grace_s": PROPAGATION_S + needs.stop_s,
+        # two, so that one can be lost or replaced, unless a plan knows better
+        "replicas": scale.instances if scale else REPLICAS[0],
+        "least": scale.least_instances if scale else REPLICAS[0],
+        "most": scale.most_instances if scale else REPLICAS[1],
+        "busy_percent": max(1, round(100 * scale.busy)) if scale else BUSY_PERCENT,
         "queue_us": int(1000 * min(archive.serving["deadline_ms"] for archive in archives) / 100),
     }
     with new_folder(output) as folder:

@@ -12,6 +12,7 @@ from marina.deploy.folder import new_folder, render
 from marina.deploy.image import NOT_COPIED, requirements, torch_pins
 from marina.deploy.kubernetes import mebibytes
 from marina.deploy.needs import LIMIT, OTHERS_BYTES
+from marina.deploy.scale import read_scale
 from marina.deploy.source import joint_name, stack_of
 
 FILES = Path(__file__).parent / "files"
@@ -19,7 +20,14 @@ STACKS = ("cpu", "inf2")  # Ray knows NeuronCores of Inf2 and Trn1
 RAY = "2.60.0"
 
 
-def deploy_ray(archives: Sequence[Archive], output: Path, cpus: int, replicas: int, called: str | None = None) -> None:
+def deploy_ray(
+    archives: Sequence[Archive],
+    output: Path,
+    cpus: int,
+    replicas: int,
+    called: str | None = None,
+    plan: Path | None = None,
+) -> None:
     """Write the application, and config.yaml for each way to start it.
 
     Args:
@@ -28,35 +36,40 @@ def deploy_ray(archives: Sequence[Archive], output: Path, cpus: int, replicas: i
         cpus: CPU cores of a replica on the stack cpu, if an archive has no core groups.
         replicas: the most replicas of each that autoscaling starts.
         called: the name of the RayService; by default the archive's, or "marina" for several.
+        plan: a plan.json of `marina plan --write`, for the replicas and when to add one.
 
     Raises:
-        DeployError: the archives are of different stacks, or of one that Ray does not know; or `output` exists.
+        DeployError: the archives are of different stacks, or of one that Ray does not know; `output` exists, or `plan`
+            is not for these archives.
     """
     stack = stack_of(archives, STACKS, "Ray Serve")
+    scale = read_scale(plan, archives) if plan else None
+    workers = sum(len(archive.groups) or 1 for archive in archives)
+    target = max(1, round(scale.under_way / workers)) if scale else None
     models = [
         {
             "name": archive.name,
             "cores": archive.groups[0] if archive.groups else cpus if stack == "cpu" else 1,
-            "replicas": len(archive.groups) or 1,
-            "target": archive.config["batchSize"],
+            "replicas": (len(archive.groups) or 1) * (scale.least_instances if scale else 1),
+            "most": (len(archive.groups) or 1) * scale.most_instances if scale else replicas,
+            "target": target or archive.config["batchSize"],
         }
         for archive in archives
     ]
+    cores = sum(model["cores"] * (len(archive.groups) or 1) for model, archive in zip(models, archives))
     # what workers import; the host reads the archive's YAML too
     wanted = {"pyyaml", *(name for archive in archives for name in archive.pins())}
     pins = {name: pin for name, pin in requirements(archives).items() if name in wanted}
     values = {
         "name": joint_name(archives, called),
         "models": models,
-        "most": replicas,
         "stack": stack,
         "ray": RAY,
         "pins": pins,
         "torch": torch_pins(archives) if any(archive.needs_torch for archive in archives) else {},
-        "cpus": sum(model["cores"] * model["replicas"] for model in models)
-        if stack == "cpu"
-        else 1 + sum(model["replicas"] for model in models),
-        "neuron_cores": 0 if stack == "cpu" else sum(model["cores"] * model["replicas"] for model in models),
+        "most": scale.most_instances if scale else replicas,
+        "cpus": cores if stack == "cpu" else 1 + workers,
+        "neuron_cores": 0 if stack == "cpu" else cores,
         "memory": mebibytes(LIMIT * (4 * OTHERS_BYTES + sum(archive.memory for archive in archives))),
     }
     with new_folder(output) as folder:

@@ -10,6 +10,7 @@ from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
 from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
+from marina.deploy.scale import read_scale
 from marina.deploy.source import names_of, stack_of
 from marina.errors import DeployError
 from marina.files import write_json
@@ -20,7 +21,9 @@ STACKS = ("cpu", "inf1", "inf2")
 SAFETY, MINUTE_S = 0.5, 60
 
 
-def deploy_sagemaker(archives: Sequence[Archive], output: Path, functions: bool, bench: Path | None) -> None:
+def deploy_sagemaker(
+    archives: Sequence[Archive], output: Path, functions: bool, bench: Path | None, plan: Path | None = None
+) -> None:
     """Write model.tar.gz of every archive, endpoints.json, and the files that read it.
 
     Args:
@@ -29,13 +32,23 @@ def deploy_sagemaker(archives: Sequence[Archive], output: Path, functions: bool,
         functions: whether model.tar.gz has code/inference.py with model_fn, input_fn, predict_fn and output_fn, in
             place of the archive's handler.
         bench: a result.json of `marina bench`, for the target of autoscaling.
+        plan: a plan.json of `marina plan --write`, for the instances and the target of autoscaling.
 
     Raises:
-        DeployError: the archives need different images, `output` exists, or `bench` has no rate of these models.
+        DeployError: the archives need different images, `output` exists, `bench` has no rate of these models, or `plan`
+            is not for this one.
     """
     stack_of(archives, STACKS, "SageMaker")
     named = names_of(archives)
-    targets = invocations_per_minute(archives, bench) if bench else {}
+    if bench and plan:
+        raise DeployError("--bench and --plan both say when to scale", "give one of them")
+    if plan and len(archives) > 1:
+        raise DeployError(
+            "a plan is for models that share instances, and every endpoint has its own", "deploy one archive"
+        )
+    scale = read_scale(plan, archives) if plan else None
+    targets = invocations_per_minute(archives, bench) if bench else scale.calls_per_minute if scale else {}
+    instance = f"ml.{scale.instance_type}" if scale and scale.instance_type else archives[0].hosting.instance
     with new_folder(output) as folder:
         endpoints = {}
         for name, archive in named.items():
@@ -46,7 +59,9 @@ def deploy_sagemaker(archives: Sequence[Archive], output: Path, functions: bool,
                 "model_data": str(path.relative_to(folder)),
                 "sha256": sha256_of(path),
                 "image": archive.hosting.image,
-                "instance_type": archive.hosting.instance,
+                "instance_type": instance,
+                "instances": scale.least_instances if scale else 1,
+                "max_instances": scale.most_instances if scale else 4,
                 "invocations_per_minute": targets.get(archive.name),
             }
         write_json(folder / "endpoints.json", endpoints)

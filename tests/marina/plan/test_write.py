@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from marina.plan.answer import Answer
 from marina.plan.candidates import candidates_of
 from marina.plan.limits import Reach
@@ -35,5 +37,6 @@ def test_a_choice_is_written_and_the_rest_stays(project: Project) -> None:
         candidate.variants[0].shapes, key=lambda shape: tuple(map(int, shape.split("x")))
     )
     plan = json.loads(written[1].read_text())
-    assert (plan["instances"], plan["requests_per_minute"]) == (1, {"m": 30_000})
+    assert (plan["instances"], plan["least_instances"], plan["calls_per_minute"]) == (1, 1, {"m": 21_000})
+    assert plan["busy"] == pytest.approx(min(1.0, found.best.figures.utilisation * 7), abs=0.001)
     assert write_choice(Answer(asked, own, Found(), None, {}, ""), project) == []

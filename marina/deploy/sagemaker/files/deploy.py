@@ -38,11 +38,12 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     # models and configurations cannot be changed, so their names are made from what they hold
     unique = f"{name}-{short(container, options.role)}"
     instance = options.instance_type or model["instance_type"]
+    least, most = options.instances or model["instances"], options.max_instances or model["max_instances"]
     variant = {
         "VariantName": VARIANT,
         "ModelName": unique,
         "InstanceType": instance,
-        "InitialInstanceCount": options.instances,
+        "InitialInstanceCount": least,
         "ContainerStartupHealthCheckTimeoutInSeconds": STARTUP_S,
     }
     configuration = f"{name}-{short(variant)}"
@@ -56,8 +57,8 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     print(f"{name}: waiting until it is in service, some minutes")
     sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
     target = options.invocations_per_minute or model["invocations_per_minute"]
-    if target and options.max_instances > options.instances:
-        scale(autoscaling, options, name, target)
+    if target and most > least:
+        scale(autoscaling, name, least, most, target)
     print(f"{name}: in service")
 
 
@@ -71,14 +72,14 @@ def resource_of(name: str) -> str:
     return f"endpoint/{name}/variant/{VARIANT}"
 
 
-def scale(autoscaling: Any, options: argparse.Namespace, name: str, target: float) -> None:
+def scale(autoscaling: Any, name: str, least: int, most: int, target: float) -> None:
     """Let the number of instances follow the invocations a minute that each of them gets."""
     resource = {
         "ServiceNamespace": "sagemaker",
         "ResourceId": resource_of(name),
         "ScalableDimension": DIMENSION,
     }
-    autoscaling.register_scalable_target(**resource, MinCapacity=options.instances, MaxCapacity=options.max_instances)
+    autoscaling.register_scalable_target(**resource, MinCapacity=least, MaxCapacity=most)
     autoscaling.put_scaling_policy(
         **resource,
         PolicyName=POLICY,
@@ -88,7 +89,7 @@ def scale(autoscaling: Any, options: argparse.Namespace, name: str, target: floa
             "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
         },
     )
-    print(f"{name}: {options.instances} to {options.max_instances} instances, {target} invocations a minute on each")
+    print(f"{name}: {least} to {most} instances, {target} invocations a minute on each")
 
 
 def delete(session: Any, name: str) -> bool:
@@ -137,8 +138,8 @@ def parse(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.Nam
     make.add_argument("--role", required=True, help="ARN of the role that SageMaker takes")
     make.add_argument("--image", help="URI of an image; default: AWS's, by endpoints.json")
     make.add_argument("--instance-type", help="default: by endpoints.json")
-    make.add_argument("--instances", type=int, default=1, help="instances, and the least that autoscaling keeps")
-    make.add_argument("--max-instances", type=int, default=4, help="the most that autoscaling starts")
+    make.add_argument("--instances", type=int, help="that autoscaling keeps at least; default: by endpoints.json")
+    make.add_argument("--max-instances", type=int, help="the most that it starts; default: by endpoints.json")
     make.add_argument("--invocations-per-minute", type=float, help="target of autoscaling; default: by endpoints.json")
     gone = actions.add_parser("delete", help="delete endpoints")
     for one in (make, gone):

@@ -1,0 +1,88 @@
+"""How many instances to deploy, and when to add one: from the plan.json of `marina plan --write`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from marina.archive.describe import Archive
+from marina.errors import DeployError
+
+ROOM = 2  # autoscaling may start so many times the instances of the peak
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How the plan serves its models; lists have an entry for each model."""
+
+    core_groups: list[str]
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a plan says of instances.
+
+    Attributes:
+        models: names.
+        instance_type: of EC2; None for machines like the one that planned.
+        cores: of an instance.
+        instances, least_instances: for the peak, and for the quietest hour.
+        calls_per_minute: calls of each model that one instance gets when another is to be added.
+        under_way: requests that one instance then has at the same time, of all models.
+        busy: share of its cores that are then busy.
+        choice: how the models are served.
+    """
+
+    models: list[str]
+    instance_type: str | None
+    cores: int
+    instances: int
+    least_instances: int
+    calls_per_minute: Mapping[str, int]
+    under_way: float
+    busy: float
+    choice: Choice
+
+    @property
+    def most_instances(self) -> int:
+        """The most that autoscaling may start."""
+        return ROOM * self.instances
+
+
+_SCALE = TypeAdapter(Scale)
+
+
+def read_scale(path: Path, archives: Sequence[Archive]) -> Scale:
+    """Read a plan for archives that share instances.
+
+    Raises:
+        DeployError: the file is no plan, is for other models, or the archives were packed with other settings.
+    """
+    try:
+        scale = _SCALE.validate_python(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no plan of this release"
+        raise DeployError(
+            f"{path} cannot be read: {reason}", "marina plan ... --write makes build/plan/plan.json"
+        ) from None
+    if set(scale.models) != {archive.name for archive in archives}:
+        raise DeployError(
+            f"{path} is a plan for {' and '.join(scale.models)}, which share instances, not for "
+            f"{' and '.join(archive.name for archive in archives)}",
+            "deploy the models of one plan together, or plan again",
+        )
+    chosen = dict(zip(scale.models, scale.choice.core_groups))
+    for archive in archives:
+        packed = ",".join(map(str, archive.groups)), archive.config["batchSize"]
+        if packed != (chosen[archive.name], scale.choice.batch_size):
+            raise DeployError(
+                f"{archive.path} has core groups {packed[0] or 'of the machine'} and batches of {packed[1]}, and the "
+                f"plan {chosen[archive.name]} and {scale.choice.batch_size}",
+                f"marina archive {archive.name}",
+            )
+    return scale

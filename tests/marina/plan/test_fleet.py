@@ -1,0 +1,52 @@
+"""Choices over a day, and when instances are missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from marina.plan.candidates import Candidate
+from marina.plan.fleet import by_hour, lose_one, upgrade
+from marina.plan.limits import Reach
+from marina.plan.workload import Demand, Promise, Workload
+from tests.marina.plan.places import place, traffic, variant
+
+PROMISE = Promise(latency_ms=50)
+
+
+def candidate() -> Candidate:
+    return Candidate(place(), (variant(),), ((1, 1),), 8, 1)
+
+
+def test_a_day_needs_fewer_instances_than_its_peak() -> None:
+    models = (Demand(name="m", curve={0: 10, 12: 100, 20: 10}),)
+    reach = Reach(rate=120, per_minute=40 * 60, under_way=3)
+    counts = by_hour(Workload(models=models, promise=PROMISE), 100, reach)
+    assert (counts[12], counts[0], counts[22], counts[6]) == (3, 1, 1, 2)
+    down = by_hour(Workload(models=models, promise=PROMISE.model_copy(update={"one_down": True})), 100, reach)
+    assert down == [one + 1 for one in counts]
+    assert by_hour(Workload(models=(Demand(name="m", rate=5),), promise=PROMISE), 5, reach) == []
+
+
+def test_a_curve_goes_on_over_midnight() -> None:
+    demand = Demand(name="m", curve={6: 10, 18: 70})
+    assert demand.rate_at(0) == pytest.approx(40)
+    assert demand.rate_at(12) == pytest.approx(40)
+    with pytest.raises(ValueError, match="0 to 24"):
+        Demand(name="m", curve={25: 1})
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_a_lost_instance_loses_what_it_has_and_an_upgrade_nothing(least: bool) -> None:
+    own = [traffic(300)]
+    lost = lose_one(candidate(), 3, own, PROMISE, least)
+    upgraded = upgrade(candidate(), 3, own, PROMISE, least)
+    assert lost
+    assert upgraded
+    assert 0 <= lost.lost < 20
+    assert upgraded.lost == 0
+    # with two of three instances, clients wait as if two served all the time
+    assert lost.latency_ms == pytest.approx(upgraded.latency_ms, rel=0.2)
+
+
+def test_one_instance_has_nobody_to_take_its_place() -> None:
+    assert lose_one(candidate(), 1, [traffic(30)], PROMISE, least=False) is None
