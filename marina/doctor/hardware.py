@@ -27,11 +27,13 @@ from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.bench.server.endpoint import target_of
 from marina.client import Client
+from marina.compiler.source import count_weights, encoder_weights, find_source
 from marina.console import print_error, print_table, say, spinner
 from marina.engines import engines
 from marina.engines.base import Engine
 from marina.errors import ClientError, MarinaError
 from marina.project import Project, find_project, project_beside
+from marina.sections import Source
 from marina.server.torchserve.config import free_ports
 from marina.server.torchserve.management import Management
 from marina.server.torchserve.tokens import token
@@ -56,6 +58,7 @@ class Trial:
     served: dict[str, Any] = field(default_factory=dict)  # the model's entry in `marina status --json`
     texts_per_second: float = 0.0
     milliseconds: dict[str, float] = field(default_factory=dict)  # p50 and p99 latency of requests with one text
+    graphs: dict[str, float] = field(default_factory=dict)  # milliseconds of one call of each, by shape
     switch_ms: dict[str, float] = field(default_factory=dict)  # of a bundle, by model
     failure: str = ""
 
@@ -113,6 +116,7 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
             raise MarinaError("embeddings are not of one length")
         trial.served = json.loads(_marina(project, "status", "--json"))["models"][0]
         described = Management(project.run, ports[1]).describe(trial.name)["customizedMetadata"]
+        trial.graphs = described.get("milliseconds", {})
         trial.switch_ms = {name: own["switch_ms"] for name, own in described.get("members", {}).items()}
         key = token(project.run, "inference", ports[1])
         _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
@@ -203,9 +207,11 @@ def main() -> None:
     except (MarinaError, PlacementError) as error:
         print_error(str(error))
         sys.exit(1)
+    source = find_source(Source.model_validate(MODEL), project.root)
     document = {
         "engine": engine.name,
         "cores": cores,
+        "encoder_weights": encoder_weights(source, count_weights(source)),
         "devices": list_devices(),
         "doctor": [finding._asdict() for finding in findings],
         "trials": [asdict(trial) for trial in wanted],

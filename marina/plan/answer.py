@@ -197,9 +197,9 @@ def described(trial: Trial) -> str:
         where = place if count.count == 1 else f"{count.count} x {place}"
     variants = sorted({f"{one.engine} {one.precision}" for one in candidate.variants})
     groups = " and ".join(",".join(map(str, own)) for own in dict.fromkeys(candidate.groups))
-    estimate = " (estimate)" if candidate.estimated else ""
+    basis = f" ({candidate.basis})" if candidate.basis else ""
     return (
-        f"{where}{estimate}: {' and '.join(variants)}, {len(candidate.variants[0].shapes)} graphs, groups {groups}, "
+        f"{where}{basis}: {' and '.join(variants)}, {len(candidate.variants[0].shapes)} graphs, groups {groups}, "
         f"batch {candidate.batch_size}, delay {candidate.delay_ms}"
     )
 
@@ -234,7 +234,7 @@ def trial_json(trial: Trial) -> dict[str, Any]:
     candidate = trial.candidate
     return {
         "on": candidate.place.name,
-        "estimate": candidate.estimated,
+        "basis": candidate.basis or "measured here",
         "bounds": [list(one.bounds) if one.bounds else None for one in candidate.variants],
         "engine": [one.engine for one in candidate.variants],
         "precision": [one.precision for one in candidate.variants],

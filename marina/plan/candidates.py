@@ -21,6 +21,7 @@ class Variant(NamedTuple):
         costs: of a worker, by its number of cores.
         megabytes: of a worker's memory.
         bounds: for an estimate, how much faster and slower graphs may be, as factors of their times; None if measured.
+        basis: what is not measured here; "" if nothing.
     """
 
     engine: str
@@ -29,6 +30,7 @@ class Variant(NamedTuple):
     costs: dict[int, Costs]
     megabytes: float
     bounds: tuple[float, float] | None = None
+    basis: str = ""
 
 
 class Place(NamedTuple):
@@ -67,9 +69,9 @@ class Candidate:
     delay_ms: int
 
     @property
-    def estimated(self) -> bool:
-        """Whether any of its times is not measured."""
-        return any(variant.bounds for variant in self.variants)
+    def basis(self) -> str:
+        """What is not measured here; "" if nothing."""
+        return " and ".join(dict.fromkeys(variant.basis for variant in self.variants if variant.basis))
 
     @property
     def workers(self) -> int:

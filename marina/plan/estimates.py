@@ -1,4 +1,6 @@
-"""What a model would cost on Inferentia and Trainium, from AWS's published figures: an estimate, with its bounds.
+"""What a model would cost on Inferentia and Trainium, from the figures of another model: an estimate, with its bounds.
+
+The other model is that of `make verify-hardware` if its report is there, else AWS's bert-base.
 
 Source: AWS Neuron documentation, about-neuron/benchmarks (inf1, inf2, trn1), bert-base at 128 tokens, SDK 2.20 to 2.28.
 A call takes a constant and a time for each token, both in proportion to the weights of the encoder:
@@ -14,9 +16,13 @@ and bert-large on inf2 24 % less. What TorchServe takes is as measured on this m
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.values import Shape
+from marina.errors import SpecError
 
 BERT_BASE_WEIGHTS = 85.1e6  # of its encoder, without embeddings
 BOUNDS = (0.7, 1.4)  # around times, as factors
@@ -38,16 +44,49 @@ DEVICES = {
 }
 
 
-def estimated_times(family: str, weights: float, shapes: tuple[Shape, ...]) -> dict[Shape, float]:
+class Line(NamedTuple):
+    """Milliseconds of a call on one core for an encoder of so many weights: a constant, and a time for each token."""
+
+    weights: float
+    start: float
+    token: float
+
+
+def published_line(family: str) -> Line:
+    """By AWS's figures, for a family of instances: inf1, inf2 or trn1."""
+    device = DEVICES[family]
+    token = (device.full - device.one) / (128 * (device.rows - 1))
+    return Line(BERT_BASE_WEIGHTS, device.one - 128 * token, token)
+
+
+def reported_line(report: Path, family: str) -> Line | None:
+    """By the report.json of `make verify-hardware`, if it is of this family's engine; None if there is none.
+
+    Raises:
+        SpecError: the file cannot be read.
+    """
+    if not report.is_file():
+        return None
+    try:
+        document = json.loads(report.read_text(encoding="utf-8"))
+        if document["engine"] != DEVICES[family].engine:
+            return None
+        graphs = [trial["graphs"] for trial in document["trials"] if len(trial["graphs"]) > 1]
+        times = sorted((math.prod(Shape.parse(shape)), float(time)) for shape, time in graphs[0].items())
+        (few, short), (many, long) = times[0], times[-1]
+        token = (long - short) / (many - few)
+        return Line(float(document["encoder_weights"]), max(0.0, short - token * few), token)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        raise SpecError(f"{report} has no times of graphs", "make verify-hardware writes it again") from None
+
+
+def estimated_times(line: Line, weights: float, shapes: tuple[Shape, ...]) -> dict[Shape, float]:
     """Milliseconds of one call of each shape on one core.
 
     Args:
-        family: of the instance: inf1, inf2 or trn1.
+        line: of another model, whose times are taken in proportion to the weights.
         weights: of the encoder, without its embeddings.
         shapes: of the graphs.
     """
-    device = DEVICES[family]
-    token = (device.full - device.one) / (128 * (device.rows - 1))
-    start = device.one - 128 * token
-    scale = weights / BERT_BASE_WEIGHTS
-    return {shape: scale * (start + token * shape.batch_size * shape.sequence_length) for shape in shapes}
+    scale = weights / line.weights
+    return {shape: scale * (line.start + line.token * math.prod(shape)) for shape in shapes}

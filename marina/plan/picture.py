@@ -14,7 +14,8 @@ def picture(answer: Answer) -> bytes:
     with new_figure(size=(8, 4.8)) as (figure, (axis,)):
         for place, name in enumerate(dict.fromkeys(trial.candidate.place.name for trial in trials)):
             own = [trial for trial in trials if trial.candidate.place.name == name]
-            label = f"{name} (estimate)" if own[0].candidate.estimated else name
+            basis = own[0].candidate.basis
+            label = f"{name} ({basis})" if basis else name
             at, costs = [one.figures.promised for one in own], [rank(one)[0] for one in own]
             axis.scatter(at, costs, s=14, color=COLOURS[place % len(COLOURS)], alpha=0.5, label=label)
         frontier, lowest = [], float("inf")

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from handlers.worker.artifact import read_artifact
 from handlers.worker.placement.discovery import cpu_cores
-from handlers.worker.values import Shape
 from marina.archive.describe import WORKER_BYTES
 from marina.bench.report.machine import machine
 from marina.bench.report.pricing import read_instances
-from marina.compiler.graphs.times import read_measured
+from marina.compiler.cache import is_complete
+from marina.compiler.graphs.times import read_measured, read_times
 from marina.compiler.job import source_of, weights_of
-from marina.compiler.source import encoder_folder
+from marina.compiler.source import encoder_weights
 from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.calibrate import costs_of
 from marina.plan.calibration.record import Calibration, read_calibration
 from marina.plan.candidates import Place, Variant
-from marina.plan.estimates import BOUNDS, DEVICES, estimated_times
+from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
 from marina.plan.workload import HERE
 from marina.project import Project
 from marina.spec import Spec
 
+REPORT = Path("build", "hardware", "report.json")  # of `make verify-hardware`
+ESTIMATE, ELSEWHERE = "estimate", "graphs as measured on an instance"
 GRAPH_BYTES_A_WEIGHT = 2  # on a NeuronCore, in 16 bits
 
 
@@ -99,7 +100,8 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path) -> Place:
     """An instance type, as an estimate.
 
     Instances without accelerators are taken as this machine with another number of cores. For Inferentia and Trainium,
-    graphs are estimated from AWS's figures, and all else is as measured here.
+    graphs have the times that were measured when the model was compiled on such an instance; else they are estimated.
+    All else is as measured here.
 
     Raises:
         SpecError: the type is not known.
@@ -114,11 +116,11 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path) -> Place:
     family = name.partition(".")[0].removesuffix("n")
     here = place_here(models, instance.on_demand)
     if not instance.cores:
-        alike = tuple(tuple(one._replace(bounds=BOUNDS) for one in own) for own in here.variants)
+        alike = tuple(tuple(one._replace(bounds=BOUNDS, basis=ESTIMATE) for one in own) for own in here.variants)
         return here._replace(name=name, cores=instance.vcpu, memory_gib=instance.memory_gib, variants=alike)
     if family not in DEVICES:
         raise SpecError(f"no published figures are known for {name}, so nothing can be estimated for it")
-    variants = tuple((_on_device(family, model),) for model in models)
+    variants = tuple(tuple(_on_device(family, model, root)) for model in models)
     # workers have CPU cores of their own there, so TorchServe takes nothing from them
     return here._replace(
         name=name,
@@ -131,25 +133,26 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path) -> Place:
     )
 
 
-def _on_device(family: str, model: Calibrated) -> Variant:
-    spec, calibration = model.spec, model.newest
-    shapes: tuple[Shape, ...] = spec.shapes.listed()
-    source = source_of(spec, model.project.root)
-    total = weights_of(spec, source)
-    times = estimated_times(family, total - _embeddings(source), shapes)
+def _on_device(family: str, model: Calibrated, root: Path) -> Iterator[Variant]:
+    spec, calibration, engine = model.spec, model.newest, DEVICES[family].engine
     worker = next(one for one in calibration.workers if one.cores == 1)
-    costs = costs_of(worker, calibration.server, alone=False, client_here=False)._replace(times=times, again=times)
+    costs = costs_of(worker, calibration.server, alone=False, client_here=False)
+    total = weights_of(spec, source := source_of(spec, root))
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
-    return Variant(DEVICES[family].engine, "auto", tuple(map(str, shapes)), {1: costs}, megabytes, BOUNDS)
-
-
-def _embeddings(source: Path) -> int:
-    """Weights that are looked up and not multiplied; 0 if the source does not tell."""
-    try:
-        config = json.loads((encoder_folder(source) / "config.json").read_text(encoding="utf-8"))
-        return int(config["vocab_size"]) * int(config.get("embedding_size", config["hidden_size"]))
-    except (OSError, ValueError, KeyError):
-        return 0
+    measured = False
+    for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
+        artifact, times = read_artifact(folder), read_times(folder)
+        if artifact.engine == engine and set(times) == set(artifact.shapes):
+            own = costs._replace(times=times, again=times)
+            listed = tuple(map(str, artifact.shapes))
+            yield Variant(engine, artifact.precision, listed, {1: own}, megabytes, basis=ELSEWHERE)
+            measured = True
+    if not measured:
+        shapes = spec.shapes.listed()
+        line = reported_line(root / REPORT, family) or published_line(family)
+        times = estimated_times(line, encoder_weights(source, total), shapes)
+        own = costs._replace(times=times, again=times)
+        yield Variant(engine, "auto", tuple(map(str, shapes)), {1: own}, megabytes, BOUNDS, ESTIMATE)
 
 
 def _megabytes(folder: Path) -> float:

@@ -99,6 +99,15 @@ def count_weights(folder: Path) -> int:
     return sum(math.prod(shape) for shape in weight_shapes(encoder_folder(folder)).values())
 
 
+def encoder_weights(folder: Path, total: int) -> int:
+    """Of the total weights of a model's folder, those that are multiplied: all but the table of words, if known."""
+    try:
+        config = json.loads((encoder_folder(folder) / "config.json").read_text(encoding="utf-8"))
+        return total - int(config["vocab_size"]) * int(config.get("embedding_size", config["hidden_size"]))
+    except (OSError, ValueError, KeyError):
+        return total
+
+
 def _package_folder(package: str) -> Path:
     try:
         found = importlib.util.find_spec(package)

@@ -16,8 +16,11 @@ from marina.plan.calibration.calibrate import calibrate
 from marina.plan.calibration.record import read_calibration
 from marina.plan.places import Calibrated
 from marina.plan.verify.cases import draw_cases
-from marina.plan.verify.measure import Compared, Figures, measure, predict, texts_of
+from marina.plan.verify.measure import Compared, Figures, capacity, measure, predict, serve, texts_of
 from marina.plan.verify.report import COLUMNS, medians, picture, rows
+from marina.plan.verify.sweep import COLUMNS as SWEEP_COLUMNS
+from marina.plan.verify.sweep import rows as table_of
+from marina.plan.verify.sweep import summary, sweep
 from marina.project import find_project
 from marina.spec import read_spec
 
@@ -58,16 +61,17 @@ def run(names: list[str], count: int, seed: int) -> None:
             )
             for case in cases
         ]
-        predicted = [predict(case, own, texts) for case, (own, texts) in zip(cases, known)]
+        rates = [case.share * capacity(case, own, texts) for case, (own, texts) in zip(cases, known)]
+        predicted = [predict(case, own, texts, rate) for case, (own, texts), rate in zip(cases, known, rates)]
         measured: list[list[list[Figures]]] = [[[] for _ in case.models] for case in cases]
         for step in range(ROUNDS * count):
-            case, (own, texts), (rate, _) = cases[step % count], known[step % count], predicted[step % count]
+            case, (own, texts), rate = cases[step % count], known[step % count], rates[step % count]
             progress(case.describe(), step, ROUNDS * count)
-            for found, one in zip(measured[case.number], measure(case, own, texts, rate, server)):
+            for found, one in zip(measured[case.number], measure(case, serve(case, own, server), texts, rate)):
                 found.append(one)
             compared = [
                 Compared(case, name, rate, one, found)
-                for case, (rate, said) in zip(cases, predicted)
+                for case, rate, said in zip(cases, rates, predicted)
                 for name, one, found in zip(case.models, said, measured[case.number])
                 if found
             ]
@@ -81,9 +85,13 @@ def run(names: list[str], count: int, seed: int) -> None:
                     "cases": [asdict(one) for one in compared],
                 },
             )
+        rate, swept = sweep(models[names[0]], server, len(cpu_cores()), progress)
+        write_json(folder / "sweep.json", {"machine": machine(), "rate": rate, "swept": [asdict(one) for one in swept]})
     print_table(COLUMNS, rows(compared), numbers=10)
     for label, values in medians(compared).items():
         say(f"median {label}: " + ", ".join(f"{name} {value:.1%}" for name, value in values.items()))
+    print_table(SWEEP_COLUMNS, table_of(swept), numbers=5)
+    say(summary(rate, swept))
     (folder / "verify.png").write_bytes(picture(compared))
     say(f"picture: {relative(folder / 'verify.png')}")
 

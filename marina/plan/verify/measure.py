@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +21,11 @@ from marina.bench.load.mix import mixed
 from marina.bench.load.payload import Payload, Workload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
-from marina.bench.server.endpoint import measure_endpoint
+from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, machines_of, models_of
-from marina.plan.simulator.values import ANSWERED, Floats, Requests
+from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
 from marina.plan.verify.cases import LENGTHS, Case
 from marina.plan.workload import Traffic, draw
 
@@ -76,21 +76,21 @@ def texts_of(model: Calibrated, kind: str) -> Texts:
     return Texts([text for text, _ in kept], np.array([tokens for _, tokens in kept], np.int64))
 
 
-def predict(case: Case, models: list[Calibrated], texts: list[Texts]) -> tuple[float, list[Figures]]:
-    """The requests per second to send for each model, and what is predicted of each.
+def capacity(case: Case, models: list[Calibrated], texts: list[Texts], connections: int = CONNECTIONS) -> float:
+    """Requests per second of each model that a closed loop of all of them would have, as predicted."""
+    arrays, machines = _system(case, models)
+    traffic = [Traffic(1.0, instances, own.tokens) for instances, own in zip(case.instances, texts)]
+    closed = draw(traffic, CAPACITY_REQUESTS, 1.0, case.number)._replace(connections=connections)
+    return len(closed.model) / simulate(closed, arrays, machines, case.number).end * 1000 / len(models)
+
+
+def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: float) -> list[Figures]:
+    """What is predicted of each model at this many requests per second.
 
     The arrivals and the texts are those that the generator will send. Chance is in the server only: the figures are
     those of several simulations together.
     """
-    place = place_here(models, None, client_here=True)
-    services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
-    costs = [variants[0].costs[case.groups[0]] for variants in place.variants]
-    machines = machines_of(services, place.cores, place.contention, place.stolen, place.entering, place.timer)
-    arrays = models_of(costs, services)
-    traffic = [Traffic(1.0, instances, own.tokens) for instances, own in zip(case.instances, texts)]
-    closed = draw(traffic, CAPACITY_REQUESTS, 1.0, case.number)._replace(connections=CONNECTIONS)
-    whole = simulate(closed, arrays, machines, case.number)
-    rate = case.share * len(closed.model) / whole.end * 1000 / len(models)
+    arrays, machines = _system(case, models)
     requests = _sent(case, texts, rate)
     kept = requests.at >= WARM_UP_S * 1000
     latencies: list[list[Floats]] = [[] for _ in models]
@@ -108,7 +108,15 @@ def predict(case: Case, models: list[Calibrated], texts: list[Texts]) -> tuple[f
     for own_rate, values in zip(answered, latencies):
         p50, p99 = (float(one) for one in np.percentile(np.concatenate(values), (50, 99)))
         found.append(Figures(float(own_rate), p50, p99))
-    return rate, found
+    return found
+
+
+def _system(case: Case, models: list[Calibrated]) -> tuple[Models, Machines]:
+    place = place_here(models, None, client_here=True)
+    services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
+    costs = [variants[0].costs[case.groups[0]] for variants in place.variants]
+    machines = machines_of(services, place.cores, place.contention, place.stolen, place.entering, place.timer)
+    return models_of(costs, services), machines
 
 
 def seconds_of(rate: float) -> float:
@@ -135,19 +143,30 @@ def _sent(case: Case, texts: list[Texts], rate: float) -> Requests:
     return Requests(times[order], numbers[order], first, np.concatenate([tokens[place] for place in order]), 0)
 
 
-def measure(
-    case: Case, models: list[Calibrated], texts: list[Texts], rate: float, server: BenchmarkServer
-) -> list[Figures]:
-    """Measure a case: the figures of each model."""
+def serve(case: Case, models: list[Calibrated], server: BenchmarkServer) -> list[Endpoint]:
+    """Serve the models of a case as it says."""
     groups = ",".join(map(str, case.groups))
     for model in models:
         serving = model.spec.serving.model_copy(
             update={"batch_size": case.batch_size, "batch_delay_ms": case.delay_ms, "queue_size": QUEUE}
         )
         server.archive(model.spec.model_copy(update={"core_groups": groups, "serving": serving}))
-    endpoints = server.serve_together([model.spec.name for model in models])
+    return server.serve_together([model.spec.name for model in models])
+
+
+def measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], rate: float) -> list[Figures]:
+    """Measure a case that is served, in an open loop: the figures of each model."""
     seconds = seconds_of(rate)
-    load = Load(CONNECTIONS, rate=rate, warm_up_s=WARM_UP_S, window_s=seconds, seconds=seconds)
+    return _measure(case, endpoints, texts, Load(CONNECTIONS, rate=rate, window_s=seconds, seconds=seconds))
+
+
+def measure_closed(case: Case, endpoints: list[Endpoint], texts: list[Texts], connections: int) -> list[Figures]:
+    """The same in a closed loop."""
+    return _measure(case, endpoints, texts, Load(connections, window_s=SECONDS / 2, seconds=SECONDS / 2))
+
+
+def _measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], load: Load) -> list[Figures]:
+    load = replace(load, warm_up_s=WARM_UP_S)
     payloads = [
         Payload(bodies_of(list(own.texts), instances), instances, "") for instances, own in zip(case.instances, texts)
     ]

@@ -60,6 +60,7 @@ def test_what_works_is_measured(check: Callable[..., tuple[int, dict[str, dict[s
     assert found["pipeline"]["passed"]
     assert found["pipeline"]["texts_per_second"] > 0  # type: ignore[operator]
     assert found["pipeline"]["served"]["ready"] == 1  # type: ignore[index]
+    assert found["pipeline"]["graphs"]["1x16"] > 0  # type: ignore[index]
     assert "| pipeline | yes |" in page
     assert "| NeuronCores | ok | 2: 0,1 |" in page
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from handlers.worker.values import Shape
-from marina.plan.estimates import BERT_BASE_WEIGHTS, BOUNDS, estimated_times
+from marina.errors import SpecError
+from marina.plan.estimates import BERT_BASE_WEIGHTS, BOUNDS, estimated_times, published_line, reported_line
 
 # texts a second and the cores they were measured on, batch size, weights of the encoder: AWS's table
 PUBLISHED = [
@@ -25,5 +29,20 @@ def test_published_figures_are_within_the_bounds(
 ) -> None:
     shape = Shape(batch, 128)
     published = batch * cores / rate * 1000
-    estimate = estimated_times(family, weights, (shape,))[shape]
+    estimate = estimated_times(published_line(family), weights, (shape,))[shape]
     assert BOUNDS[0] * estimate <= published <= BOUNDS[1] * estimate
+
+
+def test_an_instances_own_report_goes_before(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    assert reported_line(path, "inf2") is None
+    trials = [{"graphs": {}}, {"graphs": {"1x32": 0.5, "4x128": 2.9}}]
+    path.write_text(json.dumps({"engine": "neuronx", "encoder_weights": 1e6, "trials": trials}))
+    line = reported_line(path, "inf2")
+    assert line
+    times = estimated_times(line, 2e6, (Shape(1, 32), Shape(4, 128)))
+    assert times == pytest.approx({Shape(1, 32): 1.0, Shape(4, 128): 5.8})
+    assert reported_line(path, "inf1") is None
+    path.write_text("{}")
+    with pytest.raises(SpecError, match="make verify-hardware"):
+        reported_line(path, "inf2")
