@@ -145,13 +145,17 @@ class Answer:
         }
 
     def rows(self) -> list[list[str]]:
-        """The choice, and those that come nearest to it."""
+        """The choice, the best of every other place, and those that come nearest; of several that do the same, one."""
         kept = {key(trial): trial for trial in self.found.trials}
         ordered = sorted(kept.values(), key=lambda trial: (not trial.figures.keeps(self.workload.promise), rank(trial)))
         if self.found.best:
-            ordered = [self.found.best, *(one for one in ordered if key(one) != key(self.found.best))]
+            ordered = [self.found.best, *ordered]
+        alike = {(one.candidate.place.name, one.figures.count, round(one.figures.p99, 2)): one for one in ordered[::-1]}
+        different = [one for one in ordered if any(one is other for other in alike.values())]
+        first = list({one.candidate.place.name: one for one in different[::-1]}.values())
+        shown = [one for place, one in enumerate(different) if one in first or place < SHOWN - len(first)]
         found = []
-        for trial in ordered[:SHOWN]:
+        for trial in shown:
             figures = trial.figures
             found.append(
                 [
