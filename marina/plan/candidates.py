@@ -74,6 +74,11 @@ class Candidate:
         return " and ".join(dict.fromkeys(variant.basis for variant in self.variants if variant.basis))
 
     @property
+    def doubt(self) -> float:
+        """How much slower than told it may be, as a factor."""
+        return max(variant.bounds[1] if variant.bounds else 1.0 for variant in self.variants)
+
+    @property
     def workers(self) -> int:
         """Of an instance."""
         return sum(map(len, self.groups))

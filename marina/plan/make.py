@@ -43,8 +43,11 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Answe
     """
     models = [Calibrated(read_spec(project.models / f"{demand.name}.yaml"), project) for demand in workload.models]
     traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models)]
+    tokens = [own.tokens for own in traffic]
     places = [
-        place_here(models, workload.price) if name == HERE else place_of(name, models, project.root)
+        place_here(models, workload.price, tokens=tokens)
+        if name == HERE
+        else place_of(name, models, project.root, tokens)
         for name in dict.fromkeys(workload.places)
     ]
     unpriced = [place.name for place in places if place.per_hour is None]

@@ -16,14 +16,18 @@ from marina.compiler.job import source_of, weights_of
 from marina.compiler.source import encoder_weights
 from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.calibrate import costs_of
-from marina.plan.calibration.record import Calibration, read_calibration
+from marina.plan.calibration.record import Calibration, WorkerCosts, read_calibration
 from marina.plan.candidates import Place, Variant
 from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
+from marina.plan.proposals import propose
+from marina.plan.simulator.system import Costs
+from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE
 from marina.project import Project
 from marina.spec import Spec
 
 REPORT = Path("build", "hardware", "report.json")  # of `make verify-hardware`
+UNCOMPILED = "shapes that are not compiled yet"
 ESTIMATE, ELSEWHERE = "estimate", "graphs as measured on an instance"
 GRAPH_BYTES_A_WEIGHT = 2  # on a NeuronCore, in 16 bits
 
@@ -61,25 +65,30 @@ class Calibrated:
         return self.calibrations[0][0]
 
 
-def place_here(models: Sequence[Calibrated], per_hour: float | None, client_here: bool = False) -> Place:
+def place_here(
+    models: Sequence[Calibrated],
+    per_hour: float | None,
+    client_here: bool = False,
+    tokens: Sequence[Ints] | None = None,
+) -> Place:
     """This machine, with every calibrated artifact of each model as a variant.
 
     Args:
         models: the models.
         per_hour: USD of a machine like this.
         client_here: whether the load generator computes on it too.
+        tokens: of texts of each model, to propose shapes for, as one more variant; None for no proposals.
     """
     variants = []
-    for model in models:
+    for number, model in enumerate(models):
         own = []
         for calibration, folder in model.calibrations:
             artifact = read_artifact(folder)
-            costs = {
-                one.cores: costs_of(one, calibration.server, one.cores == calibration.cores, client_here)
-                for one in calibration.workers
-            }
+            costs = _costs(calibration, calibration.workers, client_here)
             shapes = tuple(map(str, artifact.shapes))
             own.append(Variant(artifact.engine, artifact.precision, shapes, costs, _megabytes(folder)))
+        if tokens is not None:
+            own += _proposed(own[0], model.newest, tokens[number])
         variants.append(tuple(own))
     newest = [model.newest for model in models]
     return Place(
@@ -96,12 +105,30 @@ def place_here(models: Sequence[Calibrated], per_hour: float | None, client_here
     )
 
 
-def place_of(name: str, models: Sequence[Calibrated], root: Path) -> Place:
+def _costs(calibration: Calibration, workers: Sequence[WorkerCosts], client_here: bool = False) -> dict[int, Costs]:
+    """What workers cost, by their cores."""
+    alone, server = calibration.cores, calibration.server
+    return {one.cores: costs_of(one, server, one.cores == alone, client_here) for one in workers}
+
+
+def _proposed(present: Variant, calibration: Calibration, tokens: Ints) -> list[Variant]:
+    """The newest variant with other shapes, if others suit the texts better."""
+    found = propose(calibration, tokens)
+    if found is None:
+        return []
+    graphs = len(found.shapes) / len(present.shapes)
+    costs = _costs(calibration, found.workers)
+    megabytes = WORKER_BYTES / 1e6 + (present.megabytes - WORKER_BYTES / 1e6) * graphs
+    shapes, bounds = tuple(map(str, found.shapes)), (1 - found.error, 1 + found.error)
+    return [Variant(present.engine, present.precision, shapes, costs, megabytes, bounds, UNCOMPILED)]
+
+
+def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequence[Ints] | None = None) -> Place:
     """An instance type, as an estimate.
 
     Instances without accelerators are taken as this machine with another number of cores. For Inferentia and Trainium,
     graphs have the times that were measured when the model was compiled on such an instance; else they are estimated.
-    All else is as measured here.
+    All else is as measured here. For `tokens` see `place_here`.
 
     Raises:
         SpecError: the type is not known.
@@ -114,7 +141,7 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path) -> Place:
         )
     instance, _ = known[name]
     family = name.partition(".")[0].removesuffix("n")
-    here = place_here(models, instance.on_demand)
+    here = place_here(models, instance.on_demand, tokens=tokens)
     if not instance.cores:
         alike = tuple(tuple(one._replace(bounds=BOUNDS, basis=ESTIMATE) for one in own) for own in here.variants)
         return here._replace(name=name, cores=instance.vcpu, memory_gib=instance.memory_gib, variants=alike)

@@ -50,7 +50,8 @@ class Found:
     """The result of a search.
 
     Attributes:
-        best: the cheapest that keeps the promise, and the fastest of those; None if none keeps it.
+        best: the cheapest that keeps the promise, and of those the fastest (estimates by their upper bounds); None if
+            none keeps it.
         nearest: the one that misses it by least; None if nothing was simulated.
         trials: all that were simulated.
         candidates, bounded: how many there were, and how many the bounds left out.
@@ -109,7 +110,7 @@ def search(
             kept = [Trial(level[at][3], figures) for at, figures in zip(near, fine) if figures.keeps(promise)]
             found.trials += [Trial(level[at][3], figures) for at, figures in zip(near, fine)]
             if kept:
-                found.best = min(kept, key=lambda trial: trial.figures.promised)
+                found.best = min(kept, key=lambda trial: trial.figures.promised * trial.candidate.doubt)
                 break
             for _, number, count, candidate in level:
                 if number not in hopeful:

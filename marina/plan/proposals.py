@@ -1,0 +1,56 @@
+"""Shapes that nobody has compiled yet, as one more variant of a model: those that suit its texts best."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from typing import NamedTuple
+
+from handlers.worker.values import Shape
+from marina.plan.calibration.record import Calibration, WorkerCosts
+from marina.plan.simulator.values import Ints
+from marina.shapes.advice import MOST_GRAPHS
+from marina.shapes.choice import choose_shapes, worth
+from marina.shapes.costs import CostModel
+
+LEAST_TIMES = 3  # measured graphs, from which those of others can be told
+ROWS = 32  # of a full batch
+PRICE = 0.01  # the fraction of the best possible time that a graph must save, as in `marina shapes`
+MOST_TEXTS = 1000
+
+
+class Proposal(NamedTuple):
+    """Shapes, what workers cost with them, and the largest relative error of the times that they were told from."""
+
+    shapes: tuple[Shape, ...]
+    workers: tuple[WorkerCosts, ...]
+    error: float
+
+
+def propose(calibration: Calibration, tokens: Ints) -> Proposal | None:
+    """The best shapes for texts of these lengths; None if too few graphs were measured, or they are those already.
+
+    Args:
+        calibration: of one artifact of the model.
+        tokens: of texts.
+    """
+    measured = {
+        one.cores: {Shape.parse(shape): time for shape, time in one.times.items()} for one in calibration.workers
+    }
+    present = measured[calibration.cores]
+    if len({shape.batch_size * shape.sequence_length for shape in present}) < LEAST_TIMES:
+        return None
+    models = {cores: CostModel(times) for cores, times in measured.items()}
+    longest = max(shape.sequence_length for shape in present)
+    lengths = [int(one) for one in tokens[:: max(1, len(tokens) // MOST_TEXTS)]]
+    choices = choose_shapes(lengths, longest, ROWS, models[calibration.cores].milliseconds, MOST_GRAPHS)
+    shapes = worth(choices, PRICE).shapes
+    if set(shapes) <= set(present):
+        return None
+    workers = []
+    for one in calibration.workers:
+        times = {str(shape): models[one.cores].milliseconds(shape) for shape in shapes}
+        again = statistics.median(one.again[shape] / one.times[shape] for shape in one.times)
+        workers.append(replace(one, times=times, again={shape: time * again for shape, time in times.items()}))
+    error = max(models[cores].error(times) for cores, times in measured.items())
+    return Proposal(shapes, tuple(workers), error)
