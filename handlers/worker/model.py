@@ -22,6 +22,7 @@ from handlers.worker.rows.backlog import Backlog
 from handlers.worker.rows.calls import Runner
 from handlers.worker.rows.costs import Prepared
 from handlers.worker.rows.plan import Planner
+from handlers.worker.rows.repeats import distinct
 from handlers.worker.rows.schedule import Schedule
 from handlers.worker.rows.timing import time_switches
 from handlers.worker.rows.tokenizer import Tokenized
@@ -196,20 +197,25 @@ class Model:
         owners = [(part, instance) for part in parts for instance in part.request.instances]
         with times.stage("tokenize"):
             found = self._tokenize(asked)
-            rows = [row for answer in found if isinstance(answer, Tokenized) for row in answer.rows]
-            members = [
-                part.member
+            every = [
+                (row, part.member)
                 for (part, _), answer in zip(owners, found)
                 if isinstance(answer, Tokenized)
-                for _ in answer.rows
+                for row in answer.rows
             ]
-            lengths = [len(row.ids) for row in rows]
         with times.stage("plan"):
+            computed, places = distinct([row for row, _ in every], [member for _, member in every])
+            rows = [every[index][0] for index in computed]
+            members = [every[index][1] for index in computed]
+            lengths = [len(row.ids) for row in rows]
             switches = self._schedule.switches
             calls = self._schedule.plan(lengths, members)
         with times.stage("graph"):
-            outputs = iter(self._runner.run(calls, rows))
-        self.metrics.count_calls(calls, lengths, [member.name for member in self._members])
+            results = self._runner.run(calls, rows)
+            outputs = (results[place] for place in places)
+        names = [member.name for member in self._members]
+        self.metrics.count_calls(calls, lengths, names)
+        self.metrics.count_repeats(len(places) - len(rows))
         self.metrics.count_switches(self._schedule.switches - switches)
         with times.stage("answer"):
             return [

@@ -42,6 +42,14 @@ def shapes(
     bulk: Annotated[
         bool, typer.Option("--bulk", metavar="", help="Choose for jobs in bulk only, where every batch is full.")
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", metavar="", help="Choose for the rows that the running server has computed so far."),
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="With --live: the metrics page of another server, http://HOST:8082/metrics."),
+    ] = None,
     write: Annotated[bool, typer.Option("--write", metavar="", help="Write the shapes into models/NAME.yaml.")] = False,
     engine: EngineOption = None,
     as_json: JsonOption = False,
@@ -55,6 +63,7 @@ def shapes(
     shape stays, because it decides how much of a text is read.
     """
     from marina.shapes.advice import advise
+    from marina.shapes.live import live_lengths
     from marina.shapes.picture import draw
     from marina.shapes.write import write_shapes
 
@@ -63,8 +72,13 @@ def shapes(
     spec = read_spec(path, {"engine": engine} if engine else None)
     if lengths is not None and lengths.suffix not in (".csv", ".jsonl", ".json"):
         raise SpecError(f"{lengths}: lengths are read from .csv, .jsonl and .json")
+    if lengths is not None and live:
+        raise SpecError("--lengths and --live both say how long texts are; give one of them")
+    if url and not live:
+        raise SpecError("--url is for --live")
+    served = live_lengths(name, project, url) if live else None
     with progress_bar(name) as progress:
-        advice = advise(spec, project, lengths, graphs, price / 100, progress, bulk)
+        advice = advise(spec, project, served or lengths, graphs, price / 100, progress, bulk)
     picture = project.root / "build" / "shapes" / f"{name}.png"
     if advice.lengths:
         draw(advice, name, picture)
@@ -87,6 +101,7 @@ def shapes(
     if advice.bound is None:
         _print_lengths(advice.lengths, sorted({shape.sequence_length for shape in advice.shapes}))
         _print_effects(advice)
+        say(_savings(advice))
         say(f"picture: {relative(picture)}")
     else:
         say(f"no texts are known: at most {advice.bound:.0%} of a row longer than the shortest shape is padding")
@@ -94,7 +109,19 @@ def shapes(
     say(f"{len(advice.shapes)} graphs take about {cost} in each worker; times were fitted within {advice.error:.0%}")
     for room in advice.room:
         say(f"on {room.device} a core has room for about {room.graphs} graphs of this model")
-    say(f"written to {relative(path)}" if write else f"to use them: marina shapes {name} --write")
+    if write:
+        say(f"written to {relative(path)}; to serve with them: marina archive {name}, then marina upgrade {name}")
+    else:
+        say(f"to use them: marina shapes {name}{' --live' if live else ''} --write")
+
+
+def _savings(advice: Advice) -> str:
+    """What the chosen shapes change, in a sentence."""
+    parts = []
+    for when, before, after in zip(("alone", "in full batches"), advice.before, advice.after):
+        change = 1 - after.milliseconds / before.milliseconds
+        parts.append(f"{abs(change):.0%} {'less' if change >= 0 else 'more'} time for a text {when}")
+    return f"the chosen shapes take {' and '.join(parts)}"
 
 
 def _print_lengths(lengths: list[int], levels: list[int]) -> None:

@@ -16,6 +16,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.instances import Answered, Request, read_instance
 from handlers.worker.rows.calls import Runner
 from handlers.worker.rows.plan import Planner
+from handlers.worker.rows.repeats import distinct
 from handlers.worker.rows.tokenizer import Tokenized
 from handlers.worker.values import Instance, Json, Outputs, Row
 from marina.score.layout import Asked, layout_of
@@ -165,11 +166,13 @@ class Scorer:
     def compute(self, encoded: Encoded) -> Computed:
         """Run the model's graphs."""
         rows: list[Row] = [row for one in encoded.instances if isinstance(one, tuple) for row in one[1].rows]
+        first, places = distinct(rows)
+        rows = [rows[index] for index in first]
         lengths = [len(row.ids) for row in rows]
         calls = self._planner.plan(lengths)
         outputs = self._runner.run(calls, rows)
         computed = sum(call.shape.batch_size * call.shape.sequence_length for call in calls)
-        return Computed(encoded, outputs, sum(lengths), computed)
+        return Computed(encoded, [outputs[place] for place in places], sum(lengths), computed)
 
     def answer(self, computed: Computed) -> tuple[pa.Table, int]:
         """The answers to rows, as `__call__` returns them, and how many of them are errors."""

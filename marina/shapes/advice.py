@@ -69,7 +69,7 @@ class Advice(NamedTuple):
 def advise(
     spec: Spec,
     project: Project,
-    file: Path | None,
+    texts: Path | list[int] | None,
     graphs: int | None,
     price: float,
     progress: Progress,
@@ -82,7 +82,7 @@ def advise(
     Args:
         spec: the model's spec.
         project: the project of the spec.
-        file: a file of lengths or texts; None for the spec's own examples, or a ladder if it has none.
+        texts: a file of lengths or texts, or the lengths; None for the spec's own examples, or a ladder if it has none.
         graphs: the number of graphs to choose; None for as many as are worth their price.
         price: the price of a graph: the fraction of the best possible time that it must save.
         progress: shows the progress of compiling.
@@ -105,12 +105,17 @@ def advise(
         for engine in engines().values()
         if engine.memory
     ]
-    file = file or (project.root / spec.examples if spec.examples else None)
-    if file is None:
+    if texts is None and spec.examples:
+        texts = project.root / spec.examples
+    if texts is None:
         made = ladder(limit, graphs or LADDER_GRAPHS, LADDER_SIZES)
         return Advice(made.shapes, present, [], [], [], made.waste, model.error(times), seconds, megabytes, room)
     full = BULK if bulk else min(FULL, spec.serving.batch_size)
-    found = read_lengths(file, spec.instance_fields, lambda instances: _count(probe, instances))
+    found = (
+        texts
+        if isinstance(texts, list)
+        else read_lengths(texts, spec.instance_fields, lambda instances: _count(probe, instances))
+    )
     lengths = [min(tokens, limit) for tokens in found]
     known, most = lengths[0::2], graphs or MOST_GRAPHS
     if bulk:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,10 +45,14 @@ def read_lengths(path: Path, fields: Fields, tokenize: Callable[[list[Instance]]
 
 
 def _histogram(path: Path) -> list[int]:
-    """The lengths of a histogram, interleaved so that each half of the list has the histogram's distribution."""
     counts = {int(tokens): int(count) for tokens, count in json.loads(path.read_text(encoding="utf-8")).items()}
     if any(count < 0 for count in counts.values()):
         raise ValueError("a count is negative")
+    return listed(counts)
+
+
+def listed(counts: Mapping[int, int]) -> list[int]:
+    """The lengths of a histogram, interleaved so that each half of the list has the histogram's distribution."""
     total = sum(counts.values())
     scale = min(1.0, MOST / total) if total else 1.0
     places = sorted(

@@ -7,8 +7,10 @@ label `le`, NAME_sum and NAME_count, so that histogram_quantile() works on them.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from handlers.worker.values import Call
@@ -18,6 +20,15 @@ FILL = "marina_batch_requests"
 READY_SECONDS, WORKER_STARTS = "marina_ready_seconds_total", "marina_worker_starts_total"
 LATENCY_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 FILL_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
+ROW_TOKENS = "marina_row_tokens"
+# as fine as the lengths that `marina shapes` chooses from
+ROW_TOKENS_BUCKETS = (
+    *range(4, 64, 4),
+    *range(64, 128, 8),
+    *range(128, 256, 16),
+    *range(256, 512, 32),
+    *range(512, 1025, 64),
+)
 
 
 class Metric(NamedTuple):
@@ -44,6 +55,8 @@ COUNTERS = {
         ("stage",), "Seconds of the worker's time by stage: `read`, `tokenize`, `plan`, `graph`, `answer`."
     ),
     "marina_rows_total": Metric(("member",), "Computed rows, without empty ones."),
+    f"{ROW_TOKENS}_bucket": Metric(("member", "le"), "Computed rows of at most `le` tokens."),
+    "marina_repeated_rows_total": Metric((), "Rows that equal another one of their batch, and are not computed again."),
     "marina_tokens_total": Metric(("member",), "Tokens of texts in these rows."),
     "marina_padding_tokens_total": Metric(
         ("member", "kind"), "Padding tokens: `length` after texts, `empty` in empty rows."
@@ -94,6 +107,26 @@ class Metrics:
             self.add("marina_tokens_total", tokens, name)
             self.add("marina_padding_tokens_total", in_rows - tokens, name, "length")
             self.add("marina_padding_tokens_total", shape.batch_size * shape.sequence_length - in_rows, name, "empty")
+
+        self._count_lengths(calls, lengths, members)
+
+    def _count_lengths(self, calls: Sequence[Call], lengths: Sequence[int], members: Sequence[str]) -> None:
+        """Count rows in the histogram of their tokens."""
+        found: dict[str, list[int]] = defaultdict(lambda: [0] * (len(ROW_TOKENS_BUCKETS) + 1))
+        for _, rows, member in calls:
+            own = found[members[member]]
+            for row in rows:
+                own[bisect_left(ROW_TOKENS_BUCKETS, lengths[row])] += 1
+        bounds = (*map(str, ROW_TOKENS_BUCKETS), "+Inf")
+        with self._lock:
+            for member_name, counts in found.items():
+                for bound, count in zip(bounds, accumulate(counts)):
+                    if count:
+                        self._counts[f"{ROW_TOKENS}_bucket", (member_name, bound)] += count
+
+    def count_repeats(self, rows: int) -> None:
+        """Count rows that were not computed, since they equal others."""
+        self.add("marina_repeated_rows_total", rows)
 
     def count_switches(self, switches: int) -> None:
         """Count changes between the models of a bundle."""

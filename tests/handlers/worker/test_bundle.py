@@ -255,8 +255,8 @@ def test_a_model_that_does_not_start_takes_no_other_down(packed: Packed, tmp_pat
 
 def test_calls_of_one_model_follow_each_other(model: Model) -> None:
     model.metrics.take()
-    names = [*MODELS] * 4
-    ask(model, *({"model": name, "inputs": "ok"} for name in names))
+    texts = WORDS[:4]
+    ask(model, *({"model": name, "inputs": text} for text in texts for name in MODELS))
     counts = model.metrics.take()
     assert counts.get(("marina_model_switches_total", ()), 0) <= 3
     assert {labels: value for (name, labels), value in counts.items() if name == "marina_requests_total"} == {

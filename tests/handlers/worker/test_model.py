@@ -106,6 +106,23 @@ def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None
     assert scores(replies[2][1]["predictions"][0]) == pytest.approx(scores(replies[0][1]))
 
 
+def test_equal_rows_are_computed_once(models: dict[tuple[str, str], Model]) -> None:
+    model = models["text-classification", ENGINE]
+    model.metrics.take()
+    text, other = " ".join(WORDS[:3]), " ".join(WORDS[3:5])
+    (_, first), (_, second), (_, alone) = ask(
+        model, {"inputs": [text, other, text]}, {"inputs": text}, {"inputs": {"text": text, "text_pair": other}}
+    )
+    assert first[0] == first[2] == second
+    assert first[0] != first[1]
+    assert alone != second
+    counts = model.metrics.take()
+    rows = {name: sum(value for (one, _), value in counts.items() if one == name) for name, _ in counts}
+    assert (rows["marina_rows_total"], rows["marina_repeated_rows_total"]) == (3, 2)
+    histogram = {labels[1]: value for (name, labels), value in counts.items() if name == "marina_row_tokens_bucket"}
+    assert (histogram.get("4", 0), histogram["8"], histogram["+Inf"]) == (1, 3, 3)
+
+
 def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str], Tiny]) -> None:
     settings = make_settings(LIMITS, long_text="reject")
     model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS)
@@ -263,7 +280,10 @@ def test_a_graph_that_fails_fails_its_own_rows(
     # so that no short text shares a call with a long one: as many as fill a call, and times that do not vary
     planner = Planner({shape: float(shape.batch_size * shape.sequence_length) for shape in graphs})
     monkeypatch.setattr(model, "_schedule", Schedule([planner]))
-    replies = ask(model, {"inputs": "ok"}, {"inputs": ["ok", long, long]}, {"inputs": [long] * 2}, {"inputs": "thanks"})
+    different = [f"{long}{word}" for word in WORDS[:4]]  # equal ones would be computed once
+    replies = ask(
+        model, {"inputs": "ok"}, {"inputs": ["ok", *different[:2]]}, {"inputs": different[2:]}, {"inputs": "thanks"}
+    )
     assert [status for status, _ in replies] == [200, 500, 500, 200]
     assert replies[1][1]["error"] == "inputs[1]: the worker failed with RuntimeError"
     monkeypatch.undo()

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.worker.rows.plan import Planner
-from handlers.worker.telemetry.metrics import COUNTERS, FILL, FILL_BUCKETS, Metrics
+from handlers.worker.telemetry.metrics import COUNTERS, FILL, FILL_BUCKETS, ROW_TOKENS, ROW_TOKENS_BUCKETS, Metrics
 from tests.handlers.worker.rows.test_plan import Times, plannable
 
 
@@ -19,6 +19,8 @@ def test_tokens_and_padding_are_all_that_is_computed(case: tuple[list[int], Time
     assert counts.get(("marina_rows_total", ("m",)), 0) == len(lengths)
     by_shape = [value for (name, _), value in counts.items() if name == "marina_calls_total"]
     assert sum(by_shape) == len(calls)
+    for bound in (*map(str, ROW_TOKENS_BUCKETS), "+Inf"):
+        assert counts.get((f"{ROW_TOKENS}_bucket", ("m", bound)), 0) == sum(one <= float(bound) for one in lengths)
 
 
 @given(st.lists(st.integers(1, 200), min_size=1))
