@@ -11,7 +11,7 @@ from pathlib import Path
 from marina.errors import ServerError
 from marina.server.state import Ports
 
-FREE = (10_000, 32_000)  # where free ports are looked for
+FREE = (20_000, 32_000)  # above those of Ray's workers, and below those that the kernel gives to outgoing connections
 
 
 def write_config(base: Path, ports: Ports, target: Path) -> None:
@@ -34,7 +34,7 @@ def write_config(base: Path, ports: Ports, target: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that are free now, below those that the kernel gives to outgoing connections."""
+    """Ports of the loopback address that are free now, in a range from which nothing else takes any by itself."""
     found: list[int] = []
     with ExitStack() as stack:
         for port in random.sample(range(*FREE), FREE[1] - FREE[0]):
