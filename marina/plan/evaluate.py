@@ -65,7 +65,15 @@ def system_of(candidate: Candidate, count: int = 1, least: bool = False) -> tupl
     services = [Service(groups, candidate.batch_size, candidate.delay_ms, queue) for groups in candidate.groups]
     costs = [variant.costs[groups[0]] for variant, groups in zip(candidate.variants, candidate.groups)]
     machines = machines_of(
-        services, place.cores, place.contention, place.stolen, place.entering, place.timer, count, least
+        services,
+        place.cores,
+        place.contention,
+        place.stolen,
+        place.entering,
+        place.timer,
+        count,
+        least,
+        [one.used for one in costs],
     )
     return models_of(costs, services), machines
 

@@ -15,7 +15,7 @@ from marina.compiler.graphs.times import read_measured, read_times
 from marina.compiler.job import source_of, weights_of
 from marina.compiler.source import encoder_weights
 from marina.errors import MarinaError, SpecError
-from marina.plan.calibration.calibrate import costs_of
+from marina.plan.calibration.calibrate import costs_of, used_of
 from marina.plan.calibration.record import Calibration, WorkerCosts, read_calibration
 from marina.plan.candidates import Place, Variant
 from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
@@ -108,7 +108,8 @@ def place_here(
 def _costs(calibration: Calibration, workers: Sequence[WorkerCosts], client_here: bool = False) -> dict[int, Costs]:
     """What workers cost, by their cores."""
     alone, server = calibration.cores, calibration.server
-    return {one.cores: costs_of(one, server, one.cores == alone, client_here) for one in workers}
+    single = next(one for one in workers if one.cores == 1)
+    return {one.cores: costs_of(one, server, one.cores == alone, client_here, used_of(one, single)) for one in workers}
 
 
 def _proposed(present: Variant, calibration: Calibration, tokens: Ints) -> list[Variant]:

@@ -173,7 +173,7 @@ def least_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
         costs = variant.costs[groups[0]]
         request = costs.batch / candidate.batch_size + costs.request
         request += own.instances * (costs.instance + float(_row_times(costs, own).mean()))
-        core_ms += own.rate * request * groups[0]
+        core_ms += own.rate * request * groups[0] * costs.used
         most = max(most, own.rate * request / len(groups))
     return max(1, math.ceil(most / 1000), math.ceil(core_ms / 1000 / candidate.place.cores))
 

@@ -127,13 +127,14 @@ def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[Sample, dict[int
     return Sample(documents, [len(row.ids) for row in rows]), payloads
 
 
-def costs_of(worker: WorkerCosts, server: ServerCosts, alone: bool, client_here: bool) -> Costs:
+def costs_of(worker: WorkerCosts, server: ServerCosts, alone: bool, client_here: bool, used: float = 1.0) -> Costs:
     """What a simulation takes, from a calibration.
 
     Args:
         worker, server: of the calibration.
         alone: whether the worker has all cores of its machine.
         client_here: whether the load generator computes on the machine too.
+        used: see `Costs`, and `used_of`.
     """
     slower = server.slower_alone if alone else server.slower
     return Costs(
@@ -150,7 +151,14 @@ def costs_of(worker: WorkerCosts, server: ServerCosts, alone: bool, client_here:
         outside=server.outside,
         replying=server.replying,
         front=server.front + (server.client if client_here else 0.0),
+        used=used,
     )
+
+
+def used_of(worker: WorkerCosts, one: WorkerCosts) -> float:
+    """The part of its cores' time that a worker uses: how well graphs scale from one core to its cores."""
+    shares = [one.times[shape] / (worker.cores * time) for shape, time in worker.times.items()]
+    return min(1.0, float(np.median(shares)))
 
 
 class Simulated:

@@ -1,9 +1,10 @@
 """Batches that compute at the same time, and what they take from each other.
 
 A batch has work: the milliseconds that it would take alone. Several workers that share a core share its time equally;
-a worker of several cores is as fast as its slowest core. If other cores compute too, all are slower, since they share
-caches and memory. What TorchServe and a client on the same machine compute for requests is done by idle cores, or else
-it delays one of the batches.
+a worker of several cores is as fast as its slowest core. Its cores wait for each other now and then; that time is left
+to the workers that share them. If other cores compute too, all are slower, since they share caches and memory. What
+TorchServe and a client on the same machine compute for requests is done by idle cores, or else it delays one of the
+batches.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def pace(cores: Cores, machines: Machines, instance: int, now: float) -> None:
                 shared = max(shared, cores.active[instance, core])
                 mine += 1
         others = max(0, busy - mine) / max(1, machines.cores - mine)
-        cores.speed[worker] = 1.0 / (shared * (1.0 + machines.contention * others))
+        # what the workers that share cores leave idle of them, the others use
+        shared_time = max(1.0, shared * machines.used[own]) if shared > 1 else 1.0
+        cores.speed[worker] = 1.0 / (shared_time * (1.0 + machines.contention * others))
         cores.version[worker] += 1
 
 

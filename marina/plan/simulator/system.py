@@ -25,6 +25,7 @@ class Costs(NamedTuple):
         outside: from a client to the queue and from the worker to the client.
         replying: between two answers of a batch.
         front: CPU time of everything but the workers for a request.
+        used: the part of its cores' time that a worker uses while it computes.
     """
 
     times: Mapping[Shape, float]
@@ -40,6 +41,7 @@ class Costs(NamedTuple):
     outside: float = 0.0
     replying: float = 0.0
     front: float = 0.0
+    used: float = 1.0
 
 
 class Service(NamedTuple):
@@ -129,12 +131,19 @@ def machines_of(
     timer: float = 0.0,
     count: int = 1,
     least: bool = False,
+    used: Sequence[float] | None = None,
 ) -> Machines:
-    """Instances with so many cores, that all serve the same models and are up all the time."""
+    """Instances with so many cores, that all serve the same models and are up all the time.
+
+    `used` is the part of their cores' time that workers of each model use, by default all of it; for others see
+    `Machines`.
+    """
+    parts = [1.0] * len(services) if used is None else used
     return Machines(
         instances=count,
         cores=cores,
         worker_cores=lay_out([own.groups for own in services], cores),
+        used=np.array([part for own, part in zip(services, parts) for _ in own.groups]),
         contention=contention,
         stolen=stolen,
         entering=entering,

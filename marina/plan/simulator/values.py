@@ -98,6 +98,7 @@ class Machines(NamedTuple):
         cores: of an instance.
         worker_cores: for each worker of an instance, model by model, which cores it computes on: 0 or 1, shape
             (workers, cores).
+        used: the part of its cores' time that each worker of an instance uses while it computes, shape (workers,).
         contention: how much longer calls take if all other cores compute too, as a fraction.
         stolen: how much a millisecond of `Models.front` delays a batch when no core is free.
         entering: at least this between two requests that enter queues of an instance.
@@ -110,6 +111,7 @@ class Machines(NamedTuple):
     instances: int
     cores: int
     worker_cores: Ints
+    used: Floats
     contention: float
     stolen: float
     entering: float

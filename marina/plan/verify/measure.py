@@ -115,7 +115,15 @@ def _system(case: Case, models: list[Calibrated]) -> tuple[Models, Machines]:
     place = place_here(models, None, client_here=True)
     services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
     costs = [variants[0].costs[case.groups[0]] for variants in place.variants]
-    machines = machines_of(services, place.cores, place.contention, place.stolen, place.entering, place.timer)
+    machines = machines_of(
+        services,
+        place.cores,
+        place.contention,
+        place.stolen,
+        place.entering,
+        place.timer,
+        used=[one.used for one in costs],
+    )
     return models_of(costs, services), machines
 
 

@@ -90,6 +90,16 @@ def test_workers_that_share_a_core_take_turns() -> None:
     assert slower.latency.tolist() == pytest.approx([1.5 * MS, 1.5 * MS])
 
 
+@pytest.mark.parametrize(("used", "times"), [(1.0, 2.0), (0.8, 1.6), (0.4, 1.0)])
+def test_workers_use_what_others_leave_idle_of_shared_cores(used: float, times: float) -> None:
+    both = [service_of(MS), service_of(MS)]
+    services = [Service(groups=(2,)), Service(groups=(2,))]
+    found = run(at_times([0.0, 0.0], models=2), both, services, cores=2, used=[used, used])
+    assert found.latency.tolist() == pytest.approx([times * MS, times * MS])
+    alone = run(at_times([0.0, 100.0], models=2), both, services, cores=2, used=[used, used])
+    assert alone.latency.tolist() == pytest.approx([MS, MS])
+
+
 def test_the_front_delays_batches_only_if_no_core_is_free() -> None:
     costs = [service_of(MS, front=2.0)]
     # the second request comes while the first is computed; half of its time is for its arrival
