@@ -44,7 +44,8 @@ def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_ti
     assert document["choice"]["on"] == "here"
     assert document["choice"]["promised"] < 200
     assert read_spec(path).serving.batch_size == document["choice"]["batch_size"]
-    assert {one["estimate"] for one in document["simulated"] if one["on"] == "here"} == {False}
+    bases = {one["basis"] for one in document["simulated"] if one["on"] == "here"}
+    assert bases <= {"measured here", "shapes that are not compiled yet"}
     assert (project.root / "build" / "plan" / "plan.png").read_bytes().startswith(b"\x89PNG")
     none = run_marina(project, *asked, "--promise", "p99 <= 0.1 ms")
     assert none.returncode == 1
@@ -52,7 +53,7 @@ def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_ti
     unknown = run_marina(project, "plan", "m", "--rate", "20", "--on", "inf9.xlarge", "--promise", "p99 <= 200 ms")
     assert unknown.stderr.startswith("error: the instance type inf9.xlarge is not known")
     verified = subprocess.run(
-        [sys.executable, "-m", "marina.plan.verify", "m", "--cases", "2"],
+        [sys.executable, "-m", "marina.plan.verify", "m", "--cases", "2", "--sweep-rounds", "0"],
         cwd=project.root,
         env=os.environ,
         capture_output=True,

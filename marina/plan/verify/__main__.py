@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.report.machine import command, machine
@@ -15,7 +16,7 @@ from marina.files import write_json
 from marina.plan.calibration.calibrate import calibrate
 from marina.plan.calibration.record import read_calibration
 from marina.plan.places import Calibrated
-from marina.plan.verify.cases import draw_cases
+from marina.plan.verify.cases import draw_cases, read_cases
 from marina.plan.verify.measure import Compared, Figures, capacity, measure, predict, serve, texts_of
 from marina.plan.verify.report import COLUMNS, medians, picture, rows
 from marina.plan.verify.sweep import COLUMNS as SWEEP_COLUMNS
@@ -33,16 +34,23 @@ def main() -> None:
     parser.add_argument("models", nargs="+", help="models; every fifth workload has the first two")
     parser.add_argument("--cases", type=int, default=30, help="number of workloads")
     parser.add_argument("--seed", type=int, default=0, help="other seeds draw other workloads")
+    parser.add_argument("--workloads", type=Path, help="a YAML file with workloads, in place of random ones")
+    parser.add_argument(
+        "--sweep-rounds", type=int, default=3, help="through all configurations of the sweep; 0 for none"
+    )
     options = parser.parse_args()
     try:
-        run(options.models, options.cases, options.seed)
+        run(options.models, options.cases, options.seed, options.workloads, options.sweep_rounds)
     except MarinaError as error:
         print_error(str(error))
         sys.exit(1)
 
 
-def run(names: list[str], count: int, seed: int) -> None:
+def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_rounds: int) -> None:
     """Calibrate what is not, then predict and measure."""
+    cores = len(cpu_cores())
+    cases = read_cases(workloads, names) if workloads else draw_cases(names, cores, count, seed)
+    count = len(cases)
     project = find_project()
     folder = project.root / "build" / "plan" / "verify"
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +61,6 @@ def run(names: list[str], count: int, seed: int) -> None:
             if read_calibration(server.archive(spec)) is None:
                 calibrate(spec, project, server, None, progress)
         models = {name: Calibrated(spec, project) for name, spec in specs.items()}
-        cases = draw_cases(names, len(cpu_cores()), count, seed)
         known = [
             (
                 [models[name] for name in case.models],
@@ -85,13 +92,14 @@ def run(names: list[str], count: int, seed: int) -> None:
                     "cases": [asdict(one) for one in compared],
                 },
             )
-        rate, swept = sweep(models[names[0]], server, len(cpu_cores()), progress)
+        rate, swept = sweep(models[names[0]], server, cores, sweep_rounds, progress) if sweep_rounds else (0.0, [])
         write_json(folder / "sweep.json", {"machine": machine(), "rate": rate, "swept": [asdict(one) for one in swept]})
     print_table(COLUMNS, rows(compared), numbers=10)
     for label, values in medians(compared).items():
         say(f"median {label}: " + ", ".join(f"{name} {value:.1%}" for name, value in values.items()))
-    print_table(SWEEP_COLUMNS, table_of(swept), numbers=5)
-    say(summary(rate, swept))
+    if swept:
+        print_table(SWEEP_COLUMNS, table_of(swept), numbers=5)
+        say(summary(rate, swept))
     (folder / "verify.png").write_bytes(picture(compared))
     say(f"picture: {relative(folder / 'verify.png')}")
 

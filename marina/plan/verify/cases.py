@@ -1,10 +1,16 @@
-"""Random workloads to predict and measure."""
+"""Workloads to predict and measure: random ones, or those of a file."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from marina.errors import SpecError
 
 SHARES = (0.10, 0.95)  # of capacity
 INSTANCES = (1, 1, 1, 2, 4, 8, 16, 32)
@@ -23,7 +29,7 @@ class Case:
         number: of the case.
         models: names.
         instances: texts of a request.
-        lengths: which texts, a key of `LENGTHS`.
+        lengths: which texts: a key of `LENGTHS`, or a file, as `marina bench --texts` takes it.
         groups: core groups of each model.
         batch_size, delay_ms: of TorchServe.
         share: of the capacity that comes.
@@ -72,3 +78,46 @@ def draw_cases(models: Sequence[str], cores: int, count: int, seed: int) -> list
             )
         )
     return cases
+
+
+_CASE = TypeAdapter(Case)
+
+
+def read_cases(path: Path, known: Sequence[str]) -> list[Case]:
+    """The workloads of a YAML file: a list, each with the fields of `Case` except its number.
+
+    Args:
+        path: the file.
+        known: names of models.
+
+    Raises:
+        SpecError: the file cannot be read, or a workload is wrong; the message names its place.
+    """
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise SpecError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+    if not isinstance(entries, list) or not entries:
+        raise SpecError(f"{path} must be a list of workloads")
+    wanted = {field.name for field in fields(Case)} - {"number"}
+    return [_read_case(number, entry, wanted, known, path) for number, entry in enumerate(entries)]
+
+
+def _read_case(number: int, entry: object, wanted: set[str], known: Sequence[str], path: Path) -> Case:
+    where = f"{path}: workload {number + 1}"
+    if not isinstance(entry, dict) or set(entry) != wanted:
+        raise SpecError(f"{where} must have exactly the fields {', '.join(sorted(wanted))}")
+    try:
+        case = _CASE.validate_python({"number": number, **entry})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SpecError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    if not case.models or not set(case.models) <= set(known):
+        raise SpecError(f"{where} must have models of these: {', '.join(known)}")
+    if not len(case.models) == len(case.instances) == len(case.lengths):
+        raise SpecError(f"{where} must have instances and lengths for each of its models")
+    if not case.groups or min(*case.groups, *case.instances, case.batch_size, case.delay_ms) < 1:
+        raise SpecError(f"{where}: groups, instances, batch_size and delay_ms are at least 1")
+    if not 0 < case.share < 1:
+        raise SpecError(f"{where}: share is between 0 and 1, of the predicted capacity")
+    return case

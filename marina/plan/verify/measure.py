@@ -6,7 +6,7 @@ import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,13 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
-from handlers.worker.values import Instance
 from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.mix import mixed
-from marina.bench.load.payload import Payload, Workload, bodies_of
+from marina.bench.load.payload import MIX, Payload, Workload, bodies_of, documents_of, read_instances
 from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
+from marina.errors import SpecError
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, machines_of, models_of
@@ -57,23 +56,29 @@ class Compared:
 
 
 class Texts(NamedTuple):
-    """Texts of one kind, and the tokens of each."""
+    """Instances in the format of requests, and the tokens of each."""
 
-    texts: list[str]
+    documents: list[Any]
     tokens: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def texts_of(model: Calibrated, kind: str) -> Texts:
-    """The texts of the built-in mix that have the lengths of a kind, as a model reads them."""
-    artifact = read_artifact(model.calibrations[0][1])
-    texts = mixed(seed=2)
-    reader = open_reader(model.calibrations[0][1].joinpath, artifact.signature)
-    rows = default_rows(
-        [Instance(one) for one in texts], artifact.signature, reader, longest(artifact.shapes), "truncate"
-    )
-    low, high = LENGTHS[kind]
-    kept = [(text, len(row.ids)) for text, row in zip(texts, rows) if low <= len(row.ids) <= high]
-    return Texts([text for text, _ in kept], np.array([tokens for _, tokens in kept], np.int64))
+    """The instances of the built-in mix that have the lengths of a kind, or those of a file, as a model reads them.
+
+    Raises:
+        SpecError: the file cannot be read, or no instance has these lengths.
+    """
+    folder, fields = model.calibrations[0][1], model.spec.instance_fields
+    artifact = read_artifact(folder)
+    instances = read_instances(MIX if kind in LENGTHS else str(model.project.root / kind), fields)
+    reader = open_reader(folder.joinpath, artifact.signature)
+    rows = default_rows(instances, artifact.signature, reader, longest(artifact.shapes), "truncate")
+    low, high = LENGTHS.get(kind, (0, longest(artifact.shapes)))
+    kept = [place for place, row in enumerate(rows) if low <= len(row.ids) <= high]
+    if not kept:
+        raise SpecError(f"{model.spec.name} has no text of {low} to {high} tokens")
+    documents = documents_of(instances, fields)
+    return Texts([documents[place] for place in kept], np.array([len(rows[place].ids) for place in kept], np.int64))
 
 
 def capacity(case: Case, models: list[Calibrated], texts: list[Texts], connections: int = CONNECTIONS) -> float:
@@ -139,7 +144,7 @@ def _sent(case: Case, texts: list[Texts], rate: float) -> Requests:
     count = len(schedule)
     at, model, tokens = [], [], []
     for number, (instances, own) in enumerate(zip(case.instances, texts)):
-        bodies = bodies_of(list(range(len(own.texts))), instances)
+        bodies = bodies_of(list(range(len(own.documents))), instances)
         rows = np.array([json.loads(body)["inputs"] for body in bodies]).reshape(len(bodies), instances)
         at.append(np.array(schedule) * 1000)
         model.append(np.full(count, number))
@@ -176,7 +181,7 @@ def measure_closed(case: Case, endpoints: list[Endpoint], texts: list[Texts], co
 def _measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], load: Load) -> list[Figures]:
     load = replace(load, warm_up_s=WARM_UP_S)
     payloads = [
-        Payload(bodies_of(list(own.texts), instances), instances, "") for instances, own in zip(case.instances, texts)
+        Payload(bodies_of(own.documents, instances), instances, "") for instances, own in zip(case.instances, texts)
     ]
     with ThreadPoolExecutor(len(endpoints)) as threads:
         runs = [

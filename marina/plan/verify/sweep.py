@@ -16,7 +16,6 @@ from marina.plan.verify.cases import Case
 from marina.plan.verify.measure import capacity, measure, measure_closed, predict, serve, texts_of
 from marina.plan.workload import Promise, Traffic
 
-ROUNDS = 3
 BATCH_SIZES, DELAYS_MS = (1, 4, 16, 64), (1, 5)
 SHARE = 0.6  # of the best predicted throughput: the rate of the open loops
 CONNECTIONS = 64  # of the closed loops
@@ -43,7 +42,9 @@ class Swept:
     p99s: list[float]
 
 
-def sweep(model: Calibrated, server: BenchmarkServer, cores: int, progress: Progress) -> tuple[float, list[Swept]]:
+def sweep(
+    model: Calibrated, server: BenchmarkServer, cores: int, rounds: int, progress: Progress
+) -> tuple[float, list[Swept]]:
     """Measure a grid of configurations and the plan's choice, in interleaved rounds; returns the rate of open loops."""
     texts = [texts_of(model, KIND)]
     cases = [
@@ -72,8 +73,8 @@ def sweep(model: Calibrated, server: BenchmarkServer, cores: int, progress: Prog
         )
         for case in cases
     ]
-    for step, one in enumerate(found * ROUNDS):
-        progress(f"sweep: {one.case.describe()}", step, len(found) * ROUNDS)
+    for step, one in enumerate(found * rounds):
+        progress(f"sweep: {one.case.describe()}", step, len(found) * rounds)
         endpoints = serve(one.case, [model], server)
         one.p99s.append(measure(one.case, endpoints, texts, rate)[0].p99)
         one.rates.append(measure_closed(one.case, endpoints, texts, CONNECTIONS)[0].rate)

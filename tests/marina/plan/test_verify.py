@@ -1,0 +1,80 @@
+"""Workloads of a file, and the sweep, without a server."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from marina.errors import SpecError
+from marina.plan.candidates import Candidate
+from marina.plan.verify import sweep as sweeping
+from marina.plan.verify.cases import Case, draw_cases, read_cases
+from marina.plan.verify.measure import Figures, Texts
+from tests.marina.plan.places import place, variant
+
+
+def as_entry(case: Case) -> dict[str, Any]:
+    entry = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(case).items()}
+    del entry["number"]
+    return entry
+
+
+def test_workloads_of_a_file_are_those_that_were_drawn(tmp_path: Path) -> None:
+    drawn = draw_cases(["a", "b"], 2, 10, 3)
+    (tmp_path / "w.yaml").write_text(yaml.safe_dump([as_entry(case) for case in drawn]))
+    assert read_cases(tmp_path / "w.yaml", ["a", "b"]) == drawn
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"models": ["c"]}, "must have models of these: a"),
+        ({"models": ["a", "a"]}, "instances and lengths for each"),
+        ({"share": 1.5}, "share is between 0 and 1"),
+        ({"batch_size": 0}, "at least 1"),
+        ({"batch_size": "many"}, "batch_size: Input should be a valid integer"),
+        ({"speed": 1}, "exactly the fields"),
+    ],
+)
+def test_what_is_wrong_with_a_workload_is_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    (case,) = draw_cases(["a"], 2, 1, 0)
+    (tmp_path / "w.yaml").write_text(yaml.safe_dump([{**as_entry(case), **changed}]))
+    with pytest.raises(SpecError, match=message):
+        read_cases(tmp_path / "w.yaml", ["a"])
+    with pytest.raises(SpecError, match="cannot be read"):
+        read_cases(tmp_path / "none.yaml", ["a"])
+
+
+def test_a_sweep_says_how_far_the_choice_is_from_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = Candidate(place(), (variant(),), ((1, 1),), 8, 1)  # is not in the grid
+
+    def p99(case: Case) -> float:
+        return 10.0 + case.batch_size / 100 + case.delay_ms - (case.groups == (1, 1)) * 3
+
+    for name, found in {
+        "texts_of": lambda *_: Texts(["ok"], np.array([3])),
+        "capacity": lambda case, *_: 100.0 + case.batch_size,
+        "predict": lambda case, *_: [Figures(50, 5, p99(case))],
+        "serve": lambda *_: [],
+        "measure": lambda case, *_: [Figures(50, 5, p99(case))],
+        "measure_closed": lambda case, *_: [Figures(100 - case.delay_ms, 5, 9)],
+        "_choice": lambda *_: chosen,
+    }.items():
+        monkeypatch.setattr(sweeping, name, found)
+    model: Any = SimpleNamespace(spec=SimpleNamespace(name="m"))
+    server: Any = None
+    rate, swept = sweeping.sweep(model, server, 2, 2, lambda *_: None)
+    assert rate == pytest.approx(0.6 * 164)
+    assert len(swept) == 2 * (1 + 3 * 2) + 1
+    assert [one.case.groups for one in swept if one.chosen] == [(1, 1)]
+    assert all(len(one.p99s) == len(one.rates) == 2 for one in swept)
+    table = sweeping.rows(swept)
+    assert table[0][:3] == ["1,1", "1", "1"]
+    best, own = min(p99(one.case) for one in swept), next(p99(one.case) for one in swept if one.chosen)
+    assert f"a p99 {own / best - 1:.1%} above the best of 15 measured ones" in sweeping.summary(rate, swept)
