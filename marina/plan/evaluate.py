@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from marina.bench.report.pricing import cost_per_1m
-from marina.plan.candidates import Candidate
+from marina.plan.candidates import Candidate, Place
 from marina.plan.simulator.run import simulate
-from marina.plan.simulator.system import Service, machines_of, models_of
+from marina.plan.simulator.system import Costs, Service, machines_of, models_of
 from marina.plan.simulator.values import ANSWERED, Machines, Models
 from marina.plan.workload import Promise, Traffic, draw
 from marina.sections import WorkerServing
@@ -64,18 +64,17 @@ def system_of(candidate: Candidate, count: int = 1, least: bool = False) -> tupl
     queue = WorkerServing(batch_size=candidate.batch_size).queue
     services = [Service(groups, candidate.batch_size, candidate.delay_ms, queue) for groups in candidate.groups]
     costs = [variant.costs[groups[0]] for variant, groups in zip(candidate.variants, candidate.groups)]
-    machines = machines_of(
-        services,
-        place.cores,
-        place.contention,
-        place.stolen,
-        place.entering,
-        place.timer,
-        count,
-        least,
-        [one.used for one in costs],
+    return models_of(costs, services), machines_at(place, costs, services, count, least)
+
+
+def machines_at(
+    place: Place, costs: Sequence[Costs], services: Sequence[Service], count: int = 1, least: bool = False
+) -> Machines:
+    """Instances of a place that serve these models."""
+    used = [one.used for one in costs]
+    return machines_of(
+        services, place.cores, place.contention, place.stolen, place.entering, place.timer, count, least, used
     )
-    return models_of(costs, services), machines
 
 
 def evaluate(

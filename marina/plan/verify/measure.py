@@ -21,9 +21,10 @@ from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.errors import SpecError
+from marina.plan.evaluate import machines_at
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
-from marina.plan.simulator.system import Service, machines_of, models_of
+from marina.plan.simulator.system import Service, models_of
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
 from marina.plan.verify.cases import LENGTHS, Case
 from marina.plan.workload import Traffic, draw
@@ -120,16 +121,7 @@ def _system(case: Case, models: list[Calibrated]) -> tuple[Models, Machines]:
     place = place_here(models, None, client_here=True)
     services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
     costs = [variants[0].costs[case.groups[0]] for variants in place.variants]
-    machines = machines_of(
-        services,
-        place.cores,
-        place.contention,
-        place.stolen,
-        place.entering,
-        place.timer,
-        used=[one.used for one in costs],
-    )
-    return models_of(costs, services), machines
+    return models_of(costs, services), machines_at(place, costs, services)
 
 
 def seconds_of(rate: float) -> float:
