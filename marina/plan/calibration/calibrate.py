@@ -140,7 +140,7 @@ def costs_of(worker: WorkerCosts, server: ServerCosts, alone: bool, client_here:
     return Costs(
         times={Shape.parse(shape): time * slower for shape, time in worker.times.items()},
         again={Shape.parse(shape): time * slower for shape, time in worker.again.items()},
-        spread=worker.spread,
+        spread=tuple(1 + (one - 1) * server.tail if one > 1 else one for one in worker.spread),
         idle=server.idle,
         batch=worker.batch,
         request=worker.request,
@@ -176,12 +176,13 @@ class Simulated:
         self._cores, self._contention = cores, contention
         self._tokens = np.array(sample.tokens, np.int64)
 
-    def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float, float]:
-        """Requests per second, median latency in milliseconds, and mean requests of a batch."""
+    def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float, float, float]:
+        """Requests per second, p50 and p99 of the latency in milliseconds, and mean requests of a batch."""
         requests = self._requests(np.zeros(SIMULATED), loop.instances, loop.connections)
         found = self._run(server, requests, loop.cores)
         rate, batch = SIMULATED / found.end * 1000, found.batched.sum() / found.batches.sum()
-        return float(rate), float(np.nanmedian(found.latency)), float(batch)
+        p50, p99 = np.nanpercentile(found.latency, (50, 99))
+        return float(rate), float(p50), float(p99), float(batch)
 
     def paced(self, server: ServerCosts) -> list[float]:
         """Latencies of single requests with pauses."""

@@ -24,9 +24,10 @@ START = {
     "stolen": 0.7,
     "slower": 1.0,
     "slower_alone": 1.0,
+    "tail": 1.5,
 }
 NUDGE = 0.05
-WEIGHT = 0.5  # of batches, which say how requests meet, beside what matters
+WEIGHT = 0.5  # of batches, which say how requests meet, and of p99s, which vary, beside what matters
 DAMPING, FLOOR = 0.3, 0.02  # of the steps; the second keeps parameters in place that change nothing
 ENOUGH = 0.003  # gain of a step, below which the fit ends
 TIMER_MS = 0.06  # the kernel's slack of timers is 0.05 ms
@@ -39,12 +40,12 @@ class Fit(NamedTuple):
     error: float
 
 
-def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float]]) -> Fit:
+def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float, float]]) -> Fit:
     """Fit the costs of a server to its closed loops (Levenberg-Marquardt, with parameters that stay positive).
 
     Args:
         served: the measurement.
-        simulate: requests per second, median latency and mean batch of a closed loop, with these costs.
+        simulate: requests per second, p50, p99 and mean batch of a closed loop, with these costs.
     """
 
     def costs(values: Floats) -> ServerCosts:
@@ -54,8 +55,8 @@ def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tup
     def errors(values: Floats) -> Floats:
         found = [simulate(costs(values), loop) for loop in served.loops]
         pairs = [
-            (rate / loop.rate, p50 / loop.p50, (batch / loop.batch) ** WEIGHT)
-            for (rate, p50, batch), loop in zip(found, served.loops)
+            (rate / loop.rate, p50 / loop.p50, (p99 / loop.p99) ** WEIGHT, (batch / loop.batch) ** WEIGHT)
+            for (rate, p50, p99, batch), loop in zip(found, served.loops)
         ]
         logs: Floats = np.log(np.array(pairs)).ravel()
         return logs
@@ -79,7 +80,7 @@ def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tup
         if gain < ENOUGH * (now**2).sum():
             break
     fitted = costs(values)
-    return Fit(fitted, float(statistics.median(np.abs(np.expm1(now.reshape(-1, 3)[:, :2].ravel())))))
+    return Fit(fitted, float(statistics.median(np.abs(np.expm1(now.reshape(-1, 4)[:, :2].ravel())))))
 
 
 def idle_times(idle: Sequence[float], usual: Sequence[float]) -> tuple[float, ...]:

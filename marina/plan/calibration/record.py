@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from marina.files import write_json
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class ServerCosts:
         stolen: how much a millisecond of these delays a batch if all cores compute.
         slower, slower_alone: graphs in a server, as a factor of their times without one: of several workers on an
             instance, and of a worker that has all its cores.
+        tail: how much wider the slower half of a batch's spread is in a server, as a factor.
         timer: how much later than asked a waiting thread of TorchServe wakes up.
         idle: equally likely times that an answer takes longer if the worker was idle, in ascending order.
     """
@@ -63,6 +64,7 @@ class ServerCosts:
     stolen: float
     slower: float
     slower_alone: float
+    tail: float
     timer: float
     idle: tuple[float, ...]
 

@@ -26,13 +26,14 @@ BUSIEST = (64, 1)
 
 
 class ClosedLoop(NamedTuple):
-    """A closed loop: the cores of each worker, requests per second, median latency in ms, requests of a batch."""
+    """A closed loop: the cores of each worker, requests per second, latencies in ms, requests of a batch."""
 
     cores: int
     connections: int
     instances: int
     rate: float
     p50: float
+    p99: float
     batch: float
 
 
@@ -87,9 +88,9 @@ def measure_loops(
     closed = []
     for (connections, instances), rounds in found.items():
         rate = fmean(one.requests / one.seconds for one in rounds)
-        p50 = fmean(one.latency_ms["p50"] for one in rounds)
+        p50, p99 = (fmean(one.latency_ms[name] for one in rounds) for name in ("p50", "p99"))
         batch = fmean(one.server.batch if one.server else 1.0 for one in rounds)
-        closed.append(ClosedLoop(cores, connections, instances, rate, p50, batch))
+        closed.append(ClosedLoop(cores, connections, instances, rate, p50, p99, batch))
     return closed, fmean(front or [0.0]), fmean(client or [0.0])
 
 

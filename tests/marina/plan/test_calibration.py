@@ -36,6 +36,7 @@ REAL = ServerCosts(
     stolen=0.6,
     slower=1.1,
     slower_alone=0.95,
+    tail=2.0,
     timer=0.06,
     idle=(0.0,),
 )
@@ -53,13 +54,13 @@ def test_a_fit_explains_the_loads_of_a_known_server() -> None:
     lengths = np.clip(np.random.default_rng(0).lognormal(2.8, 0.7, 400), 3, 64).astype(int)
     model = Simulated(WORKERS, Sample([""] * len(lengths), lengths.tolist()), 2, 0.05)
     loads = [(2, *loop) for loop in ONE_WORKER] + [(1, *loop) for loop in WORKER_A_CORE]
-    loops = [ClosedLoop(*load, *model.closed_loop(REAL, ClosedLoop(*load, 0, 0, 0))) for load in loads]
+    loops = [ClosedLoop(*load, *model.closed_loop(REAL, ClosedLoop(*load, 0, 0, 0, 0))) for load in loads]
     fit = fit_server(Served(loops, [], REAL.front, REAL.client), model.closed_loop)
     assert fit.error < 0.02
     # another load, which it has not seen
-    other = ClosedLoop(2, 24, 2, 0, 0, 0)
-    rate, p50, _ = model.closed_loop(fit.server, other)
-    assert (rate, p50) == pytest.approx(model.closed_loop(REAL, other)[:2], rel=0.06)
+    other = ClosedLoop(2, 24, 2, 0, 0, 0, 0)
+    assert model.closed_loop(fit.server, other)[:2] == pytest.approx(model.closed_loop(REAL, other)[:2], rel=0.06)
+    assert fit.server.tail == pytest.approx(REAL.tail, rel=0.3)
 
 
 def test_pauses_are_what_simulations_lack() -> None:
