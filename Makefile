@@ -135,8 +135,8 @@ demo-duplicates: setup build/training/product-duplicates  ## find the duplicates
 verify-hardware: setup  ## check everything on an Inferentia or Trainium instance, and write a report
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
 
-verify-plan: setup build/training/ava-intent  ## predict 30 random workloads, measure them, and compare (an hour); MODELS="ava-intent", CASES=, SEED=, WORKLOADS=FILE
-	$(BIN)/python -m marina.plan.verify $(or $(MODELS),ava-intent resume-search) --cases $(or $(CASES),30) --seed $(or $(SEED),0) $(if $(WORKLOADS),--workloads $(WORKLOADS))
+verify-plan: setup build/training/ava-intent  ## predict 30 random workloads, measure them, and compare (an hour); MODELS=, CASES=, SEED=, WORKLOADS=FILE
+	$(BIN)/python -m marina.plan.verify $(MODELS) --cases $(or $(CASES),30) --seed $(or $(SEED),0) $(if $(WORKLOADS),--workloads $(WORKLOADS))
 
 docs: setup  ## write the pages and files that are generated from code
 	$(BIN)/python -m docs.made

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,6 +14,18 @@ from marina.archive.describe import Archive
 from marina.errors import DeployError
 
 ROOM = 2  # autoscaling may start so many times the instances of the peak
+
+
+class Replicas(NamedTuple):
+    """Pods or tasks of autoscaling: at first, at least and at most, and the use of CPU at which it adds one.
+
+    The defaults are for no plan: two, so that one can be lost or replaced.
+    """
+
+    wanted: int = 2
+    least: int = 2
+    most: int = 10
+    cpu_percent: int = 60
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,12 @@ class Scale:
     def most_instances(self) -> int:
         """The most that autoscaling may start."""
         return ROOM * self.instances
+
+    @property
+    def replicas(self) -> Replicas:
+        """The instances as pods or tasks."""
+        percent = max(1, round(100 * self.busy))
+        return Replicas(self.instances, self.least_instances, self.most_instances, percent)
 
 
 _SCALE = TypeAdapter(Scale)

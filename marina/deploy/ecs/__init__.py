@@ -9,14 +9,13 @@ from typing import Any
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
-from marina.deploy.scale import Scale, read_scale
+from marina.deploy.scale import Replicas, Scale, read_scale
 from marina.deploy.source import joint_name, stack_of
 from marina.files import write_json
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
 MIB = 1 << 20
-TASKS = 2  # without a plan: so that one can be lost or replaced
 STOP_MOST_S = 120  # of ECS
 CHECK = ["CMD", "python", "-m", "marina.container.check"]
 
@@ -24,7 +23,7 @@ CHECK = ["CMD", "python", "-m", "marina.container.check"]
 def deploy_ecs(
     archives: Sequence[Archive], output: Path, cpus: int, called: str | None = None, plan: Path | None = None
 ) -> None:
-    """Write task-definition.json, service.json, and deploy.py, which fills in what your account has.
+    """Write task-definition.json, service.json, scaling.json, and deploy.py, which fills in what your account has.
 
     Args:
         archives: those that the image has; they share a task.
@@ -41,7 +40,9 @@ def deploy_ecs(
     scale = read_scale(plan, archives) if plan else None
     with new_folder(output) as folder:
         write_json(folder / "task-definition.json", task_definition(archives, name, stack, cpus, scale))
-        write_json(folder / "service.json", service(name, scale.instances if scale else TASKS))
+        replicas = scale.replicas if scale else Replicas()
+        write_json(folder / "service.json", service(name, replicas.wanted))
+        write_json(folder / "scaling.json", replicas._asdict())
         render(FILES, folder, {})
 
 

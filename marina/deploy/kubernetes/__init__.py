@@ -8,12 +8,11 @@ from pathlib import Path
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
-from marina.deploy.scale import read_scale
+from marina.deploy.scale import Replicas, read_scale
 from marina.deploy.source import image_of, joint_name, stack_of
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
-REPLICAS, BUSY_PERCENT = (2, 10), 60  # without a plan: the least and the most, and when to add one
 PROPAGATION_S = 10  # until every node knows that a pod gets no new connections
 
 
@@ -60,11 +59,7 @@ def deploy_kubernetes(
         "propagation_s": PROPAGATION_S,
         "drain_s": DRAIN_S,
         "grace_s": PROPAGATION_S + needs.stop_s,
-        # two, so that one can be lost or replaced, unless a plan knows better
-        "replicas": scale.instances if scale else REPLICAS[0],
-        "least": scale.least_instances if scale else REPLICAS[0],
-        "most": scale.most_instances if scale else REPLICAS[1],
-        "busy_percent": max(1, round(100 * scale.busy)) if scale else BUSY_PERCENT,
+        "replicas": scale.replicas if scale else Replicas(),
         "queue_us": int(1000 * min(archive.serving["deadline_ms"] for archive in archives) / 100),
     }
     with new_folder(output) as folder:

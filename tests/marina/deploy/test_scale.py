@@ -70,6 +70,8 @@ def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], t
     assert 'cpu: "4"' in deployment + machines  # the models share the cores of an instance
     deploy_ecs(packed, tmp_path / "ecs", 2, plan=plan)
     assert json.loads((tmp_path / "ecs" / "service.json").read_text())["desiredCount"] == 3
+    scaling = {"wanted": 3, "least": 2, "most": 6, "cpu_percent": 48}
+    assert json.loads((tmp_path / "ecs" / "scaling.json").read_text()) == scaling
     task = json.loads((tmp_path / "ecs" / "task-definition.json").read_text())
     assert task["containerDefinitions"][0]["cpu"] == 4096
     deploy_ray(packed, tmp_path / "ray", 1, 4, plan=plan)

@@ -59,13 +59,15 @@ def scale(autoscaling: Any, options: argparse.Namespace, name: str) -> None:
         "ResourceId": f"service/{options.cluster}/{name}",
         "ScalableDimension": "ecs:service:DesiredCount",
     }
-    autoscaling.register_scalable_target(**resource, MinCapacity=2, MaxCapacity=options.max_tasks)
+    wanted = json.loads((HERE / "scaling.json").read_text())
+    most = options.max_tasks or wanted["most"]
+    autoscaling.register_scalable_target(**resource, MinCapacity=min(wanted["least"], most), MaxCapacity=most)
     autoscaling.put_scaling_policy(
         **resource,
         PolicyName="marina-cpu",
         PolicyType="TargetTrackingScaling",
         TargetTrackingScalingPolicyConfiguration={
-            "TargetValue": float(options.cpu_percent),
+            "TargetValue": float(options.cpu_percent or wanted["cpu_percent"]),
             "PredefinedMetricSpecification": {"PredefinedMetricType": METRIC},
         },
     )
@@ -91,8 +93,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     make.add_argument("--subnets", required=True, nargs="+", help="subnets of the tasks")
     make.add_argument("--security-groups", required=True, nargs="+", help="security groups of the tasks")
     make.add_argument("--target-group", help="ARN of a target group of a load balancer, whose health check is /ping")
-    make.add_argument("--max-tasks", type=int, default=10, help="the most that autoscaling starts")
-    make.add_argument("--cpu-percent", type=float, default=60, help="target of autoscaling")
+    make.add_argument("--max-tasks", type=int, help="the most that autoscaling starts; default: by scaling.json")
+    make.add_argument("--cpu-percent", type=float, help="target of autoscaling; default: by scaling.json")
     gone = actions.add_parser("delete", help="delete the service")
     for one in (make, gone):
         one.add_argument("--cluster", required=True, help="name of the cluster")
