@@ -10,6 +10,9 @@ from handlers.worker.values import Shape
 from marina.fields import Section
 
 
+LEAST_PACKED = 8  # tokens of a row
+
+
 class Source(Section):
     """Where the weights come from: exactly one of `hub`, `path`, `package` and `torchscript`."""
 
@@ -60,7 +63,7 @@ class Source(Section):
 
 
 class Shapes(Section):
-    """The shapes to compile: every batch size with every sequence length, or `exact`."""
+    """The shapes to compile: every batch size with every sequence length, or `exact`; and packed ones."""
 
     sequence_lengths: tuple[int, ...] = (32, 128)
     """Tokens per row, including special tokens. The largest limits how much of a text the model reads."""
@@ -71,12 +74,24 @@ class Shapes(Section):
     exact: tuple[str, ...] | None = None
     """Exactly these shapes instead, for example [1x32, 8x128]. `--shapes` takes precedence."""
 
+    packed: tuple[str, ...] = ()
+    """Shapes whose rows hold several texts, beside the others, for example [1x128, 4x128]. In `exact` and `--shapes`
+    they end with p: 4x128p."""
+
     @field_validator("sequence_lengths", "batch_sizes")
     @classmethod
     def _positive_and_distinct(cls, values: tuple[int, ...]) -> tuple[int, ...]:
         if not values or min(values) < 1 or len(set(values)) != len(values):
             raise ValueError("list distinct whole numbers of at least 1")
         return tuple(sorted(values))
+
+    @field_validator("packed")
+    @classmethod
+    def _long_enough(cls, packed: tuple[str, ...]) -> tuple[str, ...]:
+        shapes = sorted({Shape.parse(text)._replace(packed=False) for text in packed})
+        if any(shape.sequence_length < LEAST_PACKED for shape in shapes):
+            raise ValueError(f"rows that hold several texts have at least {LEAST_PACKED} tokens")
+        return tuple(map(str, shapes))
 
     @field_validator("exact")
     @classmethod
@@ -89,9 +104,10 @@ class Shapes(Section):
 
     def listed(self) -> tuple[Shape, ...]:
         """Every shape to compile, in ascending order."""
+        packed = tuple(Shape.parse(text)._replace(packed=True) for text in self.packed)
         if self.exact is not None:
-            return tuple(Shape.parse(text) for text in self.exact)
-        return tuple(Shape(size, length) for size in self.batch_sizes for length in self.sequence_lengths)
+            return tuple(sorted({*map(Shape.parse, self.exact), *packed}))
+        return tuple(Shape(size, length) for size in self.batch_sizes for length in self.sequence_lengths) + packed
 
 
 class Parity(Section):

@@ -32,7 +32,8 @@ class _Compiler:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
             _forget_traces()
-            traced = torch.jit.trace(self._model.module, inputs, check_trace=False)
+            module = self._model.packed if shape.packed else self._model.module
+            traced = torch.jit.trace(module, inputs, check_trace=False)
             graph = folder / "graphs" / f"{shape}.pt"
             weights = folder / WEIGHTS_FILE
             slots = dict([*traced.named_parameters(), *traced.named_buffers()])

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
 from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_rows
-from handlers.worker.values import Row, Shape
+from handlers.worker.rows.lines import write_packed
+from handlers.worker.values import Place, Row, Shape
 
 ROUNDS = (3, 50)  # minimum and maximum
 SWITCHES = (3, 15)  # minimum and maximum, of each model
@@ -89,6 +90,9 @@ def _seconds(graph: Graph, shape: Shape) -> float:
 
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
     """Fill every place of a graph of this shape, and run it once."""
-    row = full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))
-    write_rows(graph, [row] * shape.batch_size, signature)
+    rows = [full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))] * shape.batch_size
+    if shape.packed:
+        write_packed(graph, rows, [Place(line, 0) for line in range(shape.batch_size)], signature)
+    else:
+        write_rows(graph, rows, signature)
     graph.run(shape.batch_size)
