@@ -210,7 +210,7 @@ def record(
 ) -> None:
     """Record when requests come, for marina plan --replay: from the running server's metrics, or from a log.
 
-    Of metrics, the tokens of texts are kept too, as the mean of each second. Ctrl-C ends the recording and keeps it.
+    Of metrics, the tokens of texts are kept too, rounded up as in their histogram. Ctrl-C ends it, and keeps what came.
     """
     from marina.bench.server.recording import read_log, record_metrics, write_arrivals
     from marina.server import require_running

@@ -48,10 +48,11 @@ def test_what_was_measured_is_what_the_server_counted(server: Server, protocol: 
     assert found["errors"] == {}
     assert found["requests"] > 0
     assert found["instances"] == 3 * found["requests"]
-    # calls of the worker, warm-up and end included, have a row for every instance that was answered
-    assert (
-        sum(int(shape.split("x")[0]) * calls for shape, calls in found["server"]["calls"].items()) >= found["instances"]
-    )
+    # calls of the worker, warm-up and end included, have a row for every instance that was answered, unless it equals
+    # another of its batch: there are only two texts
+    rows = sum(int(shape.split("x")[0]) * calls for shape, calls in found["server"]["calls"].items())
+    assert 0.3 < found["server"]["repeated"] < 1
+    assert rows >= found["instances"] * (1 - found["server"]["repeated"])
     assert sum(found["server"]["stage_share"].values()) == pytest.approx(1, abs=0.01)
     assert found["server"]["worker_ms"] < found["latency_ms"]["mean"]
     configuration = entry["configuration"]

@@ -73,6 +73,7 @@ class ServerMetrics:
         length_padding, empty_padding: shares of the computed tokens that were padding: after texts, and in empty
             rows.
         calls: number of graph calls, by shape.
+        repeated: share of the rows that equalled another one of their batch, and were not computed again.
     """
 
     queue_ms: float | None
@@ -82,6 +83,7 @@ class ServerMetrics:
     length_padding: float
     empty_padding: float
     calls: dict[str, int]
+    repeated: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,11 @@ def server_lines(result: Result) -> list[str]:
         if server:
             stages = ", ".join(f"{stage} {share:.0%}" for stage, share in server.stage_share.items())
             queue = "" if server.queue_ms is None else f"{number(server.queue_ms)} ms in the queue, "
+            repeated = f"; {server.repeated:.0%} of the rows equalled another of their batch" if server.repeated else ""
             lines += [
                 f"a request spent {queue}{number(server.worker_ms)} ms in the worker ({stages})",
                 f"batches of {number(server.batch)} requests; {server.length_padding:.0%} of the computed tokens "
-                f"were padding after texts, {server.empty_padding:.0%} were in empty rows",
+                f"were padding after texts, {server.empty_padding:.0%} were in empty rows{repeated}",
             ]
     return lines
 

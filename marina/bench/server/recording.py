@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import random
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +26,6 @@ from marina.files import write_text
 from marina.server.torchserve.tokens import loopback_session
 
 EVERY_S = 1.0
-COUNTED = ("marina_requests", "marina_tokens", "marina_rows")
 # of the logs of web servers in the common format, and of TorchServe and others at the start of a line
 COMMON = re.compile(r"\[(\d{2}/\w{3}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\]")
 ISO = re.compile(r"^(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,](?:\d{6}|\d{3})(?!\d))?(?:Z|[+-]\d{2}:\d{2})?)")
@@ -35,6 +36,13 @@ class Arrival(NamedTuple):
 
     seconds: float
     tokens: int | None
+
+
+class Reading(NamedTuple):
+    """What was counted so far: requests, and rows by their tokens, each rounded up to the bound of its bucket."""
+
+    requests: float
+    rows: Counter[int]
 
 
 def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, int], None]) -> list[Arrival]:
@@ -51,14 +59,14 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
     """
     url, session = f"http://127.0.0.1:{port}/metrics", loopback_session()
 
-    def read() -> list[float]:
+    def read() -> Reading:
         try:
             page = session.get(url, timeout=TIMEOUT_S)
             page.raise_for_status()
         except requests.RequestException as error:
             raise ServerError(f"the metrics of TorchServe at {url} cannot be read: {error}") from None
         found = counters(page.text, model)
-        return [sum(found[name].values()) for name in COUNTED]
+        return Reading(sum(found["marina_requests"].values()), _rows(found["marina_row_tokens_bucket"]))
 
     chance, arrivals = random.Random(0), list[Arrival]()
     start = now = time.monotonic()
@@ -67,13 +75,23 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
         while now < start + seconds:
             time.sleep(min(EVERY_S, max(0.0, start + seconds - now)))
             then, now, found = now, time.monotonic(), read()
-            came, tokens, rows = (new - old for new, old in zip(found, before))
+            came, rows = round(found.requests - before.requests), found.rows - before.rows
             before = found
-            mean = round(tokens / rows) if rows else None
-            spread = sorted(chance.uniform(then, now) - start for _ in range(round(came)))
-            arrivals += [Arrival(at, mean) for at in spread]
+            spread = sorted(chance.uniform(then, now) - start for _ in range(came))
+            tokens = chance.choices(list(rows), list(rows.values()), k=came) if rows else [None] * came
+            arrivals += [Arrival(at, one) for at, one in zip(spread, tokens)]
             tick(len(arrivals), round(now - start))
     return arrivals
+
+
+def _rows(buckets: Mapping[str, float]) -> Counter[int]:
+    """How many rows there are in each bucket of a cumulative histogram; those above the last one count as in it."""
+    found, below, last = Counter[int](), 0.0, 0
+    for bound, count in sorted((float(bound), count) for bound, count in buckets.items()):
+        last = last if math.isinf(bound) else int(bound)
+        found[last] += round(count - below)
+        below = count
+    return found
 
 
 def read_log(lines: Iterable[str], model: str) -> list[Arrival]:

@@ -21,7 +21,12 @@ FLUSH_S = 1.3  # until workers have published their counters
 TIMEOUT_S = 10
 
 # the label by which each metric is split; its values are summed over the other labels
-DIVIDED = {"marina_stage_seconds": "stage", "marina_padding_tokens": "kind", "marina_calls": "shape"}
+DIVIDED = {
+    "marina_stage_seconds": "stage",
+    "marina_padding_tokens": "kind",
+    "marina_calls": "shape",
+    "marina_row_tokens_bucket": "le",
+}
 
 Counters = Mapping[str, Mapping[str, float]]
 
@@ -79,6 +84,8 @@ def summary(counted: Counters) -> ServerMetrics | None:
         return None
     tokens, padding = of("marina_tokens"), counted.get("marina_padding_tokens", {})
     computed = tokens + sum(padding.values())
+    repeated = of("marina_repeated_rows")
+    rows = of("marina_rows") + repeated
     queue, queued = of("ts_queue_latency_microseconds"), of("ts_inference_requests")
     return ServerMetrics(
         queue_ms=round(queue / queued / 1000, 3) if queue and queued else None,
@@ -88,4 +95,5 @@ def summary(counted: Counters) -> ServerMetrics | None:
         length_padding=round(padding.get("length", 0) / computed, 4) if computed else 0.0,
         empty_padding=round(padding.get("empty", 0) / computed, 4) if computed else 0.0,
         calls={shape: round(count) for shape, count in sorted(counted.get("marina_calls", {}).items())},
+        repeated=round(repeated / rows, 4) if rows else 0.0,
     )

@@ -23,6 +23,10 @@ marina_padding_tokens_total{kind="length",ModelName="a",Level="Model",Hostname="
 marina_padding_tokens_total{kind="empty",ModelName="a",Level="Model",Hostname="h",} 100.0
 # TYPE marina_calls_total counter
 marina_calls_total{shape="1x16",ModelName="a",Level="Model",Hostname="h",} 60.0
+# TYPE marina_rows_total counter
+marina_rows_total{ModelName="a",Level="Model",Hostname="h",} 60.0
+# TYPE marina_repeated_rows_total counter
+marina_repeated_rows_total{ModelName="a",Level="Model",Hostname="h",} 20.0
 # TYPE ts_inference_requests_total counter
 ts_inference_requests_total{model_name="a",model_version="default",hostname="h",} 200.0
 # TYPE ts_queue_latency_microseconds counter
@@ -39,6 +43,7 @@ def test_the_page_says_where_requests_spent_their_time() -> None:
         length_padding=0.2,
         empty_padding=0.1,
         calls={"1x16": 60},
+        repeated=0.25,
     )
 
 
