@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
-from handlers.worker.values import Shape, first_position
+from handlers.worker.values import Shape
 
 FORMAT = 4
 ARTIFACT_FOLDER = "artifact"  # in an archive
@@ -27,7 +27,7 @@ PREPROCESSOR_FILE = "preprocess.pt"  # in place of a tokenizer
 GOLDEN_FILE = "golden.json"
 POOLING_MASK = "pooling_mask"  # input of graphs whose pooling excludes the tokens of a prompt
 POSITION_IDS = "position_ids"  # input of graphs of models that number tokens by their ids, as RoBERTa does
-SEGMENTS = "segments"  # input of packed graphs: the number of the text that a token belongs to, or -1
+SEGMENTS = "segments"  # input of packed graphs: the number of the text in the line that a token belongs to, or -1
 ATTENTION_MASK, VALID_LENGTH = "attention_mask", "valid_length"  # the inputs that tell how many tokens a row has
 REMEDY = "compile the model again and pack a new archive"
 
@@ -109,11 +109,6 @@ class Signature:
     token_outputs: tuple[str, ...] = ()
     packed_inputs: tuple[str, ...] = ()
     per_token: bool = False
-
-    @property
-    def first_position(self) -> int:
-        """The position of a text's first token, as packed graphs read it."""
-        return first_position(self.padding_position)
 
 
 @dataclass(frozen=True)

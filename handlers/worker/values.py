@@ -91,9 +91,10 @@ class Shape(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a row is in a packed call: the line, and its first token there."""
+    """Where a row is in a packed call: the line, its number among the rows there, and its first token there."""
 
     line: int
+    number: int
     start: int
 
 
@@ -111,9 +112,4 @@ class Call(NamedTuple):
     @property
     def used(self) -> int:
         """The rows of the graph that are not empty."""
-        return max(place.line for place in self.places) + 1 if self.shape.packed else len(self.rows)
-
-
-def first_position(padding_position: int | None) -> int:
-    """The position of a text's first token, in models whose padding has this position, or none."""
-    return 0 if padding_position is None else padding_position + 1
+        return max((place.line for place in self.places), default=-1) + 1 if self.shape.packed else len(self.rows)

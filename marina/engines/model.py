@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, SEGMENTS, VALID_LENGTH, Head, InputTensor, Prompt
-from handlers.worker.rows.calls import number_positions
-from handlers.worker.values import Row, Shape, first_position
+from handlers.worker.rows.positions import number_positions
+from handlers.worker.values import Row, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -52,6 +52,12 @@ class ExportedModel:
     packed: torch.nn.Module | None = None
     pack: Callable[[int], torch.nn.Module] | None = None
     example: Shape = EXAMPLE  # to convert it with, if an engine does that once for all shapes
+
+    def module_for(self, shape: Shape) -> torch.nn.Module:
+        """What a graph of this shape computes."""
+        module = self.packed if shape.packed else self.module
+        assert module is not None  # made before anything is compiled
+        return module
 
     @property
     def packed_inputs(self) -> tuple[str, ...]:
@@ -110,11 +116,11 @@ def _packed_example(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, .
     """Tensors to trace a packed model with: two texts in every line, and padding at its end."""
     import torch
 
-    first, half = first_position(model.padding_position), shape.sequence_length // 3
-    positions = torch.arange(shape.sequence_length) % half + first
+    third = shape.sequence_length // 3
+    first = 0 if model.padding_position is None else model.padding_position + 1
+    positions = torch.arange(shape.sequence_length) % third + first
     segments = torch.full(shape.dims, -1, dtype=torch.int64)
-    for line in range(shape.batch_size):
-        segments[line, :half], segments[line, half : 2 * half] = 2 * line, 2 * line + 1
+    segments[:, :third], segments[:, third : 2 * third] = 0, 1
     tensors = {
         "input_ids": torch.full(shape.dims, 3, dtype=torch.int64),
         "token_type_ids": torch.zeros(shape.dims, dtype=torch.int64),

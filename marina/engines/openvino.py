@@ -16,12 +16,12 @@ from handlers.worker.artifact import sha256_of
 from handlers.worker.engines.openvino import import_openvino
 from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.packing import calls_of
-from handlers.worker.values import Row, Shape, first_position
+from handlers.worker.values import Row, Shape
 from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles, Hosting
 from marina.engines.model import ExportedModel, example_inputs, row_inputs
 
 PACKED_LENGTH = 128  # tokens of the lines that int8 is calibrated on, or the longest row
-SELECTION_DEPTH = 4  # operations between a comparison of texts and the product that it selects tokens with
+SELECTION_DEPTH = 3  # operations between a comparison of texts and the product that it selects tokens with
 
 
 class _Compiler:
@@ -66,8 +66,9 @@ class _Compiler:
 def _convert(model: ExportedModel, packed: bool) -> Any:
     import torch
 
-    module, names = (model.packed, model.packed_inputs) if packed else (model.module, model.inputs)
-    example = example_inputs(model, model.example._replace(packed=packed))
+    shape = model.example._replace(packed=packed)
+    module, names = model.module_for(shape), model.packed_inputs if packed else model.inputs
+    example = example_inputs(model, shape)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
         converted = import_openvino().convert_model(module, example_input=example)
@@ -92,7 +93,7 @@ def _packed_arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[st
     found = []
     for call in calls_of(shape, [len(row.ids) for row in rows]):
         arrays = {name: np.zeros(shape.dims, np.int64) for name in exported.packed_inputs}
-        write_lines(arrays, [rows[row] for row in call.rows], call.places, first_position(exported.padding_position))
+        write_lines(arrays, [rows[row] for row in call.rows], call.places, exported.padding_position, {})
         found.append(arrays)
     return found
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import transformers
 
-from handlers.worker.rows.calls import number_positions
+from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Shape
 from marina.compiler.tasks import export_model
 from marina.engines.model import ExportedModel, example_inputs
@@ -65,7 +65,7 @@ def varied_inputs(model: ExportedModel) -> tuple[object, ...]:
     import torch
 
     named = dict(zip(model.inputs, example_inputs(model, SHAPE)))
-    ids = 4 + torch.arange(SHAPE.batch_size * SHAPE.sequence_length).reshape(tuple(SHAPE)) % 60
+    ids = 4 + torch.arange(SHAPE.batch_size * SHAPE.sequence_length).reshape(SHAPE.dims) % 60
     named["input_ids"] = ids
     if model.padding_position is not None:
         named["position_ids"] = torch.from_numpy(number_positions(ids.numpy(), model.padding_position))

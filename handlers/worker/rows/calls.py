@@ -22,9 +22,10 @@ from handlers.worker.artifact import (
 )
 from handlers.worker.engines import Graph, Runtime
 from handlers.worker.errors import RequestError, request_error
-from handlers.worker.rows.lines import run_packed
+from handlers.worker.rows.lines import read_packed, write_packed
 from handlers.worker.rows.packing import calls_of
-from handlers.worker.values import Call, Outputs, Row, Shape
+from handlers.worker.rows.positions import number_positions
+from handlers.worker.values import Call, Outputs, Place, Row, Shape
 
 Graphs = Mapping[Shape, Graph]
 T = TypeVar("T")
@@ -116,10 +117,28 @@ class Runner:
 
 def run_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
     """Run a call; returns the outputs of each of its rows, in the order of `Signature.outputs`."""
+    results = graph.run(write_call(graph, call, rows, signature))
     if call.shape.packed:
-        return run_packed(graph, call, rows, signature)
-    results = run_rows(graph, rows, signature)
+        return read_packed(results, call, rows, signature)
     return [[result[place] for result in results] for place in range(len(rows))]
+
+
+def write_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> int:
+    """Write the rows of a call into a graph's inputs.
+
+    Returns:
+        How many values of the first dimension of the graph's outputs are needed.
+    """
+    if call.shape.packed:
+        return write_packed(graph, call, rows, signature)
+    write_rows(graph, rows, signature)
+    return len(rows)
+
+
+def spread_call(shape: Shape, count: int) -> Call:
+    """A call with so many rows, each in a row of the graph of its own."""
+    places = tuple(Place(line, 0, 0) for line in range(count)) if shape.packed else ()
+    return Call(shape, tuple(range(count)), places=places)
 
 
 def run_all(graph: Graph, shape: Shape, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
@@ -196,14 +215,3 @@ def full_row(signature: Signature, length: int, like: Row) -> Row:
 
 def _cycled(values: Sequence[T], length: int) -> list[T]:
     return list(itertools.islice(itertools.cycle(values), length))
-
-
-def number_positions(ids: npt.NDArray[np.int64], padding: int) -> npt.NDArray[np.int64]:
-    """Position ids as RoBERTa and its relatives number tokens, of the same shape (rows, tokens) as `ids`.
-
-    Tokens are numbered from `padding` + 1; a token whose id is `padding` is not counted and keeps `padding`.
-    Computed here and not in graphs, as neuron-cc has no cumsum.
-    Source: `create_position_ids_from_input_ids` of transformers' modeling_roberta.py.
-    """
-    tokens = ids != padding
-    return np.asarray(np.cumsum(tokens, axis=1) * tokens + padding, dtype=np.int64)

@@ -1,8 +1,8 @@
 """Puts rows into the lines of packed graphs.
 
-Which rows share a line is bin packing: best-fit decreasing takes the longest row first, and puts it into the fullest line
-that has room for it. It needs at most 11/9 of the fewest lines that are possible, and 6/9 of a line more.
-Source: Johnson, Near-optimal bin packing algorithms, 1973; Dosa, The tight bound of first fit decreasing, 2007.
+Which rows share a line is bin packing: best-fit decreasing takes the longest row first, and puts it into the fullest
+line that has room for it. Where no line is full of texts that have fewer than 4 tokens, it needs at most 11/9 of the
+fewest lines that are possible, and 4 more. Source: Johnson, Near-optimal bin packing algorithms, 1973.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Packer:
             else:
                 left, line = self.length, len(texts)
                 texts.append(0)
-            places.append(Place(line, self.length - left))
+            places.append(Place(line, texts[line], self.length - left))
             texts[line] += 1
             rest = left - tokens
             if rest and texts[line] < self._texts:
@@ -86,14 +86,14 @@ class Packer:
 
 def packed_calls(packer: Packer, rows: Sequence[int], places: Sequence[Place]) -> list[Call]:
     """The calls for the lines that rows were packed into."""
-    lines: list[list[tuple[int, int]]] = [[] for _ in range(max(place.line for place in places) + 1)]
+    lines: list[list[tuple[int, Place]]] = [[] for _ in range(max(place.line for place in places) + 1)]
     for row, place in zip(rows, places):
-        lines[place.line].append((row, place.start))
+        lines[place.line].append((row, place))
     calls, first = [], 0
     for shape in packer.shapes(len(lines)):
         own = lines[first : first + shape.batch_size]
         first += shape.batch_size
-        placed = [(row, Place(line, start)) for line, entries in enumerate(own) for row, start in entries]
+        placed = [(row, place._replace(line=line)) for line, entries in enumerate(own) for row, place in entries]
         calls.append(Call(shape, tuple(row for row, _ in placed), places=tuple(place for _, place in placed)))
     return calls
 
@@ -104,7 +104,7 @@ def calls_of(shape: Shape, lengths: Sequence[int], fill: bool = False) -> list[C
     Args:
         shape: holds each of them.
         lengths: the tokens of each row.
-        fill: whether to add a call with every place filled, if one call has room for all rows. If replicas share a call,
+        fill: whether to add a call with every row filled, if one call has room for all of them. If replicas share a call,
             each has its own core.
     """
     if not lengths:

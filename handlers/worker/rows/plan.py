@@ -24,7 +24,7 @@ class Planner:
 
     With packed shapes of one length, the longest rows that they hold are packed, down to some row, and the shorter ones
     are computed as above; the best row to change at is found by trying all of them. Rows are packed by best-fit
-    decreasing, so the packed part may take up to 11/9 of the fewest lines that are possible. Every sequence length of
+    decreasing, so the packed part may take up to 11/9 of the fewest lines that are possible, and 4 more. Every sequence length of
     packed shapes is tried.
 
     Args:

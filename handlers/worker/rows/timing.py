@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
-from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_rows
-from handlers.worker.rows.lines import write_packed
-from handlers.worker.values import Place, Row, Shape
+from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row
+from handlers.worker.values import Row, Shape
 
 ROUNDS = (3, 50)  # minimum and maximum
 SWITCHES = (3, 15)  # minimum and maximum, of each model
@@ -91,8 +90,5 @@ def _seconds(graph: Graph, shape: Shape) -> float:
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
     """Fill every place of a graph of this shape, and run it once."""
     rows = [full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))] * shape.batch_size
-    if shape.packed:
-        write_packed(graph, rows, [Place(line, 0) for line in range(shape.batch_size)], signature)
-    else:
-        write_rows(graph, rows, signature)
+    write_call(graph, spread_call(shape, len(rows)), rows, signature)
     graph.run(shape.batch_size)

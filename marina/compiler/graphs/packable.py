@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,10 +11,17 @@ from torch import nn
 
 from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.packing import calls_of
-from handlers.worker.values import Row, Shape, first_position
+from handlers.worker.values import Row, Shape
 from marina.compiler.graphs.diagnosis import reason_of
+from marina.compiler.tasks import export_model
 from marina.engines.model import ExportedModel, row_inputs
 from marina.errors import CompileError
+from marina.spec import Spec
+
+
+class NotPackable(CompileError):
+    """Texts that share a row of this model would get other answers than alone."""
+
 
 MASKS = (4, 3)  # dimensions that encoders take, by transformers' release and by architecture
 SHAPE = Shape(2, 32, packed=True)
@@ -29,10 +37,10 @@ def with_packed(model: ExportedModel, name: str) -> ExportedModel:
         name: of the spec.
 
     Raises:
-        CompileError: texts that share a row would get other outputs than alone, or the module fails.
+        NotPackable: texts that share a row would get other outputs than alone, or the module fails.
     """
     if model.pack is None:
-        raise CompileError(f"{name}: rows of TorchScript sources cannot be packed; leave out shapes.packed")
+        raise NotPackable(f"{name}: rows of TorchScript sources cannot be packed; leave out shapes.packed")
     reason = ""
     for dims in MASKS:
         try:
@@ -45,7 +53,17 @@ def with_packed(model: ExportedModel, name: str) -> ExportedModel:
             return replace(model, packed=module)
         reason = f"texts that share a row differ by {difference:.1g} from the same texts alone"
     architecture = type(_encoder(model.module)).__name__
-    raise CompileError(f"{name}: rows of {architecture} cannot be packed: {reason}; leave out shapes.packed")
+    raise NotPackable(f"{name}: rows of {architecture} cannot be packed: {reason}; leave out shapes.packed")
+
+
+def check_packable(spec: Spec, source: Path) -> None:
+    """Load a model, and raise `NotPackable` if its rows cannot be packed; SourceError if it cannot be loaded.
+
+    Args:
+        spec: the model's spec.
+        source: the folder of the model's files.
+    """
+    with_packed(export_model(spec, source), spec.name)
 
 
 def _encoder(module: nn.Module) -> nn.Module:
@@ -62,14 +80,18 @@ def _difference(model: ExportedModel) -> float:
     (call,) = calls_of(SHAPE, list(LENGTHS))
     own = [rows[row] for row in call.rows]
     arrays = {name: np.zeros(SHAPE.dims, np.int64) for name in model.packed_inputs}
-    write_lines(arrays, own, call.places, first_position(model.padding_position))
+    write_lines(arrays, own, call.places, model.padding_position, {})
     worst = largest = 0.0
     with torch.no_grad():
         packed = [output.numpy() for output in model.packed(*map(torch.from_numpy, arrays.values()))]
-        for number, (row, (line, start)) in enumerate(zip(own, call.places)):
+        for row, (line, number, start) in zip(own, call.places):
             alone = model.module(*(torch.tensor([values]) for values in row_inputs(row, model).values()))
             for output, expected in zip(packed, alone):
-                found = output[line, start : start + len(row.ids)] if model.per_token else output[number]
+                found = (
+                    output[line, start : start + len(row.ids)]
+                    if model.per_token
+                    else output[line * SHAPE.texts_a_line + number]
+                )
                 worst = max(worst, float(np.abs(found - expected[0].numpy()).max()))
                 largest = max(largest, float(expected.abs().max()))
     return worst / max(largest, 1e-9)

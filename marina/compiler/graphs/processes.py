@@ -127,6 +127,7 @@ def _end_with_parent() -> None:
 def main(arguments: Sequence[str]) -> None:
     """Compile the graph that a request file describes."""
     _end_with_parent()
+    from marina.compiler.graphs.packable import with_packed
     from marina.compiler.tasks import export_model
     from marina.spec import make_spec
 
@@ -135,6 +136,8 @@ def main(arguments: Sequence[str]) -> None:
     options = CompileOptions(request["options"]["precision"], tuple(request["options"]["mitigations"]))
     engine, shape = engine_of(spec.engine), Shape.parse(request["shape"])
     model = export_model(spec, Path(request["source"]))
+    if shape.packed:
+        model = with_packed(model, spec.name)
     stored = None
     if engine.replaces_weights(request["settings"]):
         conditions = {name: request[name] for name in ("settings", "options", "versions")}

@@ -11,7 +11,7 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.calls import run_all
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.reader import open_reader
-from handlers.worker.values import Instance, Outputs, Shape
+from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few
 from marina.compiler.graphs.loader import GraphLoader, Loaded

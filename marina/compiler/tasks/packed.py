@@ -57,17 +57,22 @@ class PackedEncoder(nn.Module):
         same = segments.unsqueeze(2) == segments.unsqueeze(1)
         if self.dims == 3:
             return same.to(torch.int64)
-        full = torch.where(same, 0.0, MASKED).unsqueeze(1)
+        full = _added(same)
         window = _window(self.encoder.config)
         if window is None:
             return full
         index = torch.arange(segments.shape[1])
         near = (index.unsqueeze(0) - index.unsqueeze(1)).abs() <= window
-        local = torch.where(same & near.unsqueeze(0), 0.0, MASKED).unsqueeze(1)
+        local = _added(same & near.unsqueeze(0))
         return {"full_attention": full, "sliding_attention": local}
 
     def _use_positions(self, _: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         return arguments if self._positions is None else (self._positions,)
+
+
+def _added(allowed: Tensor) -> Tensor:
+    """Numbers to add to attention: 0 where it is allowed, shape (rows, 1, tokens, tokens)."""
+    return ((1 - allowed.to(torch.float32)) * MASKED).unsqueeze(1)
 
 
 def _window(config: Any) -> int | None:
@@ -92,8 +97,8 @@ class _Unpacked(nn.Module):
         if self.per_token:
             return found
         vectors = found.last_hidden_state
-        first = one_hot(self.named[SEGMENTS], starts(self.named[SEGMENTS])).to(vectors.dtype)
-        own = (first @ vectors.reshape(-1, vectors.shape[-1])).unsqueeze(1)
+        first = first_of(tokens_of_texts(self.named[SEGMENTS]).to(vectors.dtype))
+        own = (first @ vectors).flatten(0, 1).unsqueeze(1)
         pooler = getattr(self.packed.encoder, "pooler", None)
         return BaseModelOutputWithPooling(last_hidden_state=own, pooler_output=None if pooler is None else pooler(own))
 
@@ -185,21 +190,25 @@ class PackedPooling(nn.Module):
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         vectors, segments = features["token_embeddings"], features[SEGMENTS]
-        counted = features.get(POOLING_MASK, (segments >= 0).to(segments.dtype))
-        pooled = [self._pool(vectors, segments, counted, features[POSITION_IDS], mode) for mode in self.modes]
+        own = tokens_of_texts(segments).to(vectors.dtype)
+        counted = own
+        if POOLING_MASK in features:
+            counted = own * features[POOLING_MASK].unsqueeze(1).to(vectors.dtype)
+        pooled = [self._pool(vectors, own, counted, mode).flatten(0, 1) for mode in self.modes]
         return {**features, "sentence_embedding": torch.cat(pooled, dim=-1) if len(pooled) > 1 else pooled[0]}
 
-    def _pool(self, vectors: Tensor, segments: Tensor, counted: Tensor, positions: Tensor, mode: str) -> Tensor:
-        flat = vectors.reshape(-1, vectors.shape[-1])
-        if mode in ("cls", "lasttoken"):
-            chosen = starts(segments, counted) if mode == "cls" else ends(segments, counted)
-            return one_hot(segments, chosen).to(flat.dtype) @ flat
+    def _pool(self, vectors: Tensor, own: Tensor, counted: Tensor, mode: str) -> Tensor:
+        if mode == "cls":
+            return first_of(counted) @ vectors
+        if mode == "lasttoken":
+            return last_of(counted) @ vectors
         weights = counted
-        if mode == "weightedmean":  # by the place in the row, from 1 on
-            weights = counted * (positions - positions.min() + 1)
-        chosen = one_hot(segments, weights).to(flat.dtype)
-        total = chosen.sum(1, keepdim=True).clamp(min=1e-9)
-        return (chosen @ flat) / (total.sqrt() if mode == "mean_sqrt_len_tokens" else total)
+        if mode == "weightedmean":  # by the place in the text, from 1 on
+            places = torch.arange(own.shape[2], dtype=own.dtype)
+            starts = (first_of(own) * places).sum(2, keepdim=True)
+            weights = counted * (places - starts + 1)
+        total = weights.sum(2, keepdim=True).clamp(min=1e-9)
+        return (weights @ vectors) / (total.sqrt() if mode == "mean_sqrt_len_tokens" else total)
 
 
 def _packed_step(step: nn.Module) -> nn.Module:
@@ -207,38 +216,26 @@ def _packed_step(step: nn.Module) -> nn.Module:
     return step if modes is None else PackedPooling(modes)
 
 
-def one_hot(segments: Tensor, weights: Tensor) -> Tensor:
-    """For each text a row with the weights of its tokens, and 0 elsewhere.
+def tokens_of_texts(segments: Tensor) -> Tensor:
+    """For each text of each line, which tokens are its own.
 
     Args:
-        segments: the number of the text of each token, or -1, shape (rows, tokens).
-        weights: of tokens, the same shape.
+        segments: the number of each token's text in its line, or -1, shape (lines, tokens).
 
     Returns:
-        Shape (texts, rows * tokens), of the type of the weights.
+        bool, shape (lines, texts of a line, tokens).
     """
-    texts = segments.shape[0] * (segments.shape[1] // TOKENS_A_TEXT)
-    own = segments.reshape(1, -1) == torch.arange(texts).unsqueeze(1)
-    return own.to(weights.dtype) * weights.reshape(1, -1)
+    texts = segments.shape[1] // TOKENS_A_TEXT
+    return segments.unsqueeze(1) == torch.arange(texts, dtype=segments.dtype).view(1, -1, 1)
 
 
-def starts(segments: Tensor, counted: Tensor | None = None) -> Tensor:
-    """1 for the first token of each text that counts, else 0; all tokens count by default."""
-    return _edges(segments, counted, before=True)
+def first_of(own: Tensor) -> Tensor:
+    """The first of each text's tokens, as 0 and 1, of the same shape (lines, texts, tokens)."""
+    before = torch.cat([torch.zeros_like(own[:, :, :1]), own[:, :, :-1]], dim=2)
+    return own * (1 - before)
 
 
-def ends(segments: Tensor, counted: Tensor | None = None) -> Tensor:
-    """1 for the last token of each text that counts, else 0."""
-    return _edges(segments, counted, before=False)
-
-
-def _edges(segments: Tensor, counted: Tensor | None, before: bool) -> Tensor:
-    mask = (segments >= 0).to(segments.dtype) if counted is None else counted
-    none = torch.full_like(segments[:, :1], -2)
-    if before:
-        same = segments == torch.cat([none, segments[:, :-1]], dim=1)
-        neighbour = torch.cat([torch.zeros_like(mask[:, :1]), mask[:, :-1]], dim=1)
-    else:
-        same = segments == torch.cat([segments[:, 1:], none], dim=1)
-        neighbour = torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1)
-    return mask * (1 - same.to(mask.dtype) * neighbour)
+def last_of(own: Tensor) -> Tensor:
+    """The last of each text's tokens, as 0 and 1, of the same shape (lines, texts, tokens)."""
+    after = torch.cat([own[:, :, 1:], torch.zeros_like(own[:, :, :1])], dim=2)
+    return own * (1 - after)
