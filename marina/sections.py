@@ -75,8 +75,8 @@ class Shapes(Section):
     """Exactly these shapes instead, for example [1x32, 8x128]. `--shapes` takes precedence."""
 
     auto: int | None = Field(default=None, ge=8)
-    """Choose the shapes when the model is compiled, up to this length in tokens: for `examples` the best, by the times of
-    graphs on this machine, else a ladder. `shapes: auto` stands for 128. build/shapes/NAME.json keeps the choice."""
+    """Choose the shapes when the model is compiled, up to this length in tokens: for `examples` the best, by the times
+    of graphs on this machine, else a ladder. `shapes: auto` stands for 128. build/shapes/NAME.json keeps the choice."""
 
     packed: tuple[str, ...] = ()
     """Shapes whose rows hold several texts, beside the others, for example [1x128, 4x128]. In `exact` and `--shapes`

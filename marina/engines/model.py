@@ -30,8 +30,8 @@ class ExportedModel:
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
     unit_length, padding_position, fields, tensors and token_outputs, see `handlers.worker.artifact.Signature`.
-    preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes; None
-    if there are none. pack makes it for a mask of so many dimensions; None if the model's rows cannot be packed.
+    preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
+    None if there are none. pack makes it for a mask of so many dimensions; None if the model's rows cannot be packed.
     """
 
     module: torch.nn.Module

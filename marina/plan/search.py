@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from handlers.worker.values import Shape
 from marina.console import Progress
 from marina.plan.candidates import Candidate
 from marina.plan.evaluate import HOURS_A_MONTH, Figures, evaluate
@@ -179,7 +180,7 @@ def least_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
 
 
 def _row_times(costs: Costs, own: Traffic) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """For a sample of texts, the least milliseconds of a row of a graph that holds them, or of a part of a packed one."""
+    """For a sample of texts, the least milliseconds of a graph that they can need."""
     tokens = own.tokens[:: max(1, len(own.tokens) // SAMPLE)]
     return np.array([min(_share(shape, time, one) for shape, time in costs.times.items()) for one in tokens])
 

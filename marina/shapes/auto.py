@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from marina.compiler.graphs.packable import check_packable
+from handlers.worker.values import Shape
+from marina.compiler.graphs.packable import NotPackable, export_for
 from marina.compiler.job import fingerprint_of, source_of
 from marina.console import Progress, say
 from marina.engines import engine_of
-from marina.errors import CompileError
 from marina.files import write_json
 from marina.project import Project
-from marina.sections import Shapes
+from marina.sections import LEAST_PACKED, Shapes
 from marina.shapes.advice import advise
 from marina.shapes.ladder import default_ladder
 from marina.spec import Spec
@@ -53,8 +53,8 @@ def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
         progress("asking whether rows can be packed", 0, 1)
         packed = True
         try:
-            check_packable(spec, source_of(spec, project.root))
-        except CompileError:
+            export_for([Shape(1, LEAST_PACKED, packed=True)], spec, source_of(spec, project.root))
+        except NotPackable:
             packed = False
         chosen = default_ladder(spec.shapes.auto, None, packed).shapes
     return [str(shape) for shape in chosen]

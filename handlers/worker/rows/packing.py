@@ -104,8 +104,8 @@ def calls_of(shape: Shape, lengths: Sequence[int], fill: bool = False) -> list[C
     Args:
         shape: holds each of them.
         lengths: the tokens of each row.
-        fill: whether to add a call with every row filled, if one call has room for all of them. If replicas share a call,
-            each has its own core.
+        fill: whether to add a call with every row filled, if one call has room for all of them: replicas that share a
+            call have cores of their own.
     """
     if not lengths:
         return []

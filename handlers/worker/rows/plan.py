@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from handlers.worker.rows.packing import Packer, packed_calls
 from handlers.worker.values import Call, Shape
+
+
+class _Part(NamedTuple):
+    """The plan for so many of the longest rows, and its time."""
+
+    rows: int
+    time: float
+    calls: list[Call]
 
 
 def longest(shapes: Iterable[Shape]) -> int:
@@ -18,14 +28,14 @@ class Planner:
 
     Without packed shapes, plans are exact. Some optimal plan has this form: with the rows sorted by length, every call
     computes adjacent rows, and the call of the longest row takes as many rows as fit, because leaving a row out of it
-    never makes the other calls cheaper. So the least time for the i shortest rows is a minimum over the shapes that hold
-    the i-th row: the shape's time plus the least time for the i - batch_size shortest rows. This is a
-    dynamic programme over i.
+    never makes the other calls cheaper. So the least time for the i shortest rows is a minimum over the shapes that
+    hold the i-th row: the shape's time plus the least time for the i - batch_size shortest rows. This is a dynamic
+    programme over i.
 
-    With packed shapes of one length, the longest rows that they hold are packed, down to some row, and the shorter ones
-    are computed as above; the best row to change at is found by trying all of them. Rows are packed by best-fit
-    decreasing, so the packed part may take up to 11/9 of the fewest lines that are possible, and 4 more. Every sequence length of
-    packed shapes is tried.
+    With packed shapes, plans are good and not always the best. The longest rows that fit into lines of some length are
+    packed, down to some row; the shorter ones are computed as above, and those that are too long are planned by
+    themselves, in the same way. The best length and the best row are found by trying all. Rows are packed by best-fit
+    decreasing, see `handlers.worker.rows.packing`.
 
     Args:
         times: the time of one call of every compiled shape, in any unit.
@@ -68,15 +78,34 @@ class Planner:
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
         if lengths[order[-1]] > self._longest:
             raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {self._longest}")
+        ordered = [lengths[row] for row in order]
+        # parts[k]: the best plan for the rows that are too long for the first k packers
+        starts = [0, *(bisect_right(ordered, packer.length) for packer in self._packers)]
+        parts: list[_Part] = []
+        for number in range(len(self._packers), -1, -1):
+            parts.insert(0, self._part(order[starts[number] :], lengths, self._packers[number:], parts))
+        return sorted(parts[0].calls, key=lambda call: self._times[call.shape] / len(call.rows))
+
+    def _part(
+        self, order: Sequence[int], lengths: Sequence[int], packers: Sequence[Packer], longer: Sequence[_Part]
+    ) -> _Part:
+        """The best plan for some rows in ascending order; `longer[k]` is that of the rows too long for `packers[k]`."""
         least, chosen = self._programme([lengths[row] for row in order])
-        best, calls = least[-1], None
-        for packer in self._packers:
-            found = self._packed(packer, order, lengths, least, chosen, best)
-            if found:
-                best, calls = found
-        if calls is None:
-            calls = _read_back(order, chosen)
-        return sorted(calls, key=lambda call: self._times[call.shape] / len(call.rows))
+        best, packed, packer = least[-1], 0, -1
+        for number, one in enumerate(packers):
+            own = order[: len(order) - longer[number].rows]
+            _, used = one.pack([lengths[row] for row in reversed(own)])
+            for count in range(1, len(own) + 1):
+                total = least[len(own) - count] + one.time(used[count - 1]) + longer[number].time
+                if total < best:
+                    best, packed, packer = total, count, number
+        if packer < 0:
+            return _Part(len(order), best, _read_back(order, chosen))
+        own = order[: len(order) - longer[packer].rows]
+        together = own[::-1][:packed]
+        places, _ = packers[packer].pack([lengths[row] for row in together])
+        calls = _read_back(own[: len(own) - packed], chosen) + packed_calls(packers[packer], together, places)
+        return _Part(len(order), best, calls + longer[packer].calls)
 
     def _programme(self, ordered: Sequence[int]) -> tuple[list[float], list[Shape | None]]:
         """For the i shortest rows, the least time in shapes that are not packed, and the shape of the last call."""
@@ -91,31 +120,6 @@ class Planner:
             least.append(best)
             chosen.append(best_shape)
         return least, chosen
-
-    def _packed(
-        self,
-        packer: Packer,
-        order: Sequence[int],
-        lengths: Sequence[int],
-        least: Sequence[float],
-        chosen: Sequence[Shape | None],
-        limit: float,
-    ) -> tuple[float, list[Call]] | None:
-        """The best plan that packs rows into the lines of one length, if it takes less than a limit."""
-        short = [row for row in order if lengths[row] <= packer.length]
-        long = order[len(short) :]  # which only longer shapes hold
-        beyond, chosen_beyond = self._programme([lengths[row] for row in long])
-        descending = short[::-1]
-        places, used = packer.pack([lengths[row] for row in descending])
-        best, packed = limit, 0
-        for count in range(1, len(short) + 1):
-            total = least[len(short) - count] + packer.time(used[count - 1]) + beyond[-1]
-            if total < best:
-                best, packed = total, count
-        if not packed:
-            return None
-        calls = _read_back(short[: len(short) - packed], chosen) + _read_back(long, chosen_beyond)
-        return best, calls + packed_calls(packer, descending[:packed], places[:packed])
 
 
 def _read_back(order: Sequence[int], chosen: Sequence[Shape | None]) -> list[Call]:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
-from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row
+from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, spread_call, write_call
 from handlers.worker.values import Row, Shape
 
 ROUNDS = (3, 50)  # minimum and maximum

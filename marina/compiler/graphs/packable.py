@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,14 +57,15 @@ def with_packed(model: ExportedModel, name: str) -> ExportedModel:
     raise NotPackable(f"{name}: rows of {architecture} cannot be packed: {reason}; leave out shapes.packed")
 
 
-def check_packable(spec: Spec, source: Path) -> None:
-    """Load a model, and raise `NotPackable` if its rows cannot be packed; SourceError if it cannot be loaded.
+def export_for(shapes: Iterable[Shape], spec: Spec, folder: Path) -> ExportedModel:
+    """Load a model as `export_model` does, with its module for packed rows if any of the shapes is packed.
 
-    Args:
-        spec: the model's spec.
-        source: the folder of the model's files.
+    Raises:
+        SourceError: the folder does not hold what the task needs.
+        NotPackable: its rows cannot be packed.
     """
-    with_packed(export_model(spec, source), spec.name)
+    model = export_model(spec, folder)
+    return with_packed(model, spec.name) if any(shape.packed for shape in shapes) else model
 
 
 def _encoder(module: nn.Module) -> nn.Module:
@@ -75,9 +77,10 @@ def _difference(model: ExportedModel) -> float:
     """How far packed outputs are from those of the same texts alone, as a fraction of the largest."""
     chosen = np.random.default_rng(0)
     most = 20  # ids that every vocabulary has
-    rows = [Row(chosen.integers(4, most, tokens).tolist(), [0] * tokens) for tokens in LENGTHS]
+    lengths = [min(tokens, model.positions or tokens) for tokens in LENGTHS]
+    rows = [Row(chosen.integers(4, most, tokens).tolist(), [0] * tokens) for tokens in lengths]
     assert model.packed is not None
-    (call,) = calls_of(SHAPE, list(LENGTHS))
+    (call,) = calls_of(SHAPE, lengths)
     own = [rows[row] for row in call.rows]
     arrays = {name: np.zeros(SHAPE.dims, np.int64) for name in model.packed_inputs}
     write_lines(arrays, own, call.places, model.padding_position, {})

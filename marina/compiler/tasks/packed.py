@@ -82,7 +82,7 @@ def _window(config: Any) -> int | None:
 
 
 class _Unpacked(nn.Module):
-    """Stands in a model with a head for its encoder: gives the first token of each text as if it were all of its text."""
+    """Stands in a model with a head for its encoder: gives the first token of each text as if it were all of it."""
 
     def __init__(self, encoder: PackedEncoder, per_token: bool) -> None:
         super().__init__()

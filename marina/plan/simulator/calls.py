@@ -22,37 +22,40 @@ def plan_calls(rows: Ints, count: int, model: int, models: Models, least: Floats
         The time of all calls, and the tokens that they compute.
     """
     ordered = np.sort(rows[:count])
-    _programme(ordered, model, models, least, chosen)
-    best, packer, packed = least[count], -1, 0
-    for number in range(models.packer[model], models.packer[model + 1]):
-        short = np.searchsorted(ordered, models.packed_tokens[number], side="right")
-        beyond = 0.0
-        if short < count:
-            beyond = _least_time(ordered[short:], model, models)
-        used = _pack(ordered[:short][::-1], models.packed_tokens[number], models.packed_texts[number])
-        times = _line_times(used[-1] if short else 0, number, models)[0]
-        for many in range(1, short + 1):
-            total = least[short - many] + times[used[many - 1]] + beyond
-            if total < best:
-                best, packer, packed = total, number, many
-    if packer < 0:
-        return _spent(count, model, models, chosen)
-    short = np.searchsorted(ordered, models.packed_tokens[packer], side="right")
-    spent, computed = _spent(short - packed, model, models, chosen)
-    if short < count:
-        own_least, own_chosen = np.empty(count - short + 1), np.empty(count - short + 1, np.int64)
-        _programme(ordered[short:], model, models, own_least, own_chosen)
-        more, tokens = _spent(count - short, model, models, own_chosen)
+    first, packers = models.packer[model], models.packer[model + 1] - models.packer[model]
+    if packers == 0:
+        _programme(ordered, model, models, least, chosen)
+        return _spent(count, models, chosen)
+    # of the rows that are too long for the first k packers: where they start, the least time, and how they are packed
+    starts, best = np.zeros(packers + 1, np.int64), np.zeros(packers + 1)
+    used_packer, packed = np.full(packers + 1, -1), np.zeros(packers + 1, np.int64)
+    for number in range(packers):
+        starts[number + 1] = np.searchsorted(ordered, models.packed_tokens[first + number], side="right")
+    for part in range(packers, -1, -1):
+        _programme(ordered[starts[part] :], model, models, least, chosen)
+        best[part] = least[count - starts[part]]
+        for number in range(part, packers):
+            own = ordered[starts[part] : starts[number + 1]]
+            packer = first + number
+            used = _pack(own[::-1], models.packed_tokens[packer], models.packed_texts[packer])
+            times = _line_times(used[-1] if own.size else 0, packer, models)[0]
+            for many in range(1, own.size + 1):
+                total = least[own.size - many] + times[used[many - 1]] + best[number + 1]
+                if total < best[part]:
+                    best[part], used_packer[part], packed[part] = total, number, many
+    spent, computed, part = 0.0, 0, 0
+    while starts[part] < count:
+        _programme(ordered[starts[part] :], model, models, least, chosen)
+        number = used_packer[part]
+        if number < 0:
+            more, tokens = _spent(count - starts[part], models, chosen)
+            return spent + more, computed + tokens
+        own = ordered[starts[part] : starts[number + 1]]
+        more, tokens = _spent(own.size - packed[part], models, chosen)
         spent, computed = spent + more, computed + tokens
-    lines = _pack(ordered[:short][::-1], models.packed_tokens[packer], models.packed_texts[packer])[packed - 1]
-    entries = _line_times(lines, packer, models)[1]
-    last = -1
-    while lines > 0:
-        entry = entries[lines]
-        spent += models.packed_again[entry] if entry == last else models.packed_times[entry]
-        last = entry
-        computed += models.packed_sizes[entry] * models.packed_tokens[packer]
-        lines -= models.packed_sizes[entry]
+        more, tokens = _spent_packed(own[::-1][: packed[part]], first + number, models)
+        spent, computed = spent + more, computed + tokens
+        part = number + 1
     return spent, computed
 
 
@@ -72,14 +75,7 @@ def _programme(ordered: Ints, model: int, models: Models, least: Floats, chosen:
 
 
 @compiled
-def _least_time(ordered: Ints, model: int, models: Models) -> float:
-    least, chosen = np.empty(ordered.size + 1), np.empty(ordered.size + 1, np.int64)
-    _programme(ordered, model, models, least, chosen)
-    return least[-1]
-
-
-@compiled
-def _spent(count: int, model: int, models: Models, chosen: Ints) -> tuple[float, int]:
+def _spent(count: int, models: Models, chosen: Ints) -> tuple[float, int]:
     """The time of the calls for the first rows, and the tokens that they compute."""
     computed, end, spent, last = 0, count, 0.0, -1
     while end > 0:
@@ -88,6 +84,21 @@ def _spent(count: int, model: int, models: Models, chosen: Ints) -> tuple[float,
         last = models.graph[entry]
         computed += models.padded[entry]
         end -= models.sizes[entry]
+    return spent, computed
+
+
+@compiled
+def _spent_packed(descending: Ints, packer: int, models: Models) -> tuple[float, int]:
+    """The time of the packed calls for some rows, and the tokens that they compute."""
+    lines = _pack(descending, models.packed_tokens[packer], models.packed_texts[packer])[-1]
+    entries = _line_times(lines, packer, models)[1]
+    computed, spent, last = 0, 0.0, -1
+    while lines > 0:
+        entry = entries[lines]
+        spent += models.packed_again[entry] if entry == last else models.packed_times[entry]
+        last = entry
+        computed += models.packed_sizes[entry] * models.packed_tokens[packer]
+        lines -= models.packed_sizes[entry]
     return spent, computed
 
 

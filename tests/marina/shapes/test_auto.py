@@ -47,7 +47,7 @@ def test_with_examples_the_choice_is_kept_until_they_change(project: Project, ad
     assert chosen(path, project) == first
 
 
-def test_auto_stands_alone(project: Project, add_tiny: AddTiny) -> None:
+def test_auto_stands_alone(add_tiny: AddTiny) -> None:
     assert read_spec(add_tiny("m", shapes="auto")).shapes.auto == 128
     with pytest.raises(SpecError, match="auto chooses all shapes"):
         read_spec(add_tiny("n", shapes={"auto": 64, "packed": ["1x64"]}))
