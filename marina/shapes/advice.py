@@ -38,7 +38,7 @@ FULL = 64  # maximum rows of a full batch; more would not change the result
 BULK = 10_000  # rows that a job in bulk plans at once
 TIMING_BUDGET_S = 2.0
 ANY_LENGTH = 1 << 30  # tokens, of texts that are only counted
-SOME = 2000  # rows of a full batch in bulk that sets of shapes are compared on
+SOME = 400  # rows of a full batch in bulk that sets of shapes are compared on
 NOW, PLAIN, PACKED = "now", "without packed rows", "with packed rows"  # what is considered
 
 
@@ -114,15 +114,10 @@ def advise(
     """
     present = spec.shapes.listed()
     limit = longest(present)
-    unpacked = ""
-    try:
-        probe = compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder
-    except NotPackable as error:
-        unpacked = str(error).removeprefix(f"{spec.name}: ").partition("; leave out")[0]
-        shapes = probe_shapes(limit, packed=False)
-        probe = compile_model(spec.model_copy(update={"shapes": shapes}), project, progress).folder
+    probe, unpacked = _probe(spec, project, limit, progress)
     times = _time(probe, spec)
     model = CostModel(times)
+    error = model.error(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
     # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
@@ -135,9 +130,8 @@ def advise(
     if texts is None and spec.examples:
         texts = project.root / spec.examples
     if texts is None:
-        made = default_ladder(limit, graphs, packed=not unpacked)
+        made = default_ladder(limit, graphs, model.packed)
         considered = {NOW: Considered(present, [])}
-        error = model.error(times)
         return Advice(made.shapes, considered, [], made.waste, unpacked, error, seconds, megabytes, room)
     full = BULK if bulk else min(FULL, spec.serving.batch_size)
     found = (
@@ -160,8 +154,17 @@ def advise(
         name: Considered(shapes, [effect(judged, shapes, model.milliseconds, rows) for rows in (1, full)])
         for name, shapes in named.items()
     }
-    error = model.error(times)
     return Advice(best.shapes, considered, lengths, None, unpacked, error, seconds, megabytes, room)
+
+
+def _probe(spec: Spec, project: Project, limit: int, progress: Progress) -> tuple[Path, str]:
+    """Compile a few graphs; returns the artifact's folder, and why rows cannot be packed, if so."""
+    try:
+        return compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder, ""
+    except NotPackable as error:
+        reason = str(error).removeprefix(f"{spec.name}: ").partition("; leave out")[0]
+    shapes = probe_shapes(limit, packed=False)
+    return compile_model(spec.model_copy(update={"shapes": shapes}), project, progress).folder, reason
 
 
 def probe_shapes(limit: int, packed: bool = True) -> Shapes:

@@ -18,7 +18,7 @@ from marina.shapes.choice import candidates
 LINES = (1, 2, 4, 8, 16)  # batch sizes of packed shapes
 LEAST_LENGTH = 32  # of packed shapes
 MOST = 8  # shapes of a set; more save next to nothing
-BATCHES = 6  # full batches to plan
+PLANNED = 400  # rows, in one full batch or in several, that a set is judged on
 SHORT = 64  # tokens; texts that come alone have shapes of their own up to here
 LEAST_SAVING = 0.002
 
@@ -80,8 +80,9 @@ class Costing:
     ) -> None:
         self._times = milliseconds
         self._tokens, self._counts = np.unique(lengths, return_counts=True)
-        some = list(lengths) * -(-rows * BATCHES // len(lengths))
-        self._batches = [some[start : start + rows] for start in range(0, rows * BATCHES, rows)]
+        count = rows * max(1, PLANNED // rows)
+        some = (list(lengths) * -(-count // len(lengths)))[:count]
+        self._batches = [some[start : start + rows] for start in range(0, count, rows)]
         self._alone = self._alone_of(pool)
         self._full = sum(map(sum, self._batches)) * min(milliseconds(shape) / shape.tokens for shape in pool)
         self._known: dict[frozenset[Shape], float] = {}

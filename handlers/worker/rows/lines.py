@@ -69,9 +69,13 @@ def write_lines(
                 own[:] = row.type_ids
             elif name == SEGMENTS:
                 own.fill(number)
-            elif name == POSITION_IDS and padding_position is None:
-                own[:] = np.arange(len(row.ids))
             elif name == POSITION_IDS:
-                own[:] = number_positions(np.array([row.ids]), padding_position)[0]
+                own[:] = _positions(row, padding_position)
             elif name == POOLING_MASK:
                 own[row.prompt_tokens :] = 1
+
+
+def _positions(row: Row, padding_position: int | None) -> npt.NDArray[np.int64]:
+    if padding_position is None:
+        return np.arange(len(row.ids))
+    return number_positions(np.array([row.ids]), padding_position)[0]

@@ -32,7 +32,7 @@ class PackedEncoder(nn.Module):
 
     def __init__(self, encoder: nn.Module, dims: int) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder = _without_embedding_mask(encoder)
         self.dims = dims
         self._takes_positions = POSITION_IDS in inspect.signature(encoder.forward).parameters
         self._positions: Tensor | None = None
@@ -70,6 +70,27 @@ class PackedEncoder(nn.Module):
         return arguments if self._positions is None else (self._positions,)
 
 
+class _Unmasked(nn.Module):
+    """Embeddings without the mask that DeBERTa multiplies them by: no text attends to padding."""
+
+    def __init__(self, embeddings: nn.Module) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+
+    def forward(self, *args: Any, mask: Any = None, **named: Any) -> Any:
+        return self.embeddings(*args, **named)
+
+
+def _without_embedding_mask(encoder: nn.Module) -> nn.Module:
+    """The encoder, with the same weights."""
+    embeddings = getattr(encoder, "embeddings", None)
+    if embeddings is None or "mask" not in inspect.signature(embeddings.forward).parameters:
+        return encoder
+    found = copy.copy(encoder)
+    found._modules = {**encoder._modules, "embeddings": _Unmasked(embeddings)}
+    return found
+
+
 def _added(allowed: Tensor) -> Tensor:
     """Numbers to add to attention: 0 where it is allowed, shape (rows, 1, tokens, tokens)."""
     return ((1 - allowed.to(torch.float32)) * MASKED).unsqueeze(1)
@@ -99,8 +120,14 @@ class _Unpacked(nn.Module):
         vectors = found.last_hidden_state
         first = first_of(tokens_of_texts(self.named[SEGMENTS]).to(vectors.dtype))
         own = (first @ vectors).flatten(0, 1).unsqueeze(1)
+        return BaseModelOutputWithPooling(last_hidden_state=own, pooler_output=self._pooled(own))
+
+    def _pooled(self, own: Tensor) -> Any:
+        """What the encoder's pooler makes of the first tokens, shape (texts, 1, width); None if it has none."""
         pooler = getattr(self.packed.encoder, "pooler", None)
-        return BaseModelOutputWithPooling(last_hidden_state=own, pooler_output=None if pooler is None else pooler(own))
+        if isinstance(pooler, nn.Linear):  # of ALBERT
+            return self.packed.encoder.pooler_activation(pooler(own[:, 0]))
+        return None if pooler is None else pooler(own)
 
 
 class PackedTaskModel(nn.Module):

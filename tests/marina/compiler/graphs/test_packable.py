@@ -83,7 +83,7 @@ def test_a_neighbour_changes_nothing(architecture: str, task: str, tmp_path: Pat
 
 
 def test_what_mixes_tokens_of_a_row_is_refused_by_name(tmp_path: Path) -> None:
-    class Mixing(torch.nn.Module):
+    class Mixing(torch.nn.Module):  # type: ignore[misc]
         """Adds the mean of the row to every output."""
 
         def __init__(self, module: torch.nn.Module) -> None:
