@@ -1,4 +1,7 @@
-"""Sets of shapes with packed ones among them, for texts of known lengths.
+"""Sets of packed shapes, for texts of known lengths.
+
+Short ones hold a text that comes alone as fast as ordinary graphs do, and a model that is compiled in one form only is
+quantized and stored once.
 
 What a set costs is told by the workers' own plans, so there is no dynamic programme over sets. A set starts with one
 shape that holds the longest texts, and grows by the shape that saves most; every start is tried. That is a heuristic:
@@ -13,6 +16,7 @@ import numpy as np
 
 from handlers.worker.rows.plan import Planner
 from handlers.worker.values import Shape
+from marina.sections import LEAST_PACKED
 from marina.shapes.choice import candidates
 
 LINES = (1, 2, 4, 8, 16)  # batch sizes of packed shapes
@@ -39,7 +43,7 @@ def sets_with_packed(
     long = [level for level in levels if level >= min(LEAST_LENGTH, longest)]
     lines = {longest, *long[:: max(1, len(long) // 4)]}
     packed = [Shape(size, length, packed=True) for length in sorted(lines) for size in LINES if size <= max(1, rows)]
-    single = [Shape(1, level) for level in levels if level <= SHORT] + [Shape(1, longest)]
+    single = [Shape(1, level, packed=True) for level in levels if LEAST_PACKED <= level <= SHORT]
     cost = Costing(lengths, rows, milliseconds, [*packed, *single])
     found: dict[int, tuple[float, tuple[Shape, ...]]] = {}
     for start in packed:
@@ -49,7 +53,7 @@ def sets_with_packed(
         least = cost.of(chosen)
         _keep(found, least, chosen)
         while len(chosen) < min(most, MOST):
-            total, best = min((cost.of((*chosen, one)), one) for one in (*packed, *single) if one not in chosen)
+            total, best = min((cost.of((*chosen, one)), one) for one in {*packed, *single} if one not in chosen)
             if total > least - LEAST_SAVING:
                 break
             least, chosen = total, (*chosen, best)

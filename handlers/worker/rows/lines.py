@@ -78,4 +78,5 @@ def write_lines(
 def _positions(row: Row, padding_position: int | None) -> npt.NDArray[np.int64]:
     if padding_position is None:
         return np.arange(len(row.ids))
-    return number_positions(np.array([row.ids]), padding_position)[0]
+    counted: npt.NDArray[np.int64] = number_positions(np.array([row.ids]), padding_position)[0]
+    return counted
