@@ -21,7 +21,7 @@ TEMPLATE = Path(__file__).parent / "template"
 IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
 LONGEST = {"question-answering": 384}
 USUAL_LONGEST = 128
-MOST = 384
+POSITIONS = 512  # of models that do not say
 SPEC = """\
 # docs/reference/spec.md in Marina's repository documents every field; marina check {name} checks this file.
 name: {name}
@@ -101,7 +101,7 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
         _check_head(task, config, origin)
     task = task or _guess_task(files, config, origin)
     # some models, such as RoBERTa, number positions from 2
-    most = int(config.get("max_position_embeddings") or MOST + 2) - 2
+    most = int(config.get("max_position_embeddings") or POSITIONS) - 2
     text = SPEC.format(
         name=name,
         task=task,

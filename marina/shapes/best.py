@@ -8,7 +8,7 @@ from typing import NamedTuple
 from handlers.worker.values import Shape
 from marina.shapes.choice import Choice, worth
 from marina.shapes.costs import CostModel
-from marina.shapes.packed import Costing, sets_with_packed
+from marina.shapes.packed import LEAST_SAVING, Costing, sets_with_packed
 
 
 class Best(NamedTuple):
@@ -40,9 +40,9 @@ def best_shapes(
         price: the fraction of the best possible time that each shape must save; None for as many shapes as help.
     """
     plain = choices[-1].shapes if price is None else worth(choices, price).shapes
-    sets = sets_with_packed(lengths, longest, rows, model.milliseconds, most) if model.packed else []
-    if not sets:
+    if not model.packed:
         return Best(plain, plain, None)
+    sets = sets_with_packed(lengths, longest, rows, model.milliseconds, most, price or LEAST_SAVING)
     costing = Costing(lengths, rows, model.milliseconds, {shape for one in (plain, *sets) for shape in one})
 
     def cost(shapes: tuple[Shape, ...]) -> float:

@@ -22,13 +22,19 @@ from marina.shapes.choice import candidates
 LINES = (1, 2, 4, 8, 16)  # batch sizes of packed shapes
 LEAST_LENGTH = 32  # of packed shapes
 MOST = 8  # shapes of a set; more save next to nothing
-PLANNED = 400  # rows, in one full batch or in several, that a set is judged on
+PLANNED = 128  # rows of each size of batches, at least, that a set is judged on
+SHARES = (1, 4, 16)  # batches are full, a quarter full, and nearly empty
 SHORT = 64  # tokens; texts that come alone have shapes of their own up to here
 LEAST_SAVING = 0.002
 
 
 def sets_with_packed(
-    lengths: Sequence[int], longest: int, rows: int, milliseconds: Callable[[Shape], float], most: int
+    lengths: Sequence[int],
+    longest: int,
+    rows: int,
+    milliseconds: Callable[[Shape], float],
+    most: int,
+    saving: float = LEAST_SAVING,
 ) -> list[tuple[Shape, ...]]:
     """Good sets of every number of shapes up to `most`, each with packed ones.
 
@@ -38,6 +44,7 @@ def sets_with_packed(
         rows: the number of rows in a full batch.
         milliseconds: the time of one call of a shape.
         most: the maximum number of shapes; sets have at most 8.
+        saving: the fraction of the best possible time that each further shape must save.
     """
     levels = candidates(longest)
     long = [level for level in levels if level >= min(LEAST_LENGTH, longest)]
@@ -54,7 +61,7 @@ def sets_with_packed(
         _keep(found, least, chosen)
         while len(chosen) < min(most, MOST):
             total, best = min((cost.of((*chosen, one)), one) for one in {*packed, *single} if one not in chosen)
-            if total > least - LEAST_SAVING:
+            if total > least - saving:
                 break
             least, chosen = total, (*chosen, best)
             _keep(found, least, chosen)
@@ -67,10 +74,11 @@ def _keep(found: dict[int, tuple[float, tuple[Shape, ...]]], cost: float, shapes
 
 
 class Costing:
-    """The cost of sets of shapes: the mean of the times of texts that come alone and of full batches.
+    """The cost of sets of shapes: the mean of the times of texts that come alone and of texts in batches.
 
-    Both are relative to the best that the pool of shapes allows: alone each text in its quickest shape, in full batches
-    each token in the shape with the least time for a token.
+    Both are relative to the best that the pool of shapes allows: alone each text in its quickest shape, in batches each
+    token in the shape with the least time for a token. Batches of all sizes count the same, as servers under less than
+    full load have smaller ones.
 
     Args:
         lengths: the texts' numbers of tokens.
@@ -86,7 +94,8 @@ class Costing:
         self._tokens, self._counts = np.unique(lengths, return_counts=True)
         count = rows * max(1, PLANNED // rows)
         some = (list(lengths) * -(-count // len(lengths)))[:count]
-        self._batches = [some[start : start + rows] for start in range(0, count, rows)]
+        sizes = {max(1, rows // share) for share in SHARES}
+        self._batches = [some[start : start + size] for size in sizes for start in range(0, count, size)]
         self._alone = self._alone_of(pool)
         self._full = sum(map(sum, self._batches)) * min(milliseconds(shape) / shape.tokens for shape in pool)
         self._known: dict[frozenset[Shape], float] = {}

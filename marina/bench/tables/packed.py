@@ -1,7 +1,7 @@
 """A few packed graphs against many ordinary ones: `marina bench table packed`.
 
-An intent model with the best ordinary shapes for the built-in mix of lengths, and with the best packed ones; and a model
-of BERT-base's size with two graphs of each kind. Shapes are chosen on other texts than those sent.
+An intent model with the best ordinary shapes for the built-in mix of lengths, and with packed ones; and a
+model of BERT-base's size with two graphs of each kind. Shapes are chosen on other texts than those sent.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
 from marina.bench.tables.job import Job
 from marina.compiler.graphs.times import read_measured
-from marina.shapes.advice import PACKED, PLAIN, advise
+from marina.shapes.advice import PLAIN, advise
 from marina.spec import Spec, make_spec
 
 KIND = "table-packed"
 MODEL, BERT = "ava-intent", "bert-base"
-ORDINARY, TOGETHER = "ordinary", "packed"
-MOST = {ORDINARY: 24, TOGETHER: 4}  # graphs of the intent model
-BERT_SHAPES = {ORDINARY: ["1x128", "8x128"], TOGETHER: ["1x128p", "4x128p"]}
+ORDINARY, FOUR, CHOSEN = "24 ordinary", "4 packed", "as marina shapes chooses"
+GRAPHS, PRICE = 24, 0.01
+FOUR_SHAPES = ["1x24p", "1x64p", "1x128p", "4x128p"]
+BERT_SHAPES = {ORDINARY: ["1x128", "8x128"], FOUR: ["1x128p", "4x128p"]}
 LONGEST = 128
-LOADS = {MODEL: ((1, 1), (1, 64), (32, 16)), BERT: ((32, 4),)}  # texts in a request, connections
+LOADS = {MODEL: ((1, 1), (1, 64), (32, 16)), BERT: ((8, 2),)}  # texts in a request, connections
 ROUNDS, WARM_UP_S, WINDOW_S = 3, 2.0, 5.0
 BARE, SERVED = "bare graphs", "served"
 
@@ -41,12 +42,12 @@ BARE, SERVED = "bare graphs", "served"
 def measure(job: Job) -> Result:
     """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
     base = job.spec(MODEL)
-    specs = {(MODEL, kind): _intent_spec(base, kind, job) for kind in MOST} | {
+    specs = {(MODEL, kind): _intent_spec(base, kind, job) for kind in (ORDINARY, FOUR, CHOSEN)} | {
         (BERT, kind): make_spec(
             bert_base(
                 job.project.root / "build" / "bench" / BERT,
                 [1],
-                name=f"{BERT}-{kind}",
+                name=_name(BERT, kind),
                 precision="bf16",
                 shapes={"exact": shapes},
                 core_groups=str(len(cpu_cores())),
@@ -83,17 +84,24 @@ def measure(job: Job) -> Result:
 def _intent_spec(base: Spec, kind: str, job: Job) -> Spec:
     fields = {
         **base.model_dump(exclude_defaults=True),
-        "name": f"{MODEL}-{kind}",
+        "name": _name(MODEL, kind),
         "precision": "int8",
         "core_groups": str(len(cpu_cores())),
         "serving": {"batch_size": 64},
         "shapes": {"exact": [f"1x{LONGEST}"]},
     }
+    if kind == FOUR:
+        return make_spec({**fields, "shapes": {"exact": FOUR_SHAPES}})
     lengths = job.server.project.root / "lengths.csv"
     lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
-    advice = advise(make_spec(fields), job.project, lengths, MOST[kind], 0.0, job.progress)
-    shapes = advice.considered[PACKED if kind == TOGETHER else PLAIN].shapes
+    graphs = GRAPHS if kind == ORDINARY else None
+    advice = advise(make_spec(fields), job.project, lengths, graphs, PRICE, job.progress)
+    shapes = advice.considered[PLAIN].shapes if kind == ORDINARY else advice.shapes
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
+
+
+def _name(model: str, kind: str) -> str:
+    return f"{model}-{kind.replace(' ', '-')}"
 
 
 def _workload(texts: int, connections: int) -> Workload:
@@ -131,9 +139,10 @@ def _notes(result: Result) -> list[str]:
     for name, seconds in more["seconds"].items():
         paced = more["paced_ms"].get(name)
         alone = f"; a text alone in its bare graph, with pauses, {statistics.median(paced):.2f} ms" if paced else ""
+        memory = more["resident_megabytes"][name]
         notes.append(
             f"{name}: graphs {', '.join(more['shapes'][name])}; {seconds['graphs']:.1f} s to compile them, "
-            f"{seconds['whole']:.0f} s with all checks; resident worker {more['resident_megabytes'][name]:.0f} MB{alone}"
+            f"{seconds['whole']:.0f} s with all checks; resident worker {memory:.0f} MB{alone}"
         )
     return notes
 
