@@ -12,8 +12,8 @@ import numpy.typing as npt
 from handlers.worker.artifact import GOLDEN_FILE, REMEDY, Signature, read_json
 from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
-from handlers.worker.rows.calls import Graphs, full_row, run_call, spread_call, write_call
-from handlers.worker.rows.packing import calls_of
+from handlers.worker.rows.calls import Graphs, full_row, run_call, write_call
+from handlers.worker.rows.packing import calls_of, spread_call
 from handlers.worker.rows.reader import RowReader
 from handlers.worker.rows.tokenizer import Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape
@@ -117,7 +117,7 @@ def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signa
         every = max((entry.row for entry in golden), key=lambda row: len(row.ids))
     full = [full_row(signature, shape.sequence_length, every)] * shape.batch_size
     for rows, kind in ((full, "full rows"),) if signature.tensors else (([], "padding"), (full, "full rows")):
-        write_call(graph, spread_call(shape, len(rows)), rows, signature)
+        write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
         places = shape.batch_size if signature.per_token else shape.texts
         for name, values in zip(signature.outputs, graph.run(places)):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of {kind}")

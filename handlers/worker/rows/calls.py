@@ -25,7 +25,7 @@ from handlers.worker.errors import RequestError, request_error
 from handlers.worker.rows.lines import read_packed, write_packed
 from handlers.worker.rows.packing import calls_of
 from handlers.worker.rows.positions import number_positions
-from handlers.worker.values import Call, Outputs, Place, Row, Shape
+from handlers.worker.values import Call, Outputs, Row, Shape
 
 Graphs = Mapping[Shape, Graph]
 T = TypeVar("T")
@@ -133,12 +133,6 @@ def write_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signatu
         return write_packed(graph, call, rows, signature)
     write_rows(graph, rows, signature)
     return len(rows)
-
-
-def spread_call(shape: Shape, count: int) -> Call:
-    """A call with so many rows, each in a row of the graph of its own."""
-    places = tuple(Place(line, 0, 0) for line in range(count)) if shape.packed else ()
-    return Call(shape, tuple(range(count)), places=places)
 
 
 def run_all(graph: Graph, shape: Shape, rows: Sequence[Row], signature: Signature) -> list[Outputs]:

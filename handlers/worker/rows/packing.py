@@ -112,9 +112,17 @@ def calls_of(shape: Shape, lengths: Sequence[int], fill: bool = False) -> list[C
     if shape.packed:
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         packer = Packer({shape: 1.0})
-        return packed_calls(packer, order, packer.pack([lengths[row] for row in order])[0])
-    rows, size = list(range(len(lengths))), shape.batch_size
-    calls = [Call(shape, tuple(rows[start : start + size])) for start in range(0, len(rows), size)]
-    if fill and len(rows) < size:
-        calls.append(Call(shape, tuple(itertools.islice(itertools.cycle(rows), size))))
+        calls = packed_calls(packer, order, packer.pack([lengths[row] for row in order])[0])
+    else:
+        rows, size = range(len(lengths)), shape.batch_size
+        calls = [Call(shape, tuple(rows[start : start + size])) for start in range(0, len(rows), size)]
+    if fill and len(calls) == 1 and calls[0].used < shape.batch_size:
+        again = itertools.islice(itertools.cycle(range(len(lengths))), shape.batch_size)
+        calls.append(spread_call(shape, tuple(again)))
     return calls
+
+
+def spread_call(shape: Shape, rows: tuple[int, ...]) -> Call:
+    """A call in which each of these rows has a row of the graph of its own."""
+    places = tuple(Place(line, 0, 0) for line in range(len(rows))) if shape.packed else ()
+    return Call(shape, rows, places=places)

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
-from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, spread_call, write_call
+from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_call
+from handlers.worker.rows.packing import spread_call
 from handlers.worker.values import Row, Shape
 
 ROUNDS = (3, 50)  # minimum and maximum
@@ -90,5 +91,5 @@ def _seconds(graph: Graph, shape: Shape) -> float:
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
     """Fill every place of a graph of this shape, and run it once."""
     rows = [full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))] * shape.batch_size
-    write_call(graph, spread_call(shape, len(rows)), rows, signature)
+    write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
     graph.run(shape.batch_size)
