@@ -19,8 +19,9 @@ from marina.spec import explain, make_spec
 
 TEMPLATE = Path(__file__).parent / "template"
 IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
-LENGTHS = {"question-answering": (128, 384)}
-USUAL_LENGTHS = (32, 128)
+LONGEST = {"question-answering": 384}
+USUAL_LONGEST = 128
+POSITIONS = 512  # of models that do not say
 SPEC = """\
 # docs/reference/spec.md in Marina's repository documents every field; marina check {name} checks this file.
 name: {name}
@@ -28,9 +29,7 @@ task: {task}
 source:
 {source}
 shapes:
-  # every text is padded to one of these lengths; marina shapes {name} --write finds the best for your texts
-  sequence_lengths: {lengths}
-  batch_sizes: [1, 8]
+  auto: {longest}  # tokens of the longest texts; Marina chooses the shapes up to it, the best if you name examples
 # For speed, name a file of texts like those that you will serve, and let Marina choose the precision:
 # examples: texts.csv
 # precision: auto
@@ -101,15 +100,13 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
     if task in TASKS:
         _check_head(task, config, origin)
     task = task or _guess_task(files, config, origin)
-    usual = LENGTHS.get(task, USUAL_LENGTHS)
     # some models, such as RoBERTa, number positions from 2
-    most = int(config.get("max_position_embeddings") or usual[-1] + 2) - 2
-    lengths = sorted({min(length, most) for length in usual})
+    most = int(config.get("max_position_embeddings") or POSITIONS) - 2
     text = SPEC.format(
         name=name,
         task=task,
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
-        lengths=lengths,
+        longest=min(LONGEST.get(task, USUAL_LONGEST), most),
     )
     try:
         make_spec(yaml.safe_load(text))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from handlers.worker.values import Shape
 from marina.fields import Section
+
+AUTO = 128  # tokens of the longest of chosen shapes
+LEAST_PACKED = 8  # tokens of a packed row
 
 
 class Source(Section):
@@ -60,7 +63,7 @@ class Source(Section):
 
 
 class Shapes(Section):
-    """The shapes to compile: every batch size with every sequence length, or `exact`."""
+    """The shapes to compile: every batch size with every sequence length, or `exact`; and packed ones."""
 
     sequence_lengths: tuple[int, ...] = (32, 128)
     """Tokens per row, including special tokens. The largest limits how much of a text the model reads."""
@@ -71,12 +74,37 @@ class Shapes(Section):
     exact: tuple[str, ...] | None = None
     """Exactly these shapes instead, for example [1x32, 8x128]. `--shapes` takes precedence."""
 
+    auto: int | None = Field(default=None, ge=8)
+    """Choose the shapes when the model is compiled, up to this length in tokens: for `examples` the best, by the times
+    of graphs on this machine, else a ladder. `shapes: auto` stands for 128. build/shapes/NAME.json keeps the choice."""
+
+    packed: tuple[str, ...] = ()
+    """Shapes whose rows hold several texts, beside the others, for example [1x128, 4x128]. In `exact` and `--shapes`
+    they end with p: 4x128p."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_auto(cls, fields: Any) -> Any:
+        if fields == "auto":
+            return {"auto": AUTO}
+        if isinstance(fields, dict) and fields.get("auto") is not None and len(fields) > 1:
+            raise ValueError("auto chooses all shapes; leave the other fields out")
+        return fields
+
     @field_validator("sequence_lengths", "batch_sizes")
     @classmethod
     def _positive_and_distinct(cls, values: tuple[int, ...]) -> tuple[int, ...]:
         if not values or min(values) < 1 or len(set(values)) != len(values):
             raise ValueError("list distinct whole numbers of at least 1")
         return tuple(sorted(values))
+
+    @field_validator("packed")
+    @classmethod
+    def _long_enough(cls, packed: tuple[str, ...]) -> tuple[str, ...]:
+        shapes = sorted({Shape.parse(text)._replace(packed=False) for text in packed})
+        if any(shape.sequence_length < LEAST_PACKED for shape in shapes):
+            raise ValueError(f"rows that hold several texts have at least {LEAST_PACKED} tokens")
+        return tuple(map(str, shapes))
 
     @field_validator("exact")
     @classmethod
@@ -88,10 +116,16 @@ class Shapes(Section):
         return tuple(str(shape) for shape in sorted({Shape.parse(text) for text in exact}))
 
     def listed(self) -> tuple[Shape, ...]:
-        """Every shape to compile, in ascending order."""
+        """Every shape to compile, in ascending order; with `auto`, what is compiled if nobody has chosen."""
+        lengths = (
+            self.sequence_lengths
+            if self.auto is None
+            else sorted({min(self.sequence_lengths[0], self.auto), self.auto})
+        )
+        packed = tuple(Shape.parse(text)._replace(packed=True) for text in self.packed)
         if self.exact is not None:
-            return tuple(Shape.parse(text) for text in self.exact)
-        return tuple(Shape(size, length) for size in self.batch_sizes for length in self.sequence_lengths)
+            return tuple(sorted({*map(Shape.parse, self.exact), *packed}))
+        return tuple(Shape(size, length) for size in self.batch_sizes for length in lengths) + packed
 
 
 class Parity(Section):

@@ -10,6 +10,7 @@ from typing import Any
 from docs.made.supported import COLUMNS
 from docs.made.tables import table
 
+PACKED = ", packed"  # as `tests.proofs.cases` names tasks
 EMBEDDING = "aten::embedding"  # neuron-cc leaves it to the CPU by choice
 
 
@@ -28,16 +29,26 @@ def operators_table(stored: Path) -> str:
 def _page(document: dict[str, Any], mark: Callable[[Any], str], reason: Callable[[Any], str | None]) -> str:
     models: Mapping[str, Mapping[str, Any]] = document["models"]
     rows = [
-        (f"`{name}`", *(mark(tasks[task]) if task in tasks else "" for task in COLUMNS))
+        (f"`{name}`", *(_cell(tasks, task, mark) if task in tasks else "" for task in COLUMNS))
         for name, tasks in models.items()
     ]
     reasons = [
         f"- `{name}`: {found}"
         for name, tasks in models.items()
-        if (found := next(filter(None, map(reason, tasks.values())), None))
+        if (found := next(filter(None, (_told(task, reason(what)) for task, what in tasks.items())), None))
     ]
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     return "\n".join([f"Made with {versions}.", "", table(("architecture", *COLUMNS), rows), "", *reasons])
+
+
+def _cell(tasks: Mapping[str, Any], task: str, mark: Callable[[Any], str]) -> str:
+    """The mark of a task, and whether packed rows have the same."""
+    own, packed = mark(tasks[task]), tasks.get(task + PACKED)
+    return own if packed is None or mark(packed) != own else own + PACKED
+
+
+def _told(task: str, reason: str | None) -> str | None:
+    return f"packed rows: {reason}" if reason and task.endswith(PACKED) else reason
 
 
 def _lowering_reason(what: str) -> str | None:

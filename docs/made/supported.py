@@ -8,7 +8,7 @@ from pathlib import Path
 from docs.made.tables import table
 from handlers.worker.tasks import TASKS
 
-PROVEN = "proven"
+PROVEN, PACKED = "proven", "packed"  # packed stands beside the engines: rows that several texts share
 COLUMNS = [name for name, task in TASKS.items() if not task.scripts_only]
 MARKS = {"both": "yes", "openvino": "openvino only", "torchscript": "torchscript only", "none": "refused"}
 
@@ -27,11 +27,15 @@ def supported_table(stored: Path) -> str:
 
 
 def _mark(outcome: dict[str, str]) -> str:
-    proven = [engine for engine, what in outcome.items() if what == PROVEN]
-    return MARKS["both" if len(proven) == len(outcome) else proven[0] if proven else "none"]
+    engines = {engine: what for engine, what in outcome.items() if engine != PACKED}
+    proven = [engine for engine, what in engines.items() if what == PROVEN]
+    mark = MARKS["both" if len(proven) == len(engines) else proven[0] if proven else "none"]
+    return f"{mark}, packed" if outcome.get(PACKED) == PROVEN else mark
 
 
 def _refusal(tasks: dict[str, dict[str, str]]) -> str | None:
     """The first reason that an architecture was refused with; None where every task was proven."""
-    reasons = [what for outcome in tasks.values() for what in outcome.values() if what != PROVEN]
+    reasons = [
+        what for outcome in tasks.values() for name, what in outcome.items() if what != PROVEN and name != PACKED
+    ]
     return reasons[0] if reasons else None

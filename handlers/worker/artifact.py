@@ -27,6 +27,7 @@ PREPROCESSOR_FILE = "preprocess.pt"  # in place of a tokenizer
 GOLDEN_FILE = "golden.json"
 POOLING_MASK = "pooling_mask"  # input of graphs whose pooling excludes the tokens of a prompt
 POSITION_IDS = "position_ids"  # input of graphs of models that number tokens by their ids, as RoBERTa does
+SEGMENTS = "segments"  # input of packed graphs: the number of the text in the line that a token belongs to, or -1
 ATTENTION_MASK, VALID_LENGTH = "attention_mask", "valid_length"  # the inputs that tell how many tokens a row has
 REMEDY = "compile the model again and pack a new archive"
 
@@ -85,6 +86,8 @@ class Signature:
     with labels. special_tokens are the ids of "cls" and "unk", if the tokenizer has them.
     If a preprocessor takes the place of the tokenizer, fields are the fields of an instance and tensors describes the
     inputs. token_outputs are the outputs with a value per token, where the task does not define that.
+    packed_inputs are the arguments of packed graphs, see `handlers.worker.rows.lines`; empty if the model has none.
+    per_token is true if every output has a value per token.
     prompts are those that requests may name; default_prompt is the name of the prompt for requests that
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
     `POSITION_IDS`, see `number_positions`; None if the graphs do not read them.
@@ -104,6 +107,8 @@ class Signature:
     fields: tuple[str, ...] = ()
     tensors: Mapping[str, InputTensor] = field(default_factory=dict)
     token_outputs: tuple[str, ...] = ()
+    packed_inputs: tuple[str, ...] = ()
+    per_token: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,6 +181,8 @@ def artifact_from(fields: Mapping[str, Any], folder: Path) -> Artifact:
             fields=tuple(fields.get("fields", ())),
             tensors={name: InputTensor(**tensor) for name, tensor in fields.get("tensors", {}).items()},
             token_outputs=tuple(fields.get("token_outputs", ())),
+            packed_inputs=tuple(fields.get("packed_inputs", ())),
+            per_token=fields.get("per_token", False),
         )
         return Artifact(
             folder=folder,

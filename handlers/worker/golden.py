@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +12,8 @@ import numpy.typing as npt
 from handlers.worker.artifact import GOLDEN_FILE, REMEDY, Signature, read_json
 from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
-from handlers.worker.rows.calls import Graphs, full_row, run_rows, write_rows
+from handlers.worker.rows.calls import Graphs, full_row, run_call, write_call
+from handlers.worker.rows.packing import calls_of, spread_call
 from handlers.worker.rows.reader import RowReader
 from handlers.worker.rows.tokenizer import Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape
@@ -78,23 +78,19 @@ def check_rows(
     """`check_graph` without the checks on rows that are all padding and on rows that have none."""
     fitting = [entry for entry in golden if len(entry.row.ids) <= shape.sequence_length]
     worst = 0.0
-    batches = [fitting[start : start + shape.batch_size] for start in range(0, len(fitting), shape.batch_size)]
-    if 0 < len(fitting) < shape.batch_size:
-        # fill every place once: if replicas share a call, each has its own core
-        batches.append(list(itertools.islice(itertools.cycle(fitting), shape.batch_size)))
-    for entries in batches:
-        results = run_rows(graph, [entry.row for entry in entries], signature)
-        for index, (name, values) in enumerate(zip(signature.outputs, results)):
-            _refuse_not_finite(values, f"graph {shape}: output {name!r} of golden rows")
-            for place, entry in enumerate(entries):
-                expected = entry.outputs[index]
-                if not _fits(values.shape[1:], expected.shape, len(entry.row.ids), shape.sequence_length):
+    for call in calls_of(shape, [len(entry.row.ids) for entry in fitting], fill=True):
+        entries = [fitting[index] for index in call.rows]
+        outputs = run_call(graph, call, [entry.row for entry in entries], signature)
+        for entry, own in zip(entries, outputs):
+            for name, values, expected in zip(signature.outputs, own, entry.outputs):
+                _refuse_not_finite(values, f"graph {shape}: output {name!r} of golden rows")
+                if not _fits(values.shape, expected.shape, len(entry.row.ids), shape.sequence_length):
                     raise GoldenError(
-                        f"graph {shape}: output {name!r} of a row has the shape {values.shape[1:]}, the reference "
+                        f"graph {shape}: output {name!r} of a row has the shape {values.shape}, the reference "
                         f"model's {expected.shape}"
                     )
                 # outputs per token continue over the padding, and nothing reads those values
-                real = values[place][tuple(slice(size) for size in expected.shape)]
+                real = values[tuple(slice(size) for size in expected.shape)]
                 # float32 has no more digits: a logit that the model masks with -1e6 has none after the point
                 difference = np.abs(real.astype(np.float64) - expected.astype(np.float32)).max()
                 worst = max(worst, float(difference))
@@ -121,8 +117,9 @@ def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signa
         every = max((entry.row for entry in golden), key=lambda row: len(row.ids))
     full = [full_row(signature, shape.sequence_length, every)] * shape.batch_size
     for rows, kind in ((full, "full rows"),) if signature.tensors else (([], "padding"), (full, "full rows")):
-        write_rows(graph, rows, signature)
-        for name, values in zip(signature.outputs, graph.run(shape.batch_size)):
+        write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
+        places = shape.batch_size if signature.per_token else shape.texts
+        for name, values in zip(signature.outputs, graph.run(places)):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of {kind}")
 
 

@@ -72,10 +72,11 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     from marina.compiler.graphs.times import read_measured, read_times
     from marina.compiler.record import read_graphs, read_record
     from marina.engines import engine_of
+    from marina.shapes.auto import with_shapes
 
     start = time.monotonic()
     with progress_bar(spec.name) as progress:
-        folder, reused = compile_model(spec, project, progress)
+        folder, reused = compile_model(with_shapes(spec, project, progress), project, progress)
     artifact = read_artifact(folder)
     times = read_times(folder)
     recorded = read_record(folder)

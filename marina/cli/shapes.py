@@ -90,6 +90,7 @@ def shapes(
                 "shapes": [str(shape) for shape in advice.shapes],
                 "before": [found._asdict() for found in advice.before],
                 "after": [found._asdict() for found in advice.after],
+                "considered": {name: [str(shape) for shape in one.shapes] for name, one in advice.considered.items()},
                 "waste_bound": advice.bound,
                 "seconds_to_compile": round(advice.seconds * len(advice.shapes), 1),
                 "megabytes": round(advice.megabytes * len(advice.shapes)),
@@ -107,6 +108,8 @@ def shapes(
         say(f"no texts are known: at most {advice.bound:.0%} of a row longer than the shortest shape is padding")
     cost = f"{advice.seconds * len(advice.shapes):.0f} s to compile, {advice.megabytes * len(advice.shapes):.0f} MB"
     say(f"{len(advice.shapes)} graphs take about {cost} in each worker; times were fitted within {advice.error:.0%}")
+    if advice.unpacked:
+        say(f"several texts cannot share a row: {advice.unpacked}")
     for room in advice.room:
         say(f"on {room.device} a core has room for about {room.graphs} graphs of this model")
     if write:
@@ -136,12 +139,11 @@ def _print_lengths(lengths: list[int], levels: list[int]) -> None:
 
 def _print_effects(advice: Advice) -> None:
     rows = []
-    for when, count, effects in (
-        ("now", len(advice.present), advice.before),
-        ("chosen", len(advice.shapes), advice.after),
-    ):
+    for name, (shapes, effects) in advice.considered.items():
         cells = [cell for found in effects for cell in (f"{found.waste:.0%}", f"{found.milliseconds:.2f}")]
-        rows.append([when, str(count), *cells])
+        cost = [f"{each * len(shapes):.0f}" for each in (advice.seconds, advice.megabytes)]
+        mark = " (chosen)" if shapes == advice.shapes else ""
+        rows.append([name + mark, str(len(shapes)), *cells, *cost])
     full = advice.after[1].rows
     columns = ["", "graphs", "padding, alone", "ms a text", f"padding, batches of {full}", "ms a text"]
-    print_table(columns, rows, numbers=5)
+    print_table([*columns, "s to compile", "MB"], rows, numbers=7)

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow, check_tokenizer
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.discovery import cpu_cores
@@ -19,7 +18,7 @@ from handlers.worker.values import Instance
 from marina.compiler.cache import discard
 from marina.compiler.job import Job
 from marina.compiler.limits import check_length, check_memory
-from marina.compiler.record import PrecisionRecord, write_artifact, write_golden
+from marina.compiler.record import PrecisionRecord, signature_of, write_artifact, write_golden
 from marina.console import Progress
 from marina.errors import CompileError, SourceError
 
@@ -41,12 +40,13 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
 
     from marina.compiler.graphs.loader import GraphLoader
     from marina.compiler.graphs.make import DONE, make_graphs, once
+    from marina.compiler.graphs.packable import export_for
     from marina.compiler.graphs.session import CompileSession
     from marina.compiler.graphs.times import Build, write_times
     from marina.compiler.graphs.tolerance import gate, tolerance
     from marina.compiler.precision.trials import Trials
     from marina.compiler.reference import choose_golden, reference_rows
-    from marina.compiler.tasks import export_model, open_reference
+    from marina.compiler.tasks import open_reference
 
     check_memory(job, weights := job.weight_count)
     torch.set_num_threads(len(cpu_cores()))  # PyTorch ignores a quota of CPU time
@@ -61,16 +61,14 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
 
     start = time.monotonic()
     progress("loading the model", 0, steps)
-    model = export_model(spec, job.source)
+    model = export_for(job.shapes, spec, job.source)
     check_length(job, model.positions)
     _check_prompts(job, model)
 
     progress("computing reference outputs", 1, steps)
     rows = reference(job.examples.parity, every_prompt=True)
-    _check_shortest(job, rows)
-    if model.tokenizer:
-        _check_words(job, rows, model)
-    signature = _signature(model)
+    _check_rows(job, rows, model)
+    signature = signature_of(model)
     write_golden(choose_golden(rows), folder)
     _write_reader(model, folder / reader_file(signature))
     check_tokenizer(rows, open_reader(folder.joinpath, signature), longest(job.shapes))
@@ -120,40 +118,18 @@ def _check_prompts(job: Job, model: ExportedModel) -> None:
             )
 
 
-def _check_words(job: Job, rows: list[GoldenRow], model: ExportedModel) -> None:
+def _check_rows(job: Job, rows: list[GoldenRow], model: ExportedModel) -> None:
+    length = min(shape.sequence_length for shape in job.shapes)
+    if not any(len(row.row.ids) <= length for row in rows):
+        raise CompileError(f"{job.spec.name}: no text fits the shape of {length} tokens; compile longer ones")
+    if not model.tokenizer:
+        return
     special = set(model.tokenizer.all_special_ids)
     if not any(set(row.row.ids) - special for row in rows):
         raise SourceError(
             f"{job.spec.name}: the tokenizer of source {job.spec.source} knows no word: every text is made of special "
             "tokens alone, so that different texts look the same; save the model's own there with its save_pretrained"
         )
-
-
-def _check_shortest(job: Job, rows: list[GoldenRow]) -> None:
-    length = min(shape.sequence_length for shape in job.shapes)
-    if not any(len(row.row.ids) <= length for row in rows):
-        raise CompileError(f"{job.spec.name}: no text fits the shape of {length} tokens; compile longer ones")
-
-
-def _signature(model: ExportedModel) -> Signature:
-    tokenizer = model.tokenizer
-    special_tokens = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("cls", "unk")}
-    return Signature(
-        inputs=model.inputs,
-        outputs=model.outputs,
-        pad_token_id=getattr(tokenizer, "pad_token_id", None) or 0,
-        pad_token_type_id=getattr(tokenizer, "pad_token_type_id", 0),
-        truncation_side=getattr(tokenizer, "truncation_side", "right"),
-        special_tokens={name: number for name, number in special_tokens.items() if number is not None},
-        heads=model.heads,
-        prompts=model.prompts,
-        default_prompt=model.default_prompt,
-        unit_length=model.unit_length,
-        padding_position=model.padding_position,
-        fields=model.fields,
-        tensors=model.tensors,
-        token_outputs=model.token_outputs,
-    )
 
 
 def _write_reader(model: ExportedModel, path: Path) -> None:

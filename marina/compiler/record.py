@@ -6,13 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, GOLDEN_FILE, GraphFile, Signature, sha256_of
 from handlers.worker.golden import GoldenRow
 from handlers.worker.values import Shape
 from marina.compiler.job import Job
 from marina.files import write_json
+
+if TYPE_CHECKING:
+    from marina.engines.model import ExportedModel
 
 
 @dataclass(frozen=True)
@@ -159,3 +162,27 @@ def _as_json(signature: Signature) -> dict[str, Any]:
     prompts = {name: prompt._asdict() for name, prompt in signature.prompts.items()}
     tensors = {name: tensor._asdict() for name, tensor in signature.tensors.items()}
     return {**vars(signature), "heads": heads, "prompts": prompts, "tensors": tensors}
+
+
+def signature_of(model: ExportedModel) -> Signature:
+    """How a model reads rows."""
+    tokenizer = model.tokenizer
+    special_tokens = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("cls", "unk")}
+    return Signature(
+        inputs=model.inputs,
+        outputs=model.outputs,
+        pad_token_id=getattr(tokenizer, "pad_token_id", None) or 0,
+        pad_token_type_id=getattr(tokenizer, "pad_token_type_id", 0),
+        truncation_side=getattr(tokenizer, "truncation_side", "right"),
+        special_tokens={name: number for name, number in special_tokens.items() if number is not None},
+        heads=model.heads,
+        prompts=model.prompts,
+        default_prompt=model.default_prompt,
+        unit_length=model.unit_length,
+        padding_position=model.padding_position,
+        fields=model.fields,
+        tensors=model.tensors,
+        token_outputs=model.token_outputs,
+        packed_inputs=model.packed_inputs,
+        per_token=model.per_token,
+    )

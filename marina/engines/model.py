@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, VALID_LENGTH, Head, InputTensor, Prompt
-from handlers.worker.rows.calls import number_positions
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, SEGMENTS, VALID_LENGTH, Head, InputTensor, Prompt
+from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Row, Shape
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class ExportedModel:
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
     unit_length, padding_position, fields, tensors and token_outputs, see `handlers.worker.artifact.Signature`.
-    preprocess is the file of the preprocessing module.
+    preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
+    None if there are none. pack makes it for a mask of so many dimensions; None if the model's rows cannot be packed.
     """
 
     module: torch.nn.Module
@@ -46,7 +48,27 @@ class ExportedModel:
     fields: tuple[str, ...] = ()
     tensors: dict[str, InputTensor] = field(default_factory=dict)
     token_outputs: tuple[str, ...] = ()
+    per_token: bool = False
+    packed: torch.nn.Module | None = None
+    pack: Callable[[int], torch.nn.Module] | None = None
     example: Shape = EXAMPLE  # to convert it with, if an engine does that once for all shapes
+
+    def module_for(self, shape: Shape) -> torch.nn.Module:
+        """What a graph of this shape computes."""
+        module = self.packed if shape.packed else self.module
+        assert module is not None  # made before anything is compiled
+        return module
+
+    @property
+    def packed_inputs(self) -> tuple[str, ...]:
+        """The arguments of `packed`; empty if there is none."""
+        return () if self.packed is None else packed_names(self.inputs)
+
+
+def packed_names(inputs: Sequence[str]) -> tuple[str, ...]:
+    """The arguments of a model for packed rows, by those of the model; see `handlers.worker.rows.lines`."""
+    own = [name for name in inputs if name in ("input_ids", "token_type_ids")]
+    return (*own, SEGMENTS, POSITION_IDS, *([POOLING_MASK] if POOLING_MASK in inputs else []))
 
 
 def row_inputs(row: Row, model: ExportedModel) -> dict[str, Any]:
@@ -69,7 +91,9 @@ def example_inputs(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ..
     """Tensors to trace a model with: tokens in every row, and padding at its end."""
     import torch
 
-    ids = torch.full(tuple(shape), 3, dtype=torch.int64)
+    if shape.packed:
+        return _packed_example(model, shape)
+    ids = torch.full(shape.dims, 3, dtype=torch.int64)
     mask = torch.ones_like(ids)
     mask[:, shape.sequence_length // 2 + 1 :] = 0
     tensors = {
@@ -86,3 +110,22 @@ def example_inputs(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ..
     if model.padding_position is not None:
         tensors[POSITION_IDS] = torch.from_numpy(number_positions(ids.numpy(), model.padding_position))
     return tuple(tensors[name] for name in model.inputs)
+
+
+def _packed_example(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ...]:
+    """Tensors to trace a packed model with: two texts in every line, and padding at its end."""
+    import torch
+
+    third = shape.sequence_length // 3
+    first = 0 if model.padding_position is None else model.padding_position + 1
+    positions = torch.arange(shape.sequence_length) % third + first
+    segments = torch.full(shape.dims, -1, dtype=torch.int64)
+    segments[:, :third], segments[:, third : 2 * third] = 0, 1
+    tensors = {
+        "input_ids": torch.full(shape.dims, 3, dtype=torch.int64),
+        "token_type_ids": torch.zeros(shape.dims, dtype=torch.int64),
+        SEGMENTS: segments,
+        POSITION_IDS: positions.repeat(shape.batch_size, 1),
+        POOLING_MASK: (segments >= 0).to(torch.int64),
+    }
+    return tuple(tensors[name] for name in model.packed_inputs)

@@ -189,7 +189,7 @@ class Neuron(NeuronEngine):
         settings, inputs = asked.settings, asked.inputs
         further = {"dynamic_batch_size": "dynamic_batch", "separate_weights": "separate_weights"}
         traced = torch_neuron.trace(
-            asked.model.module,
+            asked.module,
             inputs,
             compiler_args=self.arguments(settings, asked.mitigations),
             compiler_workdir=str(asked.workdir),
@@ -199,7 +199,7 @@ class Neuron(NeuronEngine):
         on_cpu = operators_of(traced) if settings["fallback"] else Counter()
         if not on_cpu:
             return traced, {"cpu_share": 0.0, "cpu_operators": {}}
-        whole = operators_of(torch.jit.trace(asked.model.module, inputs, check_trace=False))
+        whole = operators_of(torch.jit.trace(asked.module, inputs, check_trace=False))
         share = round(min(1.0, on_cpu.total() / whole.total()), 4)
         if share > settings["max_cpu_share"]:
             message = (

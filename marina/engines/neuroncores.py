@@ -44,8 +44,13 @@ class Trace(NamedTuple):
     workdir: Path
 
     @property
+    def module(self) -> Any:
+        """What to trace."""
+        return self.model.module_for(self.shape)
+
+    @property
     def inputs(self) -> tuple[Any, ...]:
-        """Tensors to trace the model with."""
+        """Tensors to trace it with."""
         return example_inputs(self.model, self.shape)
 
 

@@ -136,7 +136,7 @@ class Neuronx(NeuronEngine):
         torch_neuronx = import_runtime(SDK)
         settings = asked.settings
         traced = torch_neuronx.trace(
-            asked.model.module,
+            asked.module,
             asked.inputs,
             compiler_workdir=str(asked.workdir),
             compiler_args=self.arguments(settings, asked.mitigations),

@@ -14,34 +14,30 @@ import numpy as np
 
 from handlers.worker.artifact import sha256_of
 from handlers.worker.engines.openvino import import_openvino
+from handlers.worker.rows.lines import write_lines
+from handlers.worker.rows.packing import calls_of
 from handlers.worker.values import Row, Shape
 from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles, Hosting
 from marina.engines.model import ExportedModel, example_inputs, row_inputs
 
+PACKED_LENGTH = 128  # tokens of the lines that int8 is calibrated on, or the longest row
+SELECTION_DEPTH = 3  # operations between a comparison of texts and the product that it selects tokens with
+
 
 class _Compiler:
-    """The model in OpenVINO's format, with dynamic dimensions until it is reshaped for a graph."""
+    """The model in OpenVINO's format, with dynamic dimensions until it is reshaped for a graph; packed and not."""
 
     def __init__(self, model: ExportedModel, calibration: Sequence[Row]) -> None:
-        import torch
-
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
-            converted = import_openvino().convert_model(
-                model.module, example_input=example_inputs(model, model.example)
-            )
-        for ports, names in ((converted.inputs, model.inputs), (converted.outputs, model.outputs)):
-            for port, name in zip(ports, names):
-                port.get_tensor().set_names({name})
-        self._model = converted
-        self._quantized: Any = None
         self._exported = model
         self._calibration = calibration
+        self._converted: dict[bool, Any] = {}
+        self._quantized: dict[bool, Any] = {}
+        self._in("f32", packed=False)  # a model that cannot be converted is refused at once
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
-        model = self._in(options.precision).clone()
+        model = self._in(options.precision, shape.packed).clone()
         # an input may have one value per row
-        model.reshape({port: list(shape)[: port.get_partial_shape().rank.get_length()] for port in model.inputs})
+        model.reshape({port: list(shape.dims)[: port.get_partial_shape().rank.get_length()] for port in model.inputs})
         _name_in_order(model)
         graph = folder / "graphs" / f"{shape}.xml"
         import_openvino().save_model(model, graph, compress_to_fp16=False)
@@ -51,39 +47,90 @@ class _Compiler:
         own_weights.replace(weights)
         return GraphFiles(graph, weights)
 
-    def _in(self, precision: str) -> Any:
+    def _in(self, precision: str, packed: bool) -> Any:
         """The model with its weights in the given precision; bf16 is stored as f32 and converted when it is loaded."""
-        if precision == "int8":
-            self._quantized = self._quantized or _quantize(self._model, self._exported, self._calibration)
-            return self._quantized
-        return self._model
+        if packed not in self._converted:
+            self._converted[packed] = _convert(self._exported, packed)
+        if precision != "int8":
+            return self._converted[packed]
+        if packed not in self._quantized:
+            rows = (
+                _packed_arrays(self._exported, self._calibration)
+                if packed
+                else _arrays(self._exported, self._calibration)
+            )
+            self._quantized[packed] = _quantize(self._converted[packed], rows)
+        return self._quantized[packed]
 
 
-def _quantize(model: Any, exported: ExportedModel, rows: Sequence[Row]) -> Any:
-    """A copy with matrix products in int8, with ranges calibrated on `rows`: NNCF's post-training quantization.
+def _convert(model: ExportedModel, packed: bool) -> Any:
+    import torch
+
+    shape = model.example._replace(packed=packed)
+    module, names = model.module_for(shape), model.packed_inputs if packed else model.inputs
+    example = example_inputs(model, shape)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
+        converted = import_openvino().convert_model(module, example_input=example)
+    for ports, own in ((converted.inputs, names), (converted.outputs, model.outputs)):
+        for port, name in zip(ports, own):
+            port.get_tensor().set_names({name})
+    return converted
+
+
+def _arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The inputs of each row."""
+    dtypes = {name: tensor.dtype for name, tensor in exported.tensors.items()}
+    return [
+        {name: np.array([own], dtype=dtypes.get(name, "int64")) for name, own in row_inputs(row, exported).items()}
+        for row in rows
+    ]
+
+
+def _packed_arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The inputs of the lines that rows are packed into, each as long as the longest packed line needs to be."""
+    shape = Shape(1, max(PACKED_LENGTH, *(len(row.ids) for row in rows)), packed=True)
+    found = []
+    for call in calls_of(shape, [len(row.ids) for row in rows]):
+        arrays = {name: np.zeros(shape.dims, np.int64) for name in exported.packed_inputs}
+        write_lines(arrays, [rows[row] for row in call.rows], call.places, exported.padding_position, {})
+        found.append(arrays)
+    return found
+
+
+def _quantize(model: Any, inputs: Sequence[dict[str, Any]]) -> Any:
+    """A copy with matrix products in int8, with ranges calibrated on inputs: NNCF's post-training quantization.
 
     Embedding tables stay f32: they are looked up and not multiplied, so int8 gains nothing, and OpenVINO
-    would unpack them again for every graph.
+    would unpack them again for every graph. So does what finds the texts of packed rows, which is exact.
     """
     import_openvino()  # import it before nncf, which would otherwise load its telemetry
     import nncf
-
-    def arrays(row: Row) -> dict[str, Any]:
-        dtypes = {name: tensor.dtype for name, tensor in exported.tensors.items()}
-        values = row_inputs(row, exported)
-        return {name: np.array([own], dtype=dtypes.get(name, "int64")) for name, own in values.items()}
 
     logging.getLogger("nncf").setLevel(logging.ERROR)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return nncf.quantize(
             model.clone(),
-            nncf.Dataset(list(rows), arrays),
-            subset_size=len(rows),
+            nncf.Dataset(list(inputs)),
+            subset_size=len(inputs),
             model_type=nncf.ModelType.TRANSFORMER,
             preset=nncf.QuantizationPreset.MIXED,
-            ignored_scope=nncf.IgnoredScope(types=["Gather"], validate=False),
+            ignored_scope=nncf.IgnoredScope(types=["Gather"], names=_selections(model), validate=False),
         )
+
+
+def _selections(model: Any) -> list[str]:
+    """The names of products with one-hot matrices, which are made by comparing numbers of texts."""
+
+    def compares(node: Any, depth: int) -> bool:
+        if node.get_type_name() == "Equal":
+            return True
+        return depth > 0 and any(compares(port.get_source_output().get_node(), depth - 1) for port in node.inputs())
+
+    products = [node for node in model.get_ops() if node.get_type_name() == "MatMul"]
+    found = [node for node in products if compares(node.input(0).get_source_output().get_node(), SELECTION_DEPTH)]
+    return [node.get_friendly_name() for node in found]
 
 
 def _name_in_order(model: Any) -> None:

@@ -32,12 +32,12 @@ class _Compiler:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
             _forget_traces()
-            traced = torch.jit.trace(self._model.module, inputs, check_trace=False)
+            traced = torch.jit.trace(self._model.module_for(shape), inputs, check_trace=False)
             graph = folder / "graphs" / f"{shape}.pt"
             weights = folder / WEIGHTS_FILE
             slots = dict([*traced.named_parameters(), *traced.named_buffers()])
             if not weights.exists():
-                _save_weights({name: slot.data for name, slot in slots.items()}, weights)
+                _save_weights(_tensors(self._model), weights)
             _save_code(traced, slots, graph)
         return GraphFiles(graph, weights)
 
@@ -54,6 +54,17 @@ def _forget_traces() -> None:
     torch._C._jit_clear_class_registry()
     _recursive.concrete_type_store = _recursive.ConcreteTypeStore()
     _state._clear_class_state()
+
+
+def _tensors(model: ExportedModel) -> dict[str, Any]:
+    """Parameters and buffers by the names that they have in graphs; those of packed graphs are the same tensors."""
+    found = {}
+    for whole in (model.module, model.packed):
+        for prefix, module in whole.named_modules(remove_duplicate=False) if whole else ():
+            for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+                if tensor is not None:
+                    found[f"{prefix}.{name}" if prefix else name] = tensor.data
+    return found
 
 
 def _save_weights(tensors: dict[str, Any], path: Path) -> None:

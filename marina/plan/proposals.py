@@ -10,10 +10,10 @@ from handlers.worker.values import Shape
 from marina.plan.calibration.record import Calibration, WorkerCosts
 from marina.plan.simulator.values import Ints
 from marina.shapes.advice import MOST_GRAPHS
-from marina.shapes.choice import choose_shapes, worth
-from marina.shapes.costs import CostModel
+from marina.shapes.best import best_shapes
+from marina.shapes.choice import choose_shapes
+from marina.shapes.costs import CostModel, can_tell
 
-LEAST_TIMES = 3  # measured graphs, from which those of others can be told
 ROWS = 32  # of a full batch
 PRICE = 0.01  # the fraction of the best possible time that a graph must save, as in `marina shapes`
 MOST_TEXTS = 1000
@@ -38,13 +38,13 @@ def propose(calibration: Calibration, tokens: Ints) -> Proposal | None:
         one.cores: {Shape.parse(shape): time for shape, time in one.times.items()} for one in calibration.workers
     }
     present = measured[calibration.cores]
-    if len({shape.batch_size * shape.sequence_length for shape in present}) < LEAST_TIMES:
+    if not can_tell([shape for shape in present if not shape.packed]):
         return None
     models = {cores: CostModel(times) for cores, times in measured.items()}
     longest = max(shape.sequence_length for shape in present)
     lengths = [int(one) for one in tokens[:: max(1, len(tokens) // MOST_TEXTS)]]
     choices = choose_shapes(lengths, longest, ROWS, models[calibration.cores].milliseconds, MOST_GRAPHS)
-    shapes = worth(choices, PRICE).shapes
+    shapes = best_shapes(choices, lengths, longest, ROWS, models[calibration.cores], MOST_GRAPHS, PRICE).shapes
     if set(shapes) <= set(present):
         return None
     workers = []

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from handlers.worker.values import Shape
 from marina.console import Progress
 from marina.plan.candidates import Candidate
 from marina.plan.evaluate import HOURS_A_MONTH, Figures, evaluate
@@ -179,7 +180,13 @@ def least_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
 
 
 def _row_times(costs: Costs, own: Traffic) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """For a sample of texts, the least milliseconds of a row of a graph that holds them."""
+    """For a sample of texts, the least milliseconds of a graph that they can need."""
     tokens = own.tokens[:: max(1, len(own.tokens) // SAMPLE)]
-    shares = [(shape.sequence_length, time / shape.batch_size) for shape, time in costs.times.items()]
-    return np.array([min(share for length, share in shares if length >= one) for one in tokens])
+    return np.array([min(_share(shape, time, one) for shape, time in costs.times.items()) for one in tokens])
+
+
+def _share(shape: Shape, time: float, tokens: int) -> float:
+    """The least milliseconds of a row in calls of a shape that take so long; infinite if it is too long for them."""
+    if shape.sequence_length < tokens:
+        return math.inf
+    return time * tokens / shape.tokens if shape.packed else time / shape.batch_size

@@ -171,7 +171,7 @@ class Scorer:
         lengths = [len(row.ids) for row in rows]
         calls = self._planner.plan(lengths)
         outputs = self._runner.run(calls, rows)
-        computed = sum(call.shape.batch_size * call.shape.sequence_length for call in calls)
+        computed = sum(call.shape.tokens for call in calls)
         return Computed(encoded, [outputs[place] for place in places], sum(lengths), computed)
 
     def answer(self, computed: Computed) -> tuple[pa.Table, int]:

@@ -17,16 +17,18 @@ from handlers.worker.rows.reader import open_reader
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
+from marina.compiler.graphs.packable import NotPackable
 from marina.compiler.graphs.times import COMPILING, read_measured, read_times
 from marina.compiler.job import source_of, weights_of
 from marina.console import Progress
 from marina.engines import engine_of, engines
 from marina.errors import CompileError
 from marina.project import Project
-from marina.sections import Shapes
-from marina.shapes.choice import choose_for_bulk, choose_shapes, worth
+from marina.sections import LEAST_PACKED, Shapes
+from marina.shapes.best import best_shapes
+from marina.shapes.choice import choose_for_bulk, choose_shapes
 from marina.shapes.costs import CostModel
-from marina.shapes.ladder import ladder
+from marina.shapes.ladder import default_ladder
 from marina.shapes.lengths import read_lengths
 from marina.shapes.report import Effect, effect
 from marina.spec import Spec
@@ -36,8 +38,8 @@ FULL = 64  # maximum rows of a full batch; more would not change the result
 BULK = 10_000  # rows that a job in bulk plans at once
 TIMING_BUDGET_S = 2.0
 ANY_LENGTH = 1 << 30  # tokens, of texts that are only counted
-LADDER_SIZES = (1, 8)
-LADDER_GRAPHS = 12
+SOME = 400  # rows of a full batch in bulk that sets of shapes are compared on
+NOW, PLAIN, PACKED = "now", "without packed rows", "with packed rows"  # what is considered
 
 
 class Room(NamedTuple):
@@ -48,22 +50,41 @@ class Room(NamedTuple):
     graphs: int
 
 
+class Considered(NamedTuple):
+    """Shapes, and their effects on single texts and on full batches."""
+
+    shapes: tuple[Shape, ...]
+    effects: list[Effect]
+
+
 class Advice(NamedTuple):
     """The result of `advise`; effects are measured on the half of the texts that the shapes were not chosen on.
 
-    Without texts there are no lengths and no effects, and bound is the ladder's maximum waste.
+    considered has the present shapes, the best without packed ones and, if rows can be packed, the best with them; one
+    of the last two was chosen. Without texts there are no lengths and no effects, and bound is the ladder's maximum
+    waste. unpacked says why rows cannot be packed.
     """
 
     shapes: tuple[Shape, ...]
-    present: tuple[Shape, ...]
+    considered: dict[str, Considered]
     lengths: list[int]
-    before: list[Effect]  # for single texts, and for full batches
-    after: list[Effect]
     bound: float | None
+    unpacked: str
     error: float  # largest relative error of the fitted times
     seconds: float  # to compile a graph
     megabytes: float  # memory of a loaded graph
     room: list[Room]
+
+    @property
+    def before(self) -> list[Effect]:
+        """The effects of the present shapes."""
+        return self.considered[NOW].effects if self.lengths else []
+
+    @property
+    def after(self) -> list[Effect]:
+        """The effects of the chosen shapes."""
+        found = [one.effects for name, one in self.considered.items() if name != NOW and one.shapes == self.shapes]
+        return found[0] if found else []
 
 
 def advise(
@@ -93,9 +114,10 @@ def advise(
     """
     present = spec.shapes.listed()
     limit = longest(present)
-    probe = compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder
+    probe, unpacked = _probe(spec, project, limit, progress)
     times = _time(probe, spec)
     model = CostModel(times)
+    error = model.error(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
     # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
@@ -108,8 +130,9 @@ def advise(
     if texts is None and spec.examples:
         texts = project.root / spec.examples
     if texts is None:
-        made = ladder(limit, graphs or LADDER_GRAPHS, LADDER_SIZES)
-        return Advice(made.shapes, present, [], [], [], made.waste, model.error(times), seconds, megabytes, room)
+        made = default_ladder(limit, graphs, model.packed)
+        considered = {NOW: Considered(present, [])}
+        return Advice(made.shapes, considered, [], made.waste, unpacked, error, seconds, megabytes, room)
     full = BULK if bulk else min(FULL, spec.serving.batch_size)
     found = (
         texts
@@ -122,20 +145,34 @@ def advise(
         choices = choose_for_bulk(known, limit, model.milliseconds, most)
     else:
         choices = choose_shapes(known, limit, full, model.milliseconds, most)
-    chosen = choices[-1] if graphs else worth(choices, price)
+    some = min(full, SOME)
+    best = best_shapes(choices, known, limit, some, model, most, None if graphs else price)
     judged = lengths[1::2]
     judged *= math.ceil(full / len(judged)) if bulk and judged else 1
-    before, after = (
-        [effect(judged, shapes, model.milliseconds, rows) for rows in (1, full)] for shapes in (present, chosen.shapes)
-    )
-    error = model.error(times)
-    return Advice(chosen.shapes, present, lengths, before, after, None, error, seconds, megabytes, room)
+    named = {NOW: present, PLAIN: best.plain, **({PACKED: best.packed} if best.packed else {})}
+    considered = {
+        name: Considered(shapes, [effect(judged, shapes, model.milliseconds, rows) for rows in (1, full)])
+        for name, shapes in named.items()
+    }
+    return Advice(best.shapes, considered, lengths, None, unpacked, error, seconds, megabytes, room)
 
 
-def probe_shapes(limit: int) -> Shapes:
+def _probe(spec: Spec, project: Project, limit: int, progress: Progress) -> tuple[Path, str]:
+    """Compile a few graphs; returns the artifact's folder, and why rows cannot be packed, if so."""
+    try:
+        return compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder, ""
+    except NotPackable as error:
+        reason = str(error).removeprefix(f"{spec.name}: ").partition("; leave out")[0]
+    shapes = probe_shapes(limit, packed=False)
+    return compile_model(spec.model_copy(update={"shapes": shapes}), project, progress).folder, reason
+
+
+def probe_shapes(limit: int, packed: bool = True) -> Shapes:
     """Shapes whose measured times allow fitting the times of all others."""
     short, middle = min(16, limit), min(64, limit)
     shapes = {Shape(1, short), Shape(8, short), Shape(32, short), Shape(1, middle), Shape(8, middle)}
+    if packed and limit >= LEAST_PACKED:
+        shapes |= {Shape(1, middle, True), Shape(1, limit, True), Shape(4, limit, True), Shape(8, middle, True)}
     return Shapes(exact=tuple(str(shape) for shape in sorted(shapes | {Shape(1, limit), Shape(4, limit)})))
 
 

@@ -3,41 +3,60 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.values import Shape
 
+LEAST_TIMES = 3  # from which those of other shapes can be told
+
 
 class CostModel:
     """Milliseconds of one call: c0 + c1 * rows * tokens + c2 * rows * tokens^2, with no negative coefficient.
 
     c0 is the cost of every call, such as reading the weights. c1 is the cost of matrix products with weights. c2 is the
-    cost of attention's products of tokens with tokens. The fit minimises relative errors.
+    cost of attention's products of tokens with tokens. The fit minimises relative errors. Packed shapes have
+    coefficients of their own.
 
     Args:
-        times: measured milliseconds of at least three shapes with different rows * tokens.
+        times: measured milliseconds of at least three shapes with different rows * tokens; of packed shapes three more,
+            or none.
+
+    Attributes:
+        packed: whether the times of packed shapes can be told.
     """
 
     def __init__(self, times: Mapping[Shape, float]) -> None:
-        features = np.array([_features(shape) for shape in times])
-        measured = np.array(list(times.values()))
-        self._factors = nonnegative_least_squares(features / measured[:, None], np.ones(len(times)))
+        kinds = {kind: {shape: time for shape, time in times.items() if shape.packed == kind} for kind in (False, True)}
+        self._factors = {kind: _fit(own) for kind, own in kinds.items() if can_tell(own)}
+        self.packed = True in self._factors
 
     def milliseconds(self, shape: Shape) -> float:
         """The time of one call of a shape."""
-        return float(_features(shape) @ self._factors)
+        return float(_features(shape) @ self._factors[shape.packed])
 
     def error(self, times: Mapping[Shape, float]) -> float:
         """The largest relative difference from measured times."""
-        return max(abs(self.milliseconds(shape) / time - 1) for shape, time in times.items())
+        return max(
+            abs(self.milliseconds(shape) / time - 1) for shape, time in times.items() if shape.packed in self._factors
+        )
+
+
+def can_tell(times: Iterable[Shape]) -> bool:
+    """Whether there are enough shapes, all packed or all not, to tell the times of others."""
+    return len({shape.tokens for shape in times}) >= LEAST_TIMES
+
+
+def _fit(times: Mapping[Shape, float]) -> npt.NDArray[np.float64]:
+    features = np.array([_features(shape) for shape in times])
+    measured = np.array(list(times.values()))
+    return nonnegative_least_squares(features / measured[:, None], np.ones(len(times)))
 
 
 def _features(shape: Shape) -> npt.NDArray[np.float64]:
-    tokens = shape.batch_size * shape.sequence_length
-    return np.array([1.0, tokens, tokens * shape.sequence_length])
+    return np.array([1.0, shape.tokens, shape.tokens * shape.sequence_length])
 
 
 def nonnegative_least_squares(

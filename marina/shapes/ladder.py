@@ -9,6 +9,9 @@ from handlers.worker.values import Shape
 
 SHORTEST = 16  # tokens of the first rung
 STEP = 4  # rungs are multiples of this
+SIZES = (1, 8)  # of each rung, without packed shapes
+GRAPHS = {False: 12, True: 6}  # by whether there are packed shapes
+LINES = (1, 4)  # batch sizes of packed shapes
 
 
 class Ladder(NamedTuple):
@@ -38,3 +41,21 @@ def ladder(longest: int, graphs: int, batch_sizes: tuple[int, ...]) -> Ladder:
     # a text one token longer than a rung has the most padding on the next rung
     waste = max((1 - (low + 1) / high for low, high in itertools.pairwise(ordered)), default=1 - 1 / longest)
     return Ladder(tuple(sorted(Shape(size, length) for size in batch_sizes for length in ordered)), waste)
+
+
+def default_ladder(longest: int, graphs: int | None, packed: bool) -> Ladder:
+    """Shapes for a model whose texts are unknown.
+
+    With packed shapes, texts that come alone have a ladder, and several share the lines of the longest shape.
+
+    Args:
+        longest: the last rung.
+        graphs: the maximum number of graphs; None for the usual one.
+        packed: whether rows of the model can be packed.
+    """
+    most = graphs or GRAPHS[packed]
+    if not packed or most < len(LINES):
+        return ladder(longest, most, SIZES if most > 1 else (1,))
+    single = ladder(longest, most - len(LINES) + 1, (1,))
+    rungs = [shape for shape in single.shapes if shape.sequence_length < longest]
+    return Ladder(tuple(sorted([*rungs, *(Shape(size, longest, packed=True) for size in LINES)])), single.waste)

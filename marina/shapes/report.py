@@ -42,6 +42,6 @@ def effect(
     for start in range(0, len(lengths), rows):
         for call in planner.plan(lengths[start : start + rows]):
             time += milliseconds(call.shape)
-            computed += call.shape.batch_size * call.shape.sequence_length
-            in_rows += len(call.rows) * call.shape.sequence_length
+            computed += call.shape.tokens
+            in_rows += call.used * call.shape.sequence_length
     return Effect(rows, time / len(lengths), (in_rows - sum(lengths)) / computed, (computed - in_rows) / computed)

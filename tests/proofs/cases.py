@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import transformers
 
-from handlers.worker.rows.calls import number_positions
+from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Shape
+from marina.compiler.graphs.packable import NotPackable, with_packed
 from marina.compiler.tasks import export_model
 from marina.engines.model import ExportedModel, example_inputs
 from marina.spec import make_spec
@@ -17,19 +19,21 @@ from tests.handlers.worker.tasks.architectures import ARCHITECTURES, SUFFIXES, s
 from tests.supported import MORE
 
 SHAPE = Shape(2, 32)
+PACKED = ", packed"  # ends the task of a model whose rows are packed
 EVERY = {**ARCHITECTURES, **MORE}
 
 
 class Case(NamedTuple):
-    """A model of an architecture for a task; or why it cannot be exported, instead of the model."""
+    """A model of an architecture for a task, and the shape to compile; or why it cannot be exported."""
 
     architecture: str
     task: str
     model: ExportedModel | str
+    shape: Shape = SHAPE
 
 
 def cases(folder: Path, engine: str, wanted: Mapping[str, object] = EVERY) -> Iterator[Case]:
-    """Every model that transformers has a class for, exported for an engine.
+    """Every model that transformers has a class for, exported for an engine, and again if its rows can be packed.
 
     Args:
         folder: for the models' files.
@@ -40,7 +44,12 @@ def cases(folder: Path, engine: str, wanted: Mapping[str, object] = EVERY) -> It
         described = EVERY[architecture]
         for task, suffix in SUFFIXES.items():
             if _has(described[0] + suffix):
-                yield Case(architecture, task, _export(folder / f"{architecture}-{task}", architecture, task, engine))
+                model = _export(folder / f"{architecture}-{task}", architecture, task, engine)
+                yield Case(architecture, task, model)
+                if not isinstance(model, str):
+                    with suppress(NotPackable):
+                        packed = SHAPE._replace(packed=True)
+                        yield Case(architecture, task + PACKED, with_packed(model, "m"), packed)
 
 
 def _has(name: str) -> bool:
@@ -60,13 +69,14 @@ def _export(folder: Path, architecture: str, task: str, engine: str) -> Exported
     return model
 
 
-def varied_inputs(model: ExportedModel) -> tuple[object, ...]:
+def varied_inputs(model: ExportedModel, shape: Shape) -> tuple[object, ...]:
     """Inputs like `example_inputs`, with different tokens in every place."""
     import torch
 
-    named = dict(zip(model.inputs, example_inputs(model, SHAPE)))
-    ids = 4 + torch.arange(SHAPE.batch_size * SHAPE.sequence_length).reshape(tuple(SHAPE)) % 60
+    names = model.packed_inputs if shape.packed else model.inputs
+    named = dict(zip(names, example_inputs(model, shape)))
+    ids = 4 + torch.arange(SHAPE.batch_size * SHAPE.sequence_length).reshape(SHAPE.dims) % 60
     named["input_ids"] = ids
-    if model.padding_position is not None:
+    if model.padding_position is not None and not shape.packed:
         named["position_ids"] = torch.from_numpy(number_positions(ids.numpy(), model.padding_position))
-    return tuple(named[name] for name in model.inputs)
+    return tuple(named[name] for name in names)

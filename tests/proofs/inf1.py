@@ -15,7 +15,7 @@ from typing import Any
 
 from marina.engines.inf1_operators import doubtful, operators_of
 from marina.engines.model import example_inputs
-from tests.proofs.cases import EVERY, SHAPE, Case, cases
+from tests.proofs.cases import EVERY, Case, cases
 
 FILE = Path(__file__).parents[2] / "docs" / "proofs" / "inf1.json"
 
@@ -29,7 +29,8 @@ def outcome(case: Case) -> dict[str, Any]:
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            traced = torch.jit.trace(case.model.module, example_inputs(case.model, SHAPE), check_trace=False)
+            inputs = example_inputs(case.model, case.shape)
+            traced = torch.jit.trace(case.model.module_for(case.shape), inputs, check_trace=False)
     except Exception as error:  # the model's own code may raise any
         return {"refused": f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"}
     found = operators_of(traced)

@@ -7,6 +7,7 @@ modules here, and its outputs can be compared. What neuronx-cc makes of the lowe
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -30,13 +31,14 @@ def outcome(case: Case) -> str:
 
     if isinstance(case.model, str):
         return f"refused: {case.model}"
-    inputs: Any = varied_inputs(case.model)
+    inputs: Any = varied_inputs(case.model, case.shape)
+    module = case.model.module_for(case.shape)
     try:
         with torch.no_grad():
-            expected = case.model.module(*inputs)
+            expected = module(*inputs)
             metrics.clear_all()
             device = torch_xla.device()
-            lowered = case.model.module.to(device)(*[tensor.to(device) for tensor in inputs])
+            lowered = copy.deepcopy(module).to(device)(*[tensor.to(device) for tensor in inputs])
             torch_xla.sync()
             found = [output.cpu() for output in lowered]
     except Exception as error:  # the model's own code, or torch_xla, may raise any

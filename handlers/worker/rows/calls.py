@@ -22,6 +22,9 @@ from handlers.worker.artifact import (
 )
 from handlers.worker.engines import Graph, Runtime
 from handlers.worker.errors import RequestError, request_error
+from handlers.worker.rows.lines import read_packed, write_packed
+from handlers.worker.rows.packing import calls_of
+from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Call, Outputs, Row, Shape
 
 Graphs = Mapping[Shape, Graph]
@@ -40,7 +43,7 @@ def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], si
     """
     streams: list[dict[Shape, Graph]] = [{} for _ in range(runtime.calls_at_once)]
     for file in files:
-        shape = Shape(file.shape.batch_size * runtime.replicas, file.shape.sequence_length)
+        shape = file.shape._replace(batch_size=file.shape.batch_size * runtime.replicas)
         loaded = runtime.load(
             *file.paths(locate),
             [new_inputs(shape, signature) for _ in streams],
@@ -53,9 +56,9 @@ def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], si
 def new_inputs(shape: Shape, signature: Signature) -> list[npt.NDArray[Any]]:
     """Input arrays for a graph."""
     arrays: list[npt.NDArray[Any]] = []
-    for name in signature.inputs:
+    for name in signature.packed_inputs if shape.packed else signature.inputs:
         tensor = signature.tensors.get(name, InputTensor("int64", per_row=False, padding=0))
-        arrays.append(np.zeros(shape[:1] if tensor.per_row else shape, dtype=tensor.dtype))
+        arrays.append(np.zeros(shape.dims[:1] if tensor.per_row else shape.dims, dtype=tensor.dtype))
     return arrays
 
 
@@ -93,12 +96,12 @@ class Runner:
         def work(stream: int) -> None:
             for call in waiting:
                 streams, signature = self._members[call.member]
+                outputs_of_call: Sequence[Outputs | RequestError]
                 try:
-                    results = run_rows(streams[stream][call.shape], [rows[index] for index in call.rows], signature)
+                    own_rows = [rows[index] for index in call.rows]
+                    outputs_of_call = run_call(streams[stream][call.shape], call, own_rows, signature)
                 except Exception as error:  # an error of the runtime affects only this call
-                    outputs_of_call: list[Outputs | RequestError] = [request_error(error)] * len(call.rows)
-                else:
-                    outputs_of_call = [[result[place] for result in results] for place in range(len(call.rows))]
+                    outputs_of_call = [request_error(error)] * len(call.rows)
                 for index, own in zip(call.rows, outputs_of_call):
                     outputs[index] = own
 
@@ -110,6 +113,35 @@ class Runner:
             for stream in under_way:
                 stream.result()
         return outputs
+
+
+def run_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
+    """Run a call; returns the outputs of each of its rows, in the order of `Signature.outputs`."""
+    results = graph.run(write_call(graph, call, rows, signature))
+    if call.shape.packed:
+        return read_packed(results, call, rows, signature)
+    return [[result[place] for result in results] for place in range(len(rows))]
+
+
+def write_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> int:
+    """Write the rows of a call into a graph's inputs.
+
+    Returns:
+        How many values of the first dimension of the graph's outputs are needed.
+    """
+    if call.shape.packed:
+        return write_packed(graph, call, rows, signature)
+    write_rows(graph, rows, signature)
+    return len(rows)
+
+
+def run_all(graph: Graph, shape: Shape, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
+    """Run a graph of a shape as often as needed; returns the outputs of each row."""
+    outputs: list[Outputs] = [[] for _ in rows]
+    for call in calls_of(shape, [len(row.ids) for row in rows]):
+        for index, own in zip(call.rows, run_call(graph, call, [rows[index] for index in call.rows], signature)):
+            outputs[index] = own
+    return outputs
 
 
 def run_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> Outputs:
@@ -177,14 +209,3 @@ def full_row(signature: Signature, length: int, like: Row) -> Row:
 
 def _cycled(values: Sequence[T], length: int) -> list[T]:
     return list(itertools.islice(itertools.cycle(values), length))
-
-
-def number_positions(ids: npt.NDArray[np.int64], padding: int) -> npt.NDArray[np.int64]:
-    """Position ids as RoBERTa and its relatives number tokens, of the same shape (rows, tokens) as `ids`.
-
-    Tokens are numbered from `padding` + 1; a token whose id is `padding` is not counted and keeps `padding`.
-    Computed here and not in graphs, as neuron-cc has no cumsum.
-    Source: `create_position_ids_from_input_ids` of transformers' modeling_roberta.py.
-    """
-    tokens = ids != padding
-    return np.asarray(np.cumsum(tokens, axis=1) * tokens + padding, dtype=np.int64)

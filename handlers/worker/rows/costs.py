@@ -29,10 +29,10 @@ class Costs:
         self._max_length = longest(times)
         # for every number of tokens, the least milliseconds per row of a graph that holds them
         self._per_row = [
-            min(time / shape.batch_size for shape, time in times.items() if shape.sequence_length >= tokens)
+            min(time / _texts(shape, tokens) for shape, time in times.items() if shape.sequence_length >= tokens)
             for tokens in range(self._max_length + 1)
         ]
-        self._per_token = min(time / (shape.batch_size * shape.sequence_length) for shape, time in times.items())
+        self._per_token = min(time / shape.tokens for shape, time in times.items())
 
     @property
     def longest_row(self) -> float:
@@ -55,3 +55,8 @@ class Costs:
         if rows and window.rule != "window":
             rows, rest = 1, 0
         return tokenizing + rows * self.longest_row + (self._per_row[rest] if rest else 0.0)
+
+
+def _texts(shape: Shape, tokens: int) -> int:
+    """How many texts of so many tokens a call computes."""
+    return shape.batch_size * min(shape.sequence_length // max(1, tokens), shape.texts_a_line)

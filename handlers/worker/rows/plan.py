@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from handlers.worker.rows.packing import Packer, packed_calls
 from handlers.worker.values import Call, Shape
+
+
+class _Part(NamedTuple):
+    """The plan for so many of the longest rows, and its time."""
+
+    rows: int
+    time: float
+    calls: list[Call]
 
 
 def longest(shapes: Iterable[Shape]) -> int:
@@ -15,11 +26,16 @@ def longest(shapes: Iterable[Shape]) -> int:
 class Planner:
     """Chooses the calls that compute the rows of a batch in the least total time.
 
-    Some optimal plan has this form: with the rows sorted by length, every call computes adjacent rows,
-    and the call of the longest row takes as many rows as fit, because leaving a row out of it never makes
-    the other calls cheaper. So the least time for the i shortest rows is a minimum over the shapes that hold
-    the i-th row: the shape's time plus the least time for the i - batch_size shortest rows. This is a
-    dynamic programme over i.
+    Without packed shapes, plans are exact. Some optimal plan has this form: with the rows sorted by length, every call
+    computes adjacent rows, and the call of the longest row takes as many rows as fit, because leaving a row out of it
+    never makes the other calls cheaper. So the least time for the i shortest rows is a minimum over the shapes that
+    hold the i-th row: the shape's time plus the least time for the i - batch_size shortest rows. This is a dynamic
+    programme over i.
+
+    With packed shapes, plans are good and not always the best. The longest rows that fit into lines of some length are
+    packed, down to some row; the shorter ones are computed as above, and those that are too long are planned by
+    themselves, in the same way. The best length and the best row are found by trying all. Rows are packed by best-fit
+    decreasing, see `handlers.worker.rows.packing`.
 
     Args:
         times: the time of one call of every compiled shape, in any unit.
@@ -27,18 +43,26 @@ class Planner:
 
     def __init__(self, times: Mapping[Shape, float]) -> None:
         self._times = dict(times)
+        self._longest = longest(times)
         # for every number of tokens, the shapes worth considering: each has a larger batch size, and takes
         # longer, than the one before
         self._worthy: list[list[tuple[int, float, Shape]]] = []
-        for tokens in range(longest(times) + 1):
+        for tokens in range(self._longest + 1):
             holding = sorted(
-                ((time, -shape.batch_size, shape) for shape, time in times.items() if shape.sequence_length >= tokens)
+                (time, -shape.batch_size, shape)
+                for shape, time in times.items()
+                if not shape.packed and shape.sequence_length >= tokens
             )
             worthy: list[tuple[int, float, Shape]] = []
             for time, _, shape in holding:
                 if not worthy or shape.batch_size > worthy[-1][0]:
                     worthy.append((shape.batch_size, time, shape))
             self._worthy.append(worthy)
+        lengths = sorted({shape.sequence_length for shape in times if shape.packed})
+        self._packers = [
+            Packer({shape: time for shape, time in times.items() if shape.packed and shape.sequence_length == length})
+            for length in lengths
+        ]
 
     def plan(self, lengths: Sequence[int]) -> list[Call]:
         """The calls in ascending order of time per row, which minimises the mean waiting time of rows.
@@ -52,24 +76,60 @@ class Planner:
         if not lengths:
             return []
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
-        if lengths[order[-1]] >= len(self._worthy):
-            limit = len(self._worthy) - 1
-            raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {limit}")
+        if lengths[order[-1]] > self._longest:
+            raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {self._longest}")
+        ordered = [lengths[row] for row in order]
+        # parts[k]: the best plan for the rows that are too long for the first k packers
+        starts = [0, *(bisect_right(ordered, packer.length) for packer in self._packers)]
+        parts: list[_Part] = []
+        for number in range(len(self._packers), -1, -1):
+            parts.insert(0, self._part(order[starts[number] :], lengths, self._packers[number:], parts))
+        return sorted(parts[0].calls, key=lambda call: self._times[call.shape] / len(call.rows))
+
+    def _part(
+        self, order: Sequence[int], lengths: Sequence[int], packers: Sequence[Packer], longer: Sequence[_Part]
+    ) -> _Part:
+        """The best plan for some rows in ascending order; `longer[k]` is that of the rows too long for `packers[k]`."""
+        least, chosen = self._programme([lengths[row] for row in order])
+        best, packed, packer = least[-1], 0, -1
+        for number, one in enumerate(packers):
+            own = order[: len(order) - longer[number].rows]
+            _, used = one.pack([lengths[row] for row in reversed(own)])
+            for count in range(1, len(own) + 1):
+                total = least[len(own) - count] + one.time(used[count - 1]) + longer[number].time
+                if total < best:
+                    best, packed, packer = total, count, number
+        if packer < 0:
+            return _Part(len(order), best, _read_back(order, chosen))
+        own = order[: len(order) - longer[packer].rows]
+        together = own[::-1][:packed]
+        places, _ = packers[packer].pack([lengths[row] for row in together])
+        calls = _read_back(own[: len(own) - packed], chosen) + packed_calls(packers[packer], together, places)
+        return _Part(len(order), best, calls + longer[packer].calls)
+
+    def _programme(self, ordered: Sequence[int]) -> tuple[list[float], list[Shape | None]]:
+        """For the i shortest rows, the least time in shapes that are not packed, and the shape of the last call."""
         least = [0.0]
-        chosen: list[Shape] = []
-        for last, row in enumerate(order):
-            best = float("inf")
-            for size, time, shape in self._worthy[lengths[row]]:
+        chosen: list[Shape | None] = []
+        for last, tokens in enumerate(ordered):
+            best, best_shape = float("inf"), None
+            for size, time, shape in self._worthy[tokens]:
                 total = time + (least[last + 1 - size] if last >= size else 0.0)
                 if total < best:
                     best, best_shape = total, shape
             least.append(best)
             chosen.append(best_shape)
-        calls = []
-        end = len(order)
-        while end > 0:
-            shape = chosen[end - 1]
-            start = max(0, end - shape.batch_size)
-            calls.append(Call(shape, tuple(order[start:end])))
-            end = start
-        return sorted(calls, key=lambda call: self._times[call.shape] / len(call.rows))
+        return least, chosen
+
+
+def _read_back(order: Sequence[int], chosen: Sequence[Shape | None]) -> list[Call]:
+    """The calls of the first rows of an order."""
+    calls = []
+    end = len(order)
+    while end > 0:
+        shape = chosen[end - 1]
+        assert shape  # since the time of these rows is finite
+        start = max(0, end - shape.batch_size)
+        calls.append(Call(shape, tuple(order[start:end])))
+        end = start
+    return calls

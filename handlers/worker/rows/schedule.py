@@ -40,8 +40,8 @@ class Schedule:
         calls = []
         for member in sorted(rows, key=lambda one: (one != self._last, one)):
             own = rows[member]
-            for shape, places, _ in self._planners[member].plan([lengths[row] for row in own]):
-                calls.append(Call(shape, tuple(own[place] for place in places), member))
+            for call in self._planners[member].plan([lengths[row] for row in own]):
+                calls.append(call._replace(rows=tuple(own[index] for index in call.rows), member=member))
             self.switches += self._last not in (None, member)
             self._last = member
         return calls

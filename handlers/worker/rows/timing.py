@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handlers.worker.artifact import Signature
 from handlers.worker.engines import Graph
-from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_rows
+from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_call
+from handlers.worker.rows.packing import spread_call
 from handlers.worker.values import Row, Shape
 
 ROUNDS = (3, 50)  # minimum and maximum
@@ -89,6 +90,6 @@ def _seconds(graph: Graph, shape: Shape) -> float:
 
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
     """Fill every place of a graph of this shape, and run it once."""
-    row = full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))
-    write_rows(graph, [row] * shape.batch_size, signature)
+    rows = [full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))] * shape.batch_size
+    write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
     graph.run(shape.batch_size)

@@ -98,24 +98,24 @@ class Metrics:
 
     def count_calls(self, calls: Sequence[Call], lengths: Sequence[int], members: Sequence[str]) -> None:
         """Count the work in a plan, and how much of it is padding; `members` names the models of the calls."""
-        for shape, rows, member in calls:
-            name = members[member]
-            tokens = sum(lengths[row] for row in rows)
-            in_rows = len(rows) * shape.sequence_length
-            self.add("marina_calls_total", 1, name, str(shape))
-            self.add("marina_rows_total", len(rows), name)
+        for call in calls:
+            name = members[call.member]
+            tokens = sum(lengths[row] for row in call.rows)
+            in_rows = call.used * call.shape.sequence_length
+            self.add("marina_calls_total", 1, name, str(call.shape))
+            self.add("marina_rows_total", len(call.rows), name)
             self.add("marina_tokens_total", tokens, name)
             self.add("marina_padding_tokens_total", in_rows - tokens, name, "length")
-            self.add("marina_padding_tokens_total", shape.batch_size * shape.sequence_length - in_rows, name, "empty")
+            self.add("marina_padding_tokens_total", call.shape.tokens - in_rows, name, "empty")
 
         self._count_lengths(calls, lengths, members)
 
     def _count_lengths(self, calls: Sequence[Call], lengths: Sequence[int], members: Sequence[str]) -> None:
         """Count rows in the histogram of their tokens."""
         found: dict[str, list[int]] = defaultdict(lambda: [0] * (len(ROW_TOKENS_BUCKETS) + 1))
-        for _, rows, member in calls:
-            own = found[members[member]]
-            for row in rows:
+        for call in calls:
+            own = found[members[call.member]]
+            for row in call.rows:
                 own[bisect_left(ROW_TOKENS_BUCKETS, lengths[row])] += 1
         bounds = (*map(str, ROW_TOKENS_BUCKETS), "+Inf")
         with self._lock:

@@ -119,20 +119,21 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
 
 def _run(seconds: float) -> Bare:
     """Run half of the time with all rows at once, a quarter with single texts, and a quarter with pauses."""
-    from handlers.worker.rows.calls import write_rows
+    from handlers.worker.rows.calls import write_call
 
     (loaded,) = _loaded
     graphs, rows = loaded.graphs, loaded.rows
     plan = sorted(loaded.planner.plan([len(row.ids) for row in rows]), key=lambda call: call.shape)
-    computed, spent, last = 0, 0.0, None
+    computed, needed, spent, last = 0, 0, 0.0, None
     end = time.perf_counter() + seconds / 2
     while not computed or time.perf_counter() < end:
         for call in plan:
             if call.shape != last:
-                write_rows(graphs[call.shape], [rows[index] for index in call.rows], loaded.signature)
+                own = [rows[index] for index in call.rows]
+                needed = write_call(graphs[call.shape], call, own, loaded.signature)
                 last = call.shape
             start = time.perf_counter()
-            graphs[call.shape].run(len(call.rows))
+            graphs[call.shape].run(needed)
             spent += time.perf_counter() - start
             computed += len(call.rows)
     alone = _alone(loaded, seconds / 4, pause_s=0.0)
@@ -142,7 +143,7 @@ def _run(seconds: float) -> Bare:
 
 def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
     """A histogram of the latencies of single texts, one after the other."""
-    from handlers.worker.rows.calls import write_rows
+    from handlers.worker.rows.calls import write_call
 
     times = new_histogram()
     end = time.perf_counter() + seconds
@@ -150,8 +151,8 @@ def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
         row = loaded.rows[times.total_count % len(loaded.rows)]
         (call,) = loaded.planner.plan([len(row.ids)])
         time.sleep(pause_s)
-        write_rows(loaded.graphs[call.shape], [row], loaded.signature)
+        needed = write_call(loaded.graphs[call.shape], call, [row], loaded.signature)
         start = time.perf_counter()
-        loaded.graphs[call.shape].run(1)
+        loaded.graphs[call.shape].run(needed)
         record(times, time.perf_counter() - start)
     return times

@@ -23,6 +23,7 @@ from marina.sections import WorkerServing
 from marina.server import register, serve, status, stop, unregister
 from marina.server.state import Ports
 from marina.server.torchserve.config import free_ports
+from marina.shapes.auto import with_shapes
 from marina.spec import Spec
 
 FOLDER = "server"
@@ -51,17 +52,20 @@ class BenchmarkServer:
         Raises:
             SourceError, CompileError, SpecError: the model cannot be compiled.
         """
-        artifact = compile_model(spec, self._own, self._progress).folder
+        artifact = self._compile(spec)
         pack(_unlimited(spec), artifact, self.project.model_store)
         return artifact
 
     def archive_bundle(self, bundle: Bundle, specs: Sequence[Spec]) -> None:
         """Pack a bundle of these models here, which are compiled in the user's project if they are not."""
-        artifacts = [compile_model(spec, self._own, self._progress).folder for spec in specs]
+        artifacts = [self._compile(spec) for spec in specs]
         members = [(_unlimited(spec), artifact) for spec, artifact in zip(specs, artifacts)]
         limits = {name: value for name, value in UNLIMITED.items() if name in WorkerServing.model_fields}
         serving = bundle.serving.model_copy(update={**limits, "queue_size": bundle.serving.queue})
         pack_bundle(bundle.model_copy(update={"serving": serving}), members, self.project.model_store)
+
+    def _compile(self, spec: Spec) -> Path:
+        return compile_model(with_shapes(spec, self._own, self._progress), self._own, self._progress).folder
 
     def serve(self, name: str, protocol: Protocol = "rest") -> Endpoint:
         """Serve only this archive of the model store; ServerError if it does not start."""

@@ -12,6 +12,7 @@ from marina.bench.server.endpoint import Endpoint, Protocol, check, local_endpoi
 from marina.compiler import compile_model
 from marina.console import Progress
 from marina.project import Project
+from marina.shapes.auto import with_shapes
 from marina.spec import Spec, read_spec
 
 
@@ -52,6 +53,7 @@ def measure_load(
 
 def measure_bare(project: Project, spec: Spec, texts: str | None, seconds: float, progress: Progress) -> Entry:
     """Run a model's graphs without a server; compiles them first if necessary."""
+    spec = with_shapes(spec, project, progress)
     artifact = compile_model(spec, project, progress).folder
     progress("running the graphs", 0, 1)
     with bare_graphs(spec, artifact, read_instances(texts or texts_of(spec, project), spec.instance_fields)) as bare:

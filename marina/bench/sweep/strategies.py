@@ -1,13 +1,16 @@
-"""What the harness mostly measures: a model that TorchServe serves, one at a time."""
+"""What the harness mostly measures: a model that TorchServe serves, one at a time, and its graphs without a server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Workload
+from marina.bench.load.payload import MIX_NAME, Payload, Workload
+from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration
+from marina.bench.server.bare_graphs import BareGraphs
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Protocol, check, measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy
@@ -48,3 +51,45 @@ def served_strategy(
         yield measure
 
     return Strategy(name, configuration, workloads, start, archive if isinstance(archive, Spec) else None)
+
+
+def bare_strategy(
+    graphs: BareGraphs,
+    name: str,
+    configuration: Configuration,
+    seconds: float,
+    paced_ms: list[float],
+    megabytes: dict[str, float],
+) -> Strategy:
+    """A strategy that runs graphs without a server.
+
+    Args:
+        graphs: that are loaded.
+        name: of the strategy that serves them.
+        configuration: fields that distinguish it from others.
+        seconds: of a round.
+        paced_ms: gets the median of a text alone after pauses, in milliseconds, of each round.
+        megabytes: gets the resident memory of the graphs, by this strategy's name.
+    """
+    own = f"{name}, bare"
+
+    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+        bare = graphs.run(seconds)
+        paced_ms.append(bare.paced_ms)
+        megabytes[own] = bare.megabytes
+        return Configuration(), bare.measurement(seconds)
+
+    alone = Workload(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
+    return Strategy(own, configuration, [alone], lambda: nullcontext(measure))
+
+
+def weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, float]) -> Strategy:
+    """The same strategy, which also records the resident memory of a worker after each round, by its name."""
+
+    @contextmanager
+    def start() -> Iterator[Measure]:
+        with strategy.start() as measure:
+            yield measure
+            megabytes[strategy.name] = server.resident_megabytes()
+
+    return replace(strategy, start=start)

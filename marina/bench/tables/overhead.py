@@ -7,14 +7,11 @@ size is compared with its own bare graphs. Shapes are chosen on different texts,
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import ExitStack
 from typing import Any
 
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
-from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
 from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
 from marina.bench.load.profile import Load
@@ -24,12 +21,11 @@ from marina.bench.report.pictures import pictures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Layout, Table, number
-from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
-from marina.bench.server.benchmark_server import BenchmarkServer
+from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.server.random_models import TOKENS, bert_base, bert_texts
 from marina.bench.server.usual.pack import NOTHING, pack_handler, pack_usual
-from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
-from marina.bench.sweep.strategies import served_strategy
+from marina.bench.sweep.rounds import measure_rounds
+from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
 from marina.bench.tables.job import Job
 from marina.compiler.source import find_source
 from marina.shapes.advice import advise
@@ -75,12 +71,13 @@ def measure(job: Job) -> Result:
             progress("loading bare graphs", 0, 1)
             loading = bare_graphs(spec, server.archive(spec), [Instance(text) for text in texts[name]])
             row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=BARE)
-            strategies.append(_bare(stack.enter_context(loading), row, paced_ms[name], megabytes))
+            graphs = stack.enter_context(loading)
+            strategies.append(bare_strategy(graphs, name, row, 2 * WINDOW_S, paced_ms[name], megabytes))
         for name, loads in loads_of.items():
             workloads = [_workload(texts[name], instances, count, name) for instances, count in loads]
             row = Configuration(model=BERT if name == BERT else base.name, strategy=name, part=SERVED)
             served = served_strategy(server, name, row, specs.get(name, name), workloads)
-            strategies.append(_weighed(served, server, megabytes))
+            strategies.append(weighed(served, server, megabytes))
         entries, _ = measure_rounds(strategies, ROUNDS, progress)
     server.serve("nothing")
     megabytes["nothing"] = server.resident_megabytes()
@@ -110,31 +107,6 @@ def _workload(texts: list[str], instances: int, connections: int, name: str) -> 
     source = f"made up, {TOKENS} tokens" if name == BERT else MIX_NAME
     load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
     return Workload(load, Payload(bodies_of(list(texts), instances), instances, source))
-
-
-def _bare(graphs: BareGraphs, row: Configuration, paced_ms: list[float], megabytes: dict[str, float]) -> Strategy:
-    name, seconds = f"{row.strategy}, bare", 2 * WINDOW_S
-
-    def measure(_: Workload) -> tuple[Configuration, Measurement]:
-        bare = graphs.run(seconds)
-        paced_ms.append(bare.paced_ms)
-        megabytes[name] = bare.megabytes
-        return Configuration(), bare.measurement(seconds)
-
-    alone = Workload(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
-    return Strategy(name, row, [alone], lambda: nullcontext(measure))
-
-
-def _weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, float]) -> Strategy:
-    """The same strategy, which also records the resident memory of a worker after each round."""
-
-    @contextmanager
-    def start() -> Iterator[Measure]:
-        with strategy.start() as measure:
-            yield measure
-            megabytes[strategy.name] = server.resident_megabytes()
-
-    return replace(strategy, start=start)
 
 
 def layout(result: Result) -> Layout:

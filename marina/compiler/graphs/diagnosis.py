@@ -79,7 +79,7 @@ def diagnose(
     import torch
 
     try:
-        check_graph(TorchGraph(model.module, shape, signature), shape, rows, signature, tolerance)
+        check_graph(TorchGraph(model.module_for(shape), shape, signature), shape, rows, signature, tolerance)
     except GoldenError:
         try:
             _check_unpadded(model, rows, signature, tolerance)
@@ -96,7 +96,7 @@ def diagnose(
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            traced = torch.jit.trace(model.module, example_inputs(model, shape), check_trace=False)
+            traced = torch.jit.trace(model.module_for(shape), example_inputs(model, shape), check_trace=False)
         check_graph(TorchGraph(traced, shape, signature), shape, rows, signature, tolerance)
     except Exception as error:
         return f"The model cannot be traced, as every engine needs: {reason_of(error)}"

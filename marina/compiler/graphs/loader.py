@@ -43,7 +43,7 @@ class GraphLoader:
     def load(self, shape: Shape, graph: Path, weights: Path | None, precision: str) -> Loaded:
         """Load the graph of one shape."""
         runtime = self._runtime(precision)
-        whole = Shape(shape.batch_size * runtime.replicas, shape.sequence_length)
+        whole = shape._replace(batch_size=shape.batch_size * runtime.replicas)
         (loaded,) = runtime.load(graph, weights, [new_inputs(whole, self._signature)])
         return Loaded(loaded, whole)
 
@@ -52,9 +52,7 @@ class GraphLoader:
         runtime = self._runtime(precision)
         streams = load_graphs(runtime, folder.joinpath, files, self._signature)
         times = time_graphs(streams, self._signature, BUDGET_S * len(files))
-        return {
-            Shape(shape.batch_size // runtime.replicas, shape.sequence_length): time for shape, time in times.items()
-        }
+        return {shape._replace(batch_size=shape.batch_size // runtime.replicas): time for shape, time in times.items()}
 
     def close(self) -> None:
         """Release exclusive cores."""

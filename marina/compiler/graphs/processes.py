@@ -127,14 +127,14 @@ def _end_with_parent() -> None:
 def main(arguments: Sequence[str]) -> None:
     """Compile the graph that a request file describes."""
     _end_with_parent()
-    from marina.compiler.tasks import export_model
+    from marina.compiler.graphs.packable import export_for
     from marina.spec import make_spec
 
     request = json.loads(Path(arguments[0]).read_text())
     spec, folder, workdir = make_spec(request["spec"]), Path(request["folder"]), Path(request["workdir"])
     options = CompileOptions(request["options"]["precision"], tuple(request["options"]["mitigations"]))
     engine, shape = engine_of(spec.engine), Shape.parse(request["shape"])
-    model = export_model(spec, Path(request["source"]))
+    model = export_for([shape], spec, Path(request["source"]))
     stored = None
     if engine.replaces_weights(request["settings"]):
         conditions = {name: request[name] for name in ("settings", "options", "versions")}

@@ -22,7 +22,7 @@ from handlers.worker.values import Shape
 from marina.engines.base import GraphFiles
 from marina.engines.model import ExportedModel, example_inputs
 
-WEIGHTS_FILE = "weights.safetensors"
+WEIGHTS_FILES = {False: "weights.safetensors", True: "weights-packed.safetensors"}  # by Shape.packed: names differ
 _PLACES = re.compile(r" # .*$|, scope: [^\n]*$", re.MULTILINE)  # of source code, in the text of a graph
 
 
@@ -43,18 +43,19 @@ def graph_key(model: ExportedModel, shape: Shape, conditions: Mapping[str, Any])
     """
     import torch
 
+    module = model.module_for(shape)
     digest = hashlib.sha256(json.dumps(conditions, sort_keys=True).encode())
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            traced = torch.jit.trace(model.module, example_inputs(model, shape), check_trace=False)
+            traced = torch.jit.trace(module, example_inputs(model, shape), check_trace=False)
         graph = traced.inlined_graph
         digest.update(_PLACES.sub("", str(graph)).encode())
         for constant in _constants(graph.nodes()):
             digest.update(_bytes(constant))
-        weights = model.module.state_dict()
+        weights = module.state_dict()
         digest.update(json.dumps({name: [list(one.shape), str(one.dtype)] for name, one in weights.items()}).encode())
-        for name, buffer in model.module.named_buffers():  # those that are not saved with the weights follow from code
+        for name, buffer in module.named_buffers():  # those that are not saved with the weights follow from code
             if name not in weights:
                 digest.update(name.encode() + _bytes(buffer))
     except Exception:  # the model's own code may raise any
@@ -80,15 +81,17 @@ def reuse(stored: Path, model: ExportedModel, shape: Shape, folder: Path) -> Gra
     """Put a graph that was compiled for another model into an artifact's folder, and this model's weights beside it."""
     graph = folder / "graphs" / f"{shape}.pt"
     keep(stored, graph)
-    return GraphFiles(graph, _write_weights(model, folder / WEIGHTS_FILE), {"reused": stored.stem})
+    return GraphFiles(
+        graph, _write_weights(model.module_for(shape), folder / WEIGHTS_FILES[shape.packed]), {"reused": stored.stem}
+    )
 
 
-def _write_weights(model: ExportedModel, path: Path) -> Path:
+def _write_weights(module: Any, path: Path) -> Path:
     from safetensors.torch import save_file
 
     if not path.exists():
         partial = path.with_suffix(f".{os.getpid()}.partial")  # graphs of several shapes are made at once
-        save_file({name: one.contiguous().clone() for name, one in model.module.state_dict().items()}, str(partial))
+        save_file({name: one.contiguous().clone() for name, one in module.state_dict().items()}, str(partial))
         partial.replace(path)
     return path
 

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.calls import run_rows
+from handlers.worker.rows.calls import run_all
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.reader import open_reader
-from handlers.worker.values import Instance, Outputs, Shape
+from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few
 from marina.compiler.graphs.loader import GraphLoader, Loaded
@@ -97,12 +97,7 @@ class Trials:
         spec = self._job.spec
         if not self._held_out:
             raise too_few(spec, longest(self._job.shapes), "judge")
-        outputs: list[Outputs] = []
-        size = loaded.shape.batch_size
-        for start in range(0, len(self._held_out), size):
-            rows = self._held_out[start : start + size]
-            results = run_rows(loaded.graph, [row.row for row in rows], self._signature)
-            outputs += [[result[place] for result in results] for place in range(len(rows))]
+        outputs = run_all(loaded.graph, loaded.shape, [row.row for row in self._held_out], self._signature)
         tokenizer = open_reader(self._session.folder.joinpath, self._signature)
         agree = EXPORTERS[spec.task].agree
         return Trial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))

@@ -10,16 +10,17 @@ from torch import nn
 
 from handlers.worker.artifact import POSITION_IDS, Head
 from marina.compiler.source.loading import load_model, source_errors
+from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines import engine_of
-from marina.engines.model import ExportedModel
+from marina.engines.model import ExportedModel, packed_names
 from marina.spec import Spec
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def export_classifier(
-    spec: Spec, folder: Path, head: str, attention: str | None, activation: str | None
+    spec: Spec, folder: Path, head: str, attention: str | None, activation: str | None, per_token: bool = False
 ) -> ExportedModel:
     """A transformers model with a head that has labels, in float32.
 
@@ -29,6 +30,7 @@ def export_classifier(
         head: the suffix of transformers' class names for the head.
         attention: the attention implementation, or None.
         activation: the activation of its logits; None for the one in the model's configuration.
+        per_token: whether they are for tokens.
     """
     model, tokenizer = load_model(spec, folder, f"AutoModel{head}", attention)
     inputs = inputs_of(model, tokenizer)
@@ -41,6 +43,8 @@ def export_classifier(
         heads={"logits": Head(labels, activation or _activation(model.config))},
         positions=positions_of(model.config, tokenizer),
         padding_position=padding_position_of(model),
+        per_token=per_token,
+        pack=lambda dims: PackedTaskModel(model, 1, packed_names(inputs), per_token, dims),
     )
 
 

@@ -18,8 +18,9 @@ from marina.compiler.source.loading import load_model
 from marina.compiler.tasks.agreement import spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
-from marina.engines.model import ExportedModel
+from marina.engines.model import ExportedModel, packed_names
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -38,7 +39,17 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     module = TaskModel(model, 2, inputs).float().eval()
     outputs, positions = ("start_logits", "end_logits"), positions_of(model.config, tokenizer)
     padding = padding_position_of(model)
-    return ExportedModel(module, tokenizer, inputs, outputs, {}, positions, padding_position=padding)
+    return ExportedModel(
+        module,
+        tokenizer,
+        inputs,
+        outputs,
+        {},
+        positions,
+        padding_position=padding,
+        per_token=True,
+        pack=lambda dims: PackedTaskModel(model, 2, packed_names(inputs), True, dims),
+    )
 
 
 class _Reference(TransformersReference):

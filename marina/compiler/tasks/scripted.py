@@ -111,7 +111,7 @@ def export_scripted(spec: Spec, root: Path) -> ExportedModel:
     if any(outputs.values()) and ATTENTION_MASK not in inputs:
         raise SourceError(f"{spec.name}: outputs: pooling needs {ATTENTION_MASK} among the inputs")
     scripted = ScriptedModel(module, wanted, inputs, outputs, bool(spec.normalize)).eval()
-    example = spec.shapes.listed()[-1]
+    example = spec.shapes.listed()[-1]._replace(packed=False)
     model = ExportedModel(
         module=scripted,
         tokenizer=tokenizer,

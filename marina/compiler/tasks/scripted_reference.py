@@ -42,7 +42,7 @@ class ScriptedReference:
         self._wanted = inputs_of(spec, self._module)
         self._preprocessor = Preprocessor(files.preprocess, tuple(self._wanted)) if files.preprocess else None
         self._tokenizer = load_tokenizer(spec, files.tokenizer) if files.tokenizer else None
-        self._shape = spec.shapes.listed()[-1]
+        self._shape = spec.shapes.listed()[-1]._replace(packed=False)
         self._following: list[bool] | None = None
 
     def read(self, instance: Instance, prompt: str | None) -> Reading:

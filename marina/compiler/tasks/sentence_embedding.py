@@ -17,8 +17,9 @@ from marina.compiler.reference import Exactly, ExactOutputs, Reading
 from marina.compiler.source.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.packed import PackedEmbeddingModel
 from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
-from marina.engines.model import ExportedModel
+from marina.engines.model import ExportedModel, packed_names
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -45,6 +46,9 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
         default_prompt=model.default_prompt_name,
         unit_length=is_unit_length(model),
         padding_position=padding_position_of(encoder),
+        pack=lambda dims: PackedEmbeddingModel(
+            list(map(_static, model)), model.truncate_dim, packed_names(inputs), dims
+        ),
     )
 
 

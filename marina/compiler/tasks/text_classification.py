@@ -20,8 +20,9 @@ from marina.compiler.source.embedder import pooling_of
 from marina.compiler.source.loading import ENCODER, load_model
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier, inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.packed import PackedHeadsModel
 from marina.compiler.tasks.wrappers import HeadsModel, StaticPooling
-from marina.engines.model import ExportedModel
+from marina.engines.model import ExportedModel, packed_names
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -43,7 +44,14 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     positions = positions_of(model.config, tokenizer)
     padding = padding_position_of(model)
     return ExportedModel(
-        module.float().eval(), tokenizer, inputs, tuple(heads), heads, positions, padding_position=padding
+        module.float().eval(),
+        tokenizer,
+        inputs,
+        tuple(heads),
+        heads,
+        positions,
+        padding_position=padding,
+        pack=lambda dims: PackedHeadsModel(model, pooling.modes, module.heads, packed_names(inputs), dims),
     )
 
 

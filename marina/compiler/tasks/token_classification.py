@@ -23,7 +23,7 @@ HEAD = "ForTokenClassification"
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     """Export the head that the model was trained with."""
-    return export_classifier(spec, folder, HEAD, attention, activation="softmax")
+    return export_classifier(spec, folder, HEAD, attention, activation="softmax", per_token=True)
 
 
 def open_reference(spec: Spec, folder: Path) -> Reference:

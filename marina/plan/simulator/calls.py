@@ -1,4 +1,4 @@
-"""The least time of the calls for a batch: the dynamic programme of `handlers.worker.rows.plan`, compiled."""
+"""The least time of the calls for a batch: the plans of `handlers.worker.rows.plan`, compiled."""
 
 from __future__ import annotations
 
@@ -15,15 +15,55 @@ def plan_calls(rows: Ints, count: int, model: int, models: Models, least: Floats
         rows: the tokens of each row in its first `count` places, which are sorted here.
         count: number of rows.
         model: number of the model.
-        models: with its table of shapes.
+        models: with its tables of shapes.
         least, chosen: room for count + 1 values.
 
     Returns:
         The time of all calls, and the tokens that they compute.
     """
     ordered = np.sort(rows[:count])
+    first, packers = models.packer[model], models.packer[model + 1] - models.packer[model]
+    if packers == 0:
+        _programme(ordered, model, models, least, chosen)
+        return _spent(count, models, chosen)
+    # of the rows that are too long for the first k packers: where they start, the least time, and how they are packed
+    starts, best = np.zeros(packers + 1, np.int64), np.zeros(packers + 1)
+    used_packer, packed = np.full(packers + 1, -1), np.zeros(packers + 1, np.int64)
+    for number in range(packers):
+        starts[number + 1] = np.searchsorted(ordered, models.packed_tokens[first + number], side="right")
+    for part in range(packers, -1, -1):
+        _programme(ordered[starts[part] :], model, models, least, chosen)
+        best[part] = least[count - starts[part]]
+        for number in range(part, packers):
+            own = ordered[starts[part] : starts[number + 1]]
+            packer = first + number
+            used = _pack(own[::-1], models.packed_tokens[packer], models.packed_texts[packer])
+            times = _line_times(used[-1] if own.size else 0, packer, models)[0]
+            for many in range(1, own.size + 1):
+                total = least[own.size - many] + times[used[many - 1]] + best[number + 1]
+                if total < best[part]:
+                    best[part], used_packer[part], packed[part] = total, number, many
+    spent, computed, part = 0.0, 0, 0
+    while starts[part] < count:
+        _programme(ordered[starts[part] :], model, models, least, chosen)
+        number = used_packer[part]
+        if number < 0:
+            more, tokens = _spent(count - starts[part], models, chosen)
+            return spent + more, computed + tokens
+        own = ordered[starts[part] : starts[number + 1]]
+        more, tokens = _spent(own.size - packed[part], models, chosen)
+        spent, computed = spent + more, computed + tokens
+        more, tokens = _spent_packed(own[::-1][: packed[part]], first + number, models)
+        spent, computed = spent + more, computed + tokens
+        part = number + 1
+    return spent, computed
+
+
+@compiled
+def _programme(ordered: Ints, model: int, models: Models, least: Floats, chosen: Ints) -> None:
+    """For the i shortest rows, the least time in shapes that are not packed, and the entry of the last call."""
     least[0] = 0.0
-    for last in range(count):
+    for last in range(ordered.size):
         best, best_entry = np.inf, 0
         for entry in range(models.lot[model, ordered[last]], models.lot[model, ordered[last] + 1]):
             size = models.sizes[entry]
@@ -32,6 +72,11 @@ def plan_calls(rows: Ints, count: int, model: int, models: Models, least: Floats
                 best, best_entry = total, entry
         least[last + 1] = best
         chosen[last + 1] = best_entry
+
+
+@compiled
+def _spent(count: int, models: Models, chosen: Ints) -> tuple[float, int]:
+    """The time of the calls for the first rows, and the tokens that they compute."""
     computed, end, spent, last = 0, count, 0.0, -1
     while end > 0:
         entry = chosen[end]
@@ -40,3 +85,59 @@ def plan_calls(rows: Ints, count: int, model: int, models: Models, least: Floats
         computed += models.padded[entry]
         end -= models.sizes[entry]
     return spent, computed
+
+
+@compiled
+def _spent_packed(descending: Ints, packer: int, models: Models) -> tuple[float, int]:
+    """The time of the packed calls for some rows, and the tokens that they compute."""
+    lines = _pack(descending, models.packed_tokens[packer], models.packed_texts[packer])[-1]
+    entries = _line_times(lines, packer, models)[1]
+    computed, spent, last = 0, 0.0, -1
+    while lines > 0:
+        entry = entries[lines]
+        spent += models.packed_again[entry] if entry == last else models.packed_times[entry]
+        last = entry
+        computed += models.packed_sizes[entry] * models.packed_tokens[packer]
+        lines -= models.packed_sizes[entry]
+    return spent, computed
+
+
+@compiled
+def _pack(descending: Ints, length: int, most: int) -> Ints:
+    """The lines that are used up to each row, by best-fit decreasing; see `handlers.worker.rows.packing`."""
+    used = np.empty(descending.size, np.int64)
+    top = np.full(length + 1, -1)  # for every number of tokens left, the line that got it last
+    below = np.empty(descending.size, np.int64)  # for each line, the one that got the same number before it
+    texts = np.zeros(descending.size, np.int64)
+    lines = 0
+    for row in range(descending.size):
+        tokens = descending[row]
+        left = tokens
+        while left <= length and top[left] < 0:
+            left += 1
+        if left <= length:
+            line = top[left]
+            top[left] = below[line]
+        else:
+            left, line = length, lines
+            lines += 1
+        texts[line] += 1
+        rest = left - tokens
+        if rest > 0 and texts[line] < most:
+            below[line] = top[rest]
+            top[rest] = line
+        used[row] = lines
+    return used
+
+
+@compiled
+def _line_times(lines: int, packer: int, models: Models) -> tuple[Floats, Ints]:
+    """For every number of lines, the least time of packed calls, and the entry of the last one."""
+    times, entries = np.zeros(lines + 1), np.zeros(lines + 1, np.int64)
+    for number in range(1, lines + 1):
+        times[number] = np.inf
+        for entry in range(models.packed_first[packer], models.packed_first[packer + 1]):
+            total = models.packed_times[entry] + times[max(0, number - models.packed_sizes[entry])]
+            if total < times[number]:
+                times[number], entries[number] = total, entry
+    return times, entries

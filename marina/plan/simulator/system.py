@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,16 +108,46 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
         again=floats(again),
         graph=ints(graph),
         padded=ints(padded),
+        **_packers(costs),
         spread=tables([one.spread for one in costs]),
         idle_spread=tables([one.idle for one in costs]),
     )
+
+
+def _packers(costs: Sequence[Costs]) -> dict[str, Any]:
+    """The fields of `Models` for packed shapes."""
+    packer, lines, first = [0], [], [0]
+    entries: list[tuple[int, float, float]] = []
+    for own in costs:
+        packed = [shape for shape in own.times if shape.packed]
+        for length in sorted({shape.sequence_length for shape in packed}):
+            same = sorted((shape for shape in packed if shape.sequence_length == length), reverse=True)
+            lines.append((length, same[0].texts_a_line))
+            entries += [(shape.batch_size, own.times[shape], min(own.times[shape], own.again[shape])) for shape in same]
+            first.append(len(entries))
+        packer.append(len(lines))
+    columns = np.array(entries, np.float64).reshape(-1, 3).T
+    tokens, texts = np.array(lines, np.int64).reshape(-1, 2).T
+    return {
+        "packer": np.array(packer, np.int64),
+        "packed_tokens": np.ascontiguousarray(tokens),
+        "packed_texts": np.ascontiguousarray(texts),
+        "packed_first": np.array(first, np.int64),
+        "packed_sizes": columns[0].astype(np.int64),
+        "packed_times": np.ascontiguousarray(columns[1]),
+        "packed_again": np.ascontiguousarray(columns[2]),
+    }
 
 
 def _worthy(times: Mapping[Shape, float], tokens: int) -> list[tuple[Shape, float]]:
     """The shapes that are worth considering for rows of so many tokens: each larger and slower than the one before."""
     found: list[tuple[Shape, float]] = []
     for time, _, shape in sorted((time, -shape.batch_size, shape) for shape, time in times.items()):
-        if shape.sequence_length >= tokens and (not found or shape.batch_size > found[-1][0].batch_size):
+        if (
+            not shape.packed
+            and shape.sequence_length >= tokens
+            and (not found or shape.batch_size > found[-1][0].batch_size)
+        ):
             found.append((shape, time))
     return found
 

@@ -60,6 +60,11 @@ class Models(NamedTuple):
             of another graph, and after one of the same.
         graph: the number of each entry's graph.
         padded: computed tokens of a call of each entry.
+        packer: index of the first of its packers, one for each length of packed shapes; shape (models + 1,).
+        packed_tokens, packed_texts: the tokens and the most texts of a line, shape (packers,).
+        packed_first: index of each packer's first entry in the next three, the largest batch first; shape
+            (packers + 1,).
+        packed_sizes, packed_times, packed_again: lines of a call, and its times as above.
         spread: equally likely factors of a batch's time, shape (models, values).
         idle_spread: equally likely times that answers of an idle worker take longer, shape (models, values).
     """
@@ -86,6 +91,13 @@ class Models(NamedTuple):
     again: Floats
     graph: Ints
     padded: Ints
+    packer: Ints
+    packed_tokens: Ints
+    packed_texts: Ints
+    packed_first: Ints
+    packed_sizes: Ints
+    packed_times: Floats
+    packed_again: Floats
     spread: Floats
     idle_spread: Floats
 

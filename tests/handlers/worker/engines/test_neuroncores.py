@@ -33,7 +33,7 @@ class Twice(torch.nn.Module):
         return (2.0 * ids.float() * mask,)
 
 shape, folder = Shape(2, 8), Path(sys.argv[1])
-inputs = (torch.ones(tuple(shape), dtype=torch.int64),) * 2
+inputs = (torch.ones(shape.dims, dtype=torch.int64),) * 2
 traced = torch_neuronx.trace(Twice(), inputs, compiler_args=["--target", "inf2"], cpu_backend=True)
 torch.jit.save(traced, str(folder / "graph.pt"))
 versions = {name: version(name) for name in ("torch", "torch-neuronx", "neuronx-cc")}

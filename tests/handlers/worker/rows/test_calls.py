@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from handlers.worker.artifact import artifact_from, read_json
 from handlers.worker.engines import Inputs
-from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs, number_positions
+from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs
+from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Call, Row, Shape
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny

@@ -16,7 +16,7 @@ class Counted:
 
     def __init__(self, shape: Shape, runs: list[Shape]) -> None:
         self.shape, self.runs = shape, runs
-        self.inputs: Inputs = [np.zeros(shape, dtype=np.int64) for _ in range(3)]
+        self.inputs: Inputs = [np.zeros(shape.dims, dtype=np.int64) for _ in range(3)]
 
     def run(self, rows: int) -> list[Any]:
         self.runs.append(self.shape)

@@ -24,7 +24,7 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk", "hosts")
+    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk", "hosts", "packed")
     assert set(TABLES) == {f"table-{name}" for name in names}
     assert table_kind("ava") is table_kind("table-ava")
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):

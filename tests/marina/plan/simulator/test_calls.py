@@ -12,7 +12,9 @@ from marina.plan.simulator.calls import plan_calls
 from marina.plan.simulator.system import Costs, Service, models_of
 
 LONGEST = 64
-SHAPES = st.builds(Shape, st.integers(1, 8), st.integers(1, LONGEST))
+SHAPES = st.builds(Shape, st.integers(1, 8), st.integers(1, LONGEST), st.just(False)) | st.builds(
+    Shape, st.integers(1, 4), st.sampled_from([16, 32, LONGEST]), st.just(True)
+)
 TIMES = st.dictionaries(SHAPES, st.floats(0.1, 50), min_size=1, max_size=8)
 
 

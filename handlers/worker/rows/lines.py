@@ -1,0 +1,82 @@
+"""Writes rows into the lines of a packed graph, and takes their outputs from it.
+
+The inputs, all of shape (batch_size, sequence_length): the tokens; `SEGMENTS`, the number in its line of the text that
+a token belongs to, or -1; and its position in that text, as the model counts. An output per text has
+`Shape.texts_a_line` rows for each line; an output per token has one for each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, SEGMENTS, Signature
+from handlers.worker.engines import Graph
+from handlers.worker.rows.positions import number_positions
+from handlers.worker.values import Call, Outputs, Place, Row
+
+
+def write_packed(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> int:
+    """Write the rows of a call into a packed graph's inputs. Padding attends to padding only.
+
+    Returns:
+        How many values of the first dimension of its outputs are needed.
+    """
+    arrays = dict(zip(signature.packed_inputs, graph.inputs))
+    padding = {"input_ids": signature.pad_token_id, "token_type_ids": signature.pad_token_type_id}
+    write_lines(arrays, rows, call.places, signature.padding_position, padding)
+    return call.used if signature.per_token else call.used * call.shape.texts_a_line
+
+
+def read_packed(results: Outputs, call: Call, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
+    """The outputs of each row, in the order of `Signature.outputs`, from those of a packed graph."""
+    if signature.per_token:
+        return [
+            [result[line, start : start + len(row.ids)] for result in results]
+            for row, (line, _, start) in zip(rows, call.places)
+        ]
+    texts = call.shape.texts_a_line
+    return [[result[line * texts + number] for result in results] for line, number, _ in call.places]
+
+
+def write_lines(
+    arrays: Mapping[str, npt.NDArray[np.int64]],
+    rows: Sequence[Row],
+    places: Sequence[Place],
+    padding_position: int | None,
+    padding: Mapping[str, int],
+) -> None:
+    """Write rows into arrays of shape (lines, tokens), each named as the input that it is for.
+
+    Args:
+        arrays: by name.
+        rows: to write.
+        places: of each.
+        padding_position: see `Signature`.
+        padding: the values of inputs where there is no token; 0 if they are not named here.
+    """
+    first = 0 if padding_position is None else padding_position + 1
+    empty = {SEGMENTS: -1, POSITION_IDS: first, **padding}
+    for name, array in arrays.items():
+        array.fill(empty.get(name, 0))
+        for row, (line, number, start) in zip(rows, places):
+            own = array[line, start : start + len(row.ids)]
+            if name == "input_ids":
+                own[:] = row.ids
+            elif name == "token_type_ids":
+                own[:] = row.type_ids
+            elif name == SEGMENTS:
+                own.fill(number)
+            elif name == POSITION_IDS:
+                own[:] = _positions(row, padding_position)
+            elif name == POOLING_MASK:
+                own[row.prompt_tokens :] = 1
+
+
+def _positions(row: Row, padding_position: int | None) -> npt.NDArray[np.int64]:
+    if padding_position is None:
+        return np.arange(len(row.ids))
+    counted: npt.NDArray[np.int64] = number_positions(np.array([row.ids]), padding_position)[0]
+    return counted

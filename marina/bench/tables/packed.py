@@ -1,0 +1,153 @@
+"""A few packed graphs against many ordinary ones: `marina bench table packed`.
+
+An intent model with the best ordinary shapes for the built-in mix of lengths, and with packed ones; and a
+model of BERT-base's size with two graphs of each kind. Shapes are chosen on other texts than those sent.
+"""
+
+from __future__ import annotations
+
+import statistics
+from contextlib import ExitStack
+
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.values import Instance
+from marina.bench.load.mix import mixed
+from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.profile import Load
+from marina.bench.report.figures import Figures, figures_of, ratio
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.standard import warnings_of
+from marina.bench.report.table import Layout, Table, number
+from marina.bench.server.bare_graphs import bare_graphs
+from marina.bench.server.random_models import bert_base
+from marina.bench.sweep.rounds import measure_rounds
+from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
+from marina.bench.tables.job import Job
+from marina.compiler.graphs.times import read_measured
+from marina.shapes.advice import PLAIN, advise
+from marina.spec import Spec, make_spec
+
+KIND = "table-packed"
+MODEL, BERT = "ava-intent", "bert-base"
+ORDINARY, FOUR, CHOSEN = "24 ordinary", "4 packed", "as marina shapes chooses"
+GRAPHS, PRICE = 24, 0.01
+FOUR_SHAPES = ["1x24p", "1x64p", "1x128p", "4x128p"]
+BERT_SHAPES = {ORDINARY: ["1x128", "8x128"], FOUR: ["1x128p", "4x128p"]}
+LONGEST = 128
+LOADS = {MODEL: ((1, 1), (1, 64), (32, 16)), BERT: ((8, 2),)}  # texts in a request, connections
+ROUNDS, WARM_UP_S, WINDOW_S = 3, 2.0, 5.0
+BARE, SERVED = "bare graphs", "served"
+
+
+def measure(job: Job) -> Result:
+    """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
+    base = job.spec(MODEL)
+    specs = {(MODEL, kind): _intent_spec(base, kind, job) for kind in (ORDINARY, FOUR, CHOSEN)} | {
+        (BERT, kind): make_spec(
+            bert_base(
+                job.project.root / "build" / "bench" / BERT,
+                [1],
+                name=_name(BERT, kind),
+                precision="bf16",
+                shapes={"exact": shapes},
+                core_groups=str(len(cpu_cores())),
+            )
+        )
+        for kind, shapes in BERT_SHAPES.items()
+    }
+    paced_ms: dict[str, list[float]] = {}
+    megabytes: dict[str, float] = {}
+    compiled: dict[str, dict[str, float]] = {}
+    shapes = {spec.name: [str(shape) for shape in spec.shapes.listed()] for spec in specs.values()}
+    strategies = []
+    with ExitStack() as stack:
+        for (model, kind), spec in specs.items():
+            artifact = job.server.archive(spec)
+            measured = read_measured(artifact)
+            each, whole = measured["seconds"], measured["build"]["seconds"]
+            compiled[spec.name] = {"graphs": sum(each.values()), "whole": whole}
+            if model == MODEL:
+                job.progress("loading bare graphs", 0, 1)
+                graphs = stack.enter_context(bare_graphs(spec, artifact, [Instance(text) for text in mixed()]))
+                row = Configuration(model=model, strategy=kind, part=BARE)
+                own = paced_ms.setdefault(spec.name, [])
+                strategies.append(bare_strategy(graphs, spec.name, row, 2 * WINDOW_S, own, megabytes))
+            row = Configuration(model=model, strategy=kind, part=SERVED)
+            workloads = [_workload(*load) for load in LOADS[model]]
+            served = served_strategy(job.server, spec.name, row, spec, workloads)
+            strategies.append(weighed(served, job.server, megabytes))
+        entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    more = {"paced_ms": paced_ms, "resident_megabytes": megabytes, "seconds": compiled, "shapes": shapes}
+    return Result(KIND, f"packed graphs of {base.name}", entries, job.price, more=more)
+
+
+def _intent_spec(base: Spec, kind: str, job: Job) -> Spec:
+    fields = {
+        **base.model_dump(exclude_defaults=True),
+        "name": _name(MODEL, kind),
+        "precision": "int8",
+        "core_groups": str(len(cpu_cores())),
+        "serving": {"batch_size": 64},
+        "shapes": {"exact": [f"1x{LONGEST}"]},
+    }
+    if kind == FOUR:
+        return make_spec({**fields, "shapes": {"exact": FOUR_SHAPES}})
+    lengths = job.server.project.root / "lengths.csv"
+    lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
+    graphs = GRAPHS if kind == ORDINARY else None
+    advice = advise(make_spec(fields), job.project, lengths, graphs, PRICE, job.progress)
+    shapes = advice.considered[PLAIN].shapes if kind == ORDINARY else advice.shapes
+    return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
+
+
+def _name(model: str, kind: str) -> str:
+    return f"{model}-{kind.replace(' ', '-')}"
+
+
+def _workload(texts: int, connections: int) -> Workload:
+    load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
+    return Workload(load, Payload(bodies_of(mixed(), texts), texts, MIX_NAME))
+
+
+def layout(result: Result) -> Layout:
+    """Rates and latencies by model and load; ratios are within rounds."""
+    figures = figures_of(result)
+    bases = {_load(one): one for one in figures if one.entry.configuration.strategy == ORDINARY}
+    rows, ratios = [], []
+    for one in sorted(figures, key=_load):
+        base = bases[_load(one)]
+        times = ratio(one.entry.rounds, base.entry.rounds) if one is not base else None
+        ratios += [times.median] if times else []
+        configuration = one.entry.configuration
+        bare = configuration.part == BARE
+        rows.append(
+            [
+                *(str(configuration.model), str(configuration.strategy), "all, bare" if bare else str(_load(one)[2])),
+                *("" if bare else str(_load(one)[3]), number(one.throughput.median, 0)),
+                *(number(one.latency_ms.get(percentile), 1) for percentile in ("p50", "p99")),
+                f"{times.median:.2f}x" if times else "",
+            ]
+        )
+    columns = ["model", "graphs", "texts a request", "connections", "texts/s", "p50 ms", "p99 ms", "of ordinary"]
+    conclusion = f"Packed graphs answer {min(ratios):.2f} to {max(ratios):.2f} times as many texts as ordinary ones."
+    return Layout([Table(columns, rows, 5)], [*_notes(result), *warnings_of(result)], conclusion)
+
+
+def _notes(result: Result) -> list[str]:
+    more = result.more
+    notes = []
+    for name, seconds in more["seconds"].items():
+        paced = more["paced_ms"].get(name)
+        alone = f"; a text alone in its bare graph, with pauses, {statistics.median(paced):.2f} ms" if paced else ""
+        memory = more["resident_megabytes"][name]
+        notes.append(
+            f"{name}: graphs {', '.join(more['shapes'][name])}; {seconds['graphs']:.1f} s to compile them, "
+            f"{seconds['whole']:.0f} s with all checks; resident worker {memory:.0f} MB{alone}"
+        )
+    return notes
+
+
+def _load(one: Figures) -> tuple[str, bool, int, int]:
+    """The model, whether it is served, texts per request, and connections."""
+    own = one.entry.configuration
+    return str(own.model), own.part == SERVED, own.instances or 1, own.connections or 0

@@ -1,0 +1,100 @@
+"""Makes the module for packed rows of a model, and refuses models whose rows cannot be packed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from handlers.worker.rows.lines import write_lines
+from handlers.worker.rows.packing import calls_of
+from handlers.worker.values import Row, Shape
+from marina.compiler.graphs.diagnosis import reason_of
+from marina.compiler.tasks import export_model
+from marina.engines.model import ExportedModel, row_inputs
+from marina.errors import CompileError
+from marina.spec import Spec
+
+
+class NotPackable(CompileError):
+    """Texts that share a row of this model would get other answers than alone."""
+
+
+MASKS = (4, 3)  # dimensions that encoders take, by transformers' release and by architecture
+SHAPE = Shape(2, 32, packed=True)
+LENGTHS = (3, 17, 9, 4, 12, 5)
+LIMIT = 1e-3  # of the largest output: more is not rounding
+
+
+def with_packed(model: ExportedModel, name: str) -> ExportedModel:
+    """The model with its module for packed rows.
+
+    Args:
+        model: as exported.
+        name: of the spec.
+
+    Raises:
+        NotPackable: texts that share a row would get other outputs than alone, or the module fails.
+    """
+    if model.pack is None:
+        raise NotPackable(f"{name}: rows of TorchScript sources cannot be packed; leave out shapes.packed")
+    reason = ""
+    for dims in MASKS:
+        try:
+            module = model.pack(dims).float().eval()
+            difference = _difference(replace(model, packed=module))
+        except Exception as error:  # of code that was not written for packed rows
+            reason = reason or reason_of(error)
+            continue
+        if difference <= LIMIT:
+            return replace(model, packed=module)
+        reason = f"texts that share a row differ by {difference:.1g} from the same texts alone"
+    architecture = type(_encoder(model.module)).__name__
+    raise NotPackable(f"{name}: rows of {architecture} cannot be packed: {reason}; leave out shapes.packed")
+
+
+def export_for(shapes: Iterable[Shape], spec: Spec, folder: Path) -> ExportedModel:
+    """Load a model as `export_model` does, with its module for packed rows if any of the shapes is packed.
+
+    Raises:
+        SourceError: the folder does not hold what the task needs.
+        NotPackable: its rows cannot be packed.
+    """
+    model = export_model(spec, folder)
+    return with_packed(model, spec.name) if any(shape.packed for shape in shapes) else model
+
+
+def _encoder(module: nn.Module) -> nn.Module:
+    """The model of transformers in an exported module."""
+    return next((one for one in module.modules() if hasattr(one, "base_model_prefix")), module)
+
+
+def _difference(model: ExportedModel) -> float:
+    """How far packed outputs are from those of the same texts alone, as a fraction of the largest."""
+    chosen = np.random.default_rng(0)
+    most = 20  # ids that every vocabulary has
+    lengths = [min(tokens, model.positions or tokens) for tokens in LENGTHS]
+    rows = [Row(chosen.integers(4, most, tokens).tolist(), [0] * tokens) for tokens in lengths]
+    assert model.packed is not None
+    (call,) = calls_of(SHAPE, lengths)
+    own = [rows[row] for row in call.rows]
+    arrays = {name: np.zeros(SHAPE.dims, np.int64) for name in model.packed_inputs}
+    write_lines(arrays, own, call.places, model.padding_position, {})
+    worst = largest = 0.0
+    with torch.no_grad():
+        packed = [output.numpy() for output in model.packed(*map(torch.from_numpy, arrays.values()))]
+        for row, (line, number, start) in zip(own, call.places):
+            alone = model.module(*(torch.tensor([values]) for values in row_inputs(row, model).values()))
+            for output, expected in zip(packed, alone):
+                found = (
+                    output[line, start : start + len(row.ids)]
+                    if model.per_token
+                    else output[line * SHAPE.texts_a_line + number]
+                )
+                worst = max(worst, float(np.abs(found - expected[0].numpy()).max()))
+                largest = max(largest, float(expected.abs().max()))
+    return worst / max(largest, 1e-9)

@@ -1,0 +1,80 @@
+"""Chooses the shapes of specs that say `shapes: auto`, once, and keeps the choice in build/shapes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.values import Shape
+from marina.compiler.graphs.packable import NotPackable, export_for
+from marina.compiler.job import fingerprint_of, source_of
+from marina.console import Progress, say
+from marina.engines import engine_of
+from marina.files import write_json
+from marina.project import Project
+from marina.sections import LEAST_PACKED, Shapes
+from marina.shapes.advice import advise
+from marina.shapes.ladder import default_ladder
+from marina.spec import Spec
+
+FORMAT = 1  # of the choice; another one chooses again
+PRICE = 0.01  # the fraction of the best possible time that a graph must save
+
+
+def with_shapes(spec: Spec, project: Project, progress: Progress) -> Spec:
+    """The spec with its shapes chosen, if it leaves them to Marina.
+
+    The choice is kept until the weights, the examples, the engine, the precision or the longest shape change. Where
+    graphs cannot be timed, as those of NeuronCores on other machines, it is a ladder.
+
+    Raises:
+        MarinaError: the weights or the examples cannot be read, or the model cannot be compiled.
+    """
+    if spec.shapes.auto is None:
+        return spec
+    path = project.root / "build" / "shapes" / f"{spec.name}.json"
+    key = _key(spec, project)
+    shapes = _kept(path, key)
+    if shapes is None:
+        shapes = _choose(spec, project, progress)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"key": key, "shapes": shapes})
+        say(f"{spec.name}: chose the shapes {', '.join(shapes)}")
+    return spec.model_copy(update={"shapes": Shapes(exact=tuple(shapes))})
+
+
+def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
+    if spec.examples and engine_of(spec.engine).runs_here(spec.core_groups):
+        chosen = advise(spec, project, None, None, PRICE, progress).shapes
+    else:
+        assert spec.shapes.auto
+        progress("asking whether rows can be packed", 0, 1)
+        packed = True
+        try:
+            export_for([Shape(1, LEAST_PACKED, packed=True)], spec, source_of(spec, project.root))
+        except NotPackable:
+            packed = False
+        chosen = default_ladder(spec.shapes.auto, None, packed).shapes
+    return [str(shape) for shape in chosen]
+
+
+def _key(spec: Spec, project: Project) -> str:
+    examples = (project.root / spec.examples).read_bytes() if spec.examples else b""
+    asked: dict[str, Any] = {
+        "format": FORMAT,
+        "weights": fingerprint_of(spec, source_of(spec, project.root)),
+        "examples": hashlib.sha256(examples).hexdigest(),
+        "spec": spec.model_dump(mode="json", include={"task", "engine", "precision", "core_groups", "mode", "shapes"}),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _kept(path: Path, key: str) -> list[str] | None:
+    """The choice of an earlier run for the same question."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return [str(shape) for shape in document["shapes"]] if document["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,60 @@
+"""Specs that leave their shapes to Marina."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from handlers.worker.values import Shape
+from marina.errors import SpecError
+from marina.project import Project
+from marina.shapes.auto import with_shapes
+from marina.spec import Spec, read_spec
+from tests.conftest import WORDS, no_progress
+
+AddTiny = Callable[..., Path]
+
+
+def chosen(path: Path, project: Project) -> tuple[Shape, ...]:
+    return with_shapes(read_spec(path), project, no_progress).shapes.listed()
+
+
+def test_without_examples_it_is_a_ladder_with_packed_shapes(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m", shapes={"auto": 64})
+    assert chosen(path, project) == (
+        *(Shape(1, 16), Shape(1, 24), Shape(1, 32), Shape(1, 48), Shape(1, 64, True), Shape(4, 64, True)),
+    )
+
+
+def test_with_examples_the_choice_is_kept_until_they_change(project: Project, add_tiny: AddTiny) -> None:
+    texts = project.root / "texts.csv"
+    texts.write_text("text\n" + "\n".join(" ".join(WORDS[: 2 + number % 9]) for number in range(60)) + "\n")
+    path = add_tiny("m", shapes={"auto": 64}, examples="texts.csv")
+    first = chosen(path, project)
+    assert max(shape.sequence_length for shape in first) == 64
+    kept = project.root / "build" / "shapes" / "m.json"
+    document = json.loads(kept.read_text())
+    assert document["shapes"] == [str(shape) for shape in first]
+
+    kept.write_text(json.dumps({**document, "shapes": ["1x64"]}))
+    assert chosen(path, project) == (Shape(1, 64),)
+    texts.write_text(texts.read_text() + "another text\n")
+    again = chosen(path, project)
+    assert again != (Shape(1, 64),)
+    assert json.loads(kept.read_text())["shapes"] == [str(shape) for shape in again]
+    kept.write_text("{")
+    assert chosen(path, project) != (Shape(1, 64),)
+
+
+def test_auto_stands_alone(add_tiny: AddTiny) -> None:
+    assert read_spec(add_tiny("m", shapes="auto")).shapes.auto == 128
+    with pytest.raises(SpecError, match="auto chooses all shapes"):
+        read_spec(add_tiny("n", shapes={"auto": 64, "packed": ["1x64"]}))
+
+
+def test_shapes_that_are_listed_stay(project: Project, add_tiny: AddTiny) -> None:
+    spec: Spec = read_spec(add_tiny("m", shapes={"exact": ["1x16"]}))
+    assert with_shapes(spec, project, no_progress) is spec
