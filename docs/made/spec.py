@@ -45,6 +45,8 @@ EXAMPLES: dict[str, Any] = {
     "source.folder": "model",
     "shapes.sequence_lengths": [32, 128],
     "shapes.batch_sizes": [1, 8],
+    "shapes.auto": 128,
+    "shapes.packed": ["1x128", "4x128"],
     "shapes.exact": ["1x32", "8x128"],
     "heads.NAME.labels": ["same", "different"],
     "heads.NAME.activation": "sigmoid",
