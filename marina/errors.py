@@ -47,6 +47,10 @@ class CompileError(MarinaError):
     """A model cannot be compiled, or a graph does not reproduce the reference model."""
 
 
+class NotPackable(CompileError):
+    """Texts that share a row of this model would get other answers than alone."""
+
+
 class ServerError(MarinaError):
     """TorchServe could not be started, stopped or managed."""
 

@@ -17,7 +17,6 @@ and bert-large on inf2 24 % less. What TorchServe takes is as measured on this m
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,7 +71,7 @@ def reported_line(report: Path, family: str) -> Line | None:
         if document["engine"] != DEVICES[family].engine:
             return None
         graphs = [trial["graphs"] for trial in document["trials"] if len(trial["graphs"]) > 1]
-        times = sorted((math.prod(Shape.parse(shape)), float(time)) for shape, time in graphs[0].items())
+        times = sorted((Shape.parse(shape).tokens, float(time)) for shape, time in graphs[0].items())
         (few, short), (many, long) = times[0], times[-1]
         token = (long - short) / (many - few)
         return Line(float(document["encoder_weights"]), max(0.0, short - token * few), token)
@@ -89,4 +88,4 @@ def estimated_times(line: Line, weights: float, shapes: tuple[Shape, ...]) -> di
         shapes: of the graphs.
     """
     scale = weights / line.weights
-    return {shape: scale * (line.start + line.token * math.prod(shape)) for shape in shapes}
+    return {shape: scale * (line.start + line.token * shape.tokens) for shape in shapes}

@@ -17,12 +17,11 @@ from handlers.worker.rows.reader import open_reader
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
-from marina.compiler.graphs.packable import NotPackable
 from marina.compiler.graphs.times import COMPILING, read_measured, read_times
 from marina.compiler.job import source_of, weights_of
 from marina.console import Progress
 from marina.engines import engine_of, engines
-from marina.errors import CompileError
+from marina.errors import CompileError, NotPackable
 from marina.project import Project
 from marina.sections import LEAST_PACKED, Shapes
 from marina.shapes.best import best_shapes

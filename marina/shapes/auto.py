@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.values import Shape
-from marina.compiler.graphs.packable import NotPackable, export_for
 from marina.compiler.job import fingerprint_of, source_of
 from marina.console import Progress, say
 from marina.engines import engine_of
+from marina.errors import NotPackable
 from marina.files import write_json
 from marina.project import Project
 from marina.sections import LEAST_PACKED, Shapes
-from marina.shapes.advice import advise
-from marina.shapes.ladder import default_ladder
 from marina.spec import Spec
 
 FORMAT = 1  # of the choice; another one chooses again
@@ -46,6 +44,11 @@ def with_shapes(spec: Spec, project: Project, progress: Progress) -> Spec:
 
 
 def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
+    # these import torch, which takes seconds
+    from marina.compiler.graphs.packable import export_for
+    from marina.shapes.advice import advise
+    from marina.shapes.ladder import default_ladder
+
     if spec.examples and engine_of(spec.engine).runs_here(spec.core_groups):
         chosen = advise(spec, project, None, None, PRICE, progress).shapes
     else:

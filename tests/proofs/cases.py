@@ -11,9 +11,10 @@ import transformers
 
 from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Shape
-from marina.compiler.graphs.packable import NotPackable, with_packed
+from marina.compiler.graphs.packable import with_packed
 from marina.compiler.tasks import export_model
 from marina.engines.model import ExportedModel, example_inputs
+from marina.errors import NotPackable
 from marina.spec import make_spec
 from tests.handlers.worker.tasks.architectures import ARCHITECTURES, SUFFIXES, save_model
 from tests.supported import MORE

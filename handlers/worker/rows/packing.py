@@ -10,7 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from handlers.worker.values import Call, Place, Shape
+from handlers.worker.values import TOKENS_A_TEXT, Call, Place, Shape
+
+Line = list[tuple[int, Place]]  # its rows, and where they are
 
 
 class Packer:
@@ -26,28 +28,15 @@ class Packer:
     def __init__(self, times: Mapping[Shape, float]) -> None:
         (self.length,) = {shape.sequence_length for shape in times}
         self._texts = next(iter(times)).texts_a_line
-        self._times = [(shape.batch_size, time, shape) for shape, time in times.items()]
-        # for every number of lines: the least time, and the shape of the last call
-        self._least = [0.0]
-        self._last: list[Shape] = []
+        self._times = [(shape.batch_size, time) for shape, time in times.items()]
+        self._least = [0.0]  # for every number of lines, the least time
 
     def time(self, lines: int) -> float:
-        """The least time of calls for a number of lines."""
+        """The least time of calls for a number of lines, each in a shape of this length."""
         while len(self._least) <= lines:
             number = len(self._least)
-            best = min((time + self._least[max(0, number - size)], -size, shape) for size, time, shape in self._times)
-            self._least.append(best[0])
-            self._last.append(best[2])
+            self._least.append(min(time + self._least[max(0, number - size)] for size, time in self._times))
         return self._least[lines]
-
-    def shapes(self, lines: int) -> list[Shape]:
-        """The shapes of those calls; all but the last are full."""
-        self.time(lines)
-        found = []
-        while lines > 0:
-            found.append(self._last[lines - 1])
-            lines -= found[-1].batch_size
-        return sorted(found, key=lambda shape: -shape.batch_size)
 
     def pack(self, lengths: Sequence[int]) -> tuple[list[Place], list[int]]:
         """Places of rows.
@@ -84,18 +73,23 @@ class Packer:
         return places, used
 
 
-def packed_calls(packer: Packer, rows: Sequence[int], places: Sequence[Place]) -> list[Call]:
-    """The calls for the lines that rows were packed into."""
-    lines: list[list[tuple[int, Place]]] = [[] for _ in range(max(place.line for place in places) + 1)]
+def lines_of(rows: Sequence[int], places: Sequence[Place]) -> list[Line]:
+    """The lines that rows were packed into, from the places of each."""
+    lines: list[Line] = [[] for _ in range(max((place.line for place in places), default=-1) + 1)]
     for row, place in zip(rows, places):
         lines[place.line].append((row, place))
-    calls, first = [], 0
-    for shape in packer.shapes(len(lines)):
-        own = lines[first : first + shape.batch_size]
-        first += shape.batch_size
-        placed = [(row, place._replace(line=line)) for line, entries in enumerate(own) for row, place in entries]
-        calls.append(Call(shape, tuple(row for row, _ in placed), places=tuple(place for _, place in placed)))
-    return calls
+    return lines
+
+
+def load_of(line: Line, lengths: Sequence[int]) -> int:
+    """The least sequence length that holds the rows of a line, which are indices of `lengths`."""
+    return max(sum(lengths[row] for row, _ in line), TOKENS_A_TEXT * len(line))
+
+
+def packed_call(shape: Shape, lines: Sequence[Line]) -> Call:
+    """The call that computes lines."""
+    placed = [(row, place._replace(line=number)) for number, line in enumerate(lines) for row, place in line]
+    return Call(shape, tuple(row for row, _ in placed), places=tuple(place for _, place in placed))
 
 
 def calls_of(shape: Shape, lengths: Sequence[int], fill: bool = False) -> list[Call]:
@@ -109,15 +103,16 @@ def calls_of(shape: Shape, lengths: Sequence[int], fill: bool = False) -> list[C
     """
     if not lengths:
         return []
+    size = shape.batch_size
     if shape.packed:
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-        packer = Packer({shape: 1.0})
-        calls = packed_calls(packer, order, packer.pack([lengths[row] for row in order])[0])
+        lines = lines_of(order, Packer({shape: 1.0}).pack([lengths[row] for row in order])[0])
+        calls = [packed_call(shape, lines[start : start + size]) for start in range(0, len(lines), size)]
     else:
-        rows, size = range(len(lengths)), shape.batch_size
+        rows = range(len(lengths))
         calls = [Call(shape, tuple(rows[start : start + size])) for start in range(0, len(rows), size)]
-    if fill and len(calls) == 1 and calls[0].used < shape.batch_size:
-        again = itertools.islice(itertools.cycle(range(len(lengths))), shape.batch_size)
+    if fill and len(calls) == 1 and calls[0].used < size:
+        again = itertools.islice(itertools.cycle(range(len(lengths))), size)
         calls.append(spread_call(shape, tuple(again)))
     return calls
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
-from handlers.worker.rows.packing import Packer, packed_calls
+from handlers.worker.rows.packing import Packer, lines_of, load_of, packed_call
 from handlers.worker.values import Call, Shape
+
+Worthy = list[list[tuple[int, float, Shape]]]  # rows, time and shape, by tokens
 
 
 class _Part(NamedTuple):
@@ -35,7 +38,8 @@ class Planner:
     With packed shapes, plans are good and not always the best. The longest rows that fit into lines of some length are
     packed, down to some row; the shorter ones are computed as above, and those that are too long are planned by
     themselves, in the same way. The best length and the best row are found by trying all. Rows are packed by best-fit
-    decreasing, see `handlers.worker.rows.packing`.
+    decreasing, see `handlers.worker.rows.packing`. The lines then have calls as rows have above, so a line that is not
+    full may have a shorter shape: that part is exact.
 
     Args:
         times: the time of one call of every compiled shape, in any unit.
@@ -44,20 +48,8 @@ class Planner:
     def __init__(self, times: Mapping[Shape, float]) -> None:
         self._times = dict(times)
         self._longest = longest(times)
-        # for every number of tokens, the shapes worth considering: each has a larger batch size, and takes
-        # longer, than the one before
-        self._worthy: list[list[tuple[int, float, Shape]]] = []
-        for tokens in range(self._longest + 1):
-            holding = sorted(
-                (time, -shape.batch_size, shape)
-                for shape, time in times.items()
-                if not shape.packed and shape.sequence_length >= tokens
-            )
-            worthy: list[tuple[int, float, Shape]] = []
-            for time, _, shape in holding:
-                if not worthy or shape.batch_size > worthy[-1][0]:
-                    worthy.append((shape.batch_size, time, shape))
-            self._worthy.append(worthy)
+        self._worthy = _worthy({shape: time for shape, time in times.items() if not shape.packed}, self._longest)
+        self._worthy_lines = _worthy({shape: time for shape, time in times.items() if shape.packed}, self._longest)
         lengths = sorted({shape.sequence_length for shape in times if shape.packed})
         self._packers = [
             Packer({shape: time for shape, time in times.items() if shape.packed and shape.sequence_length == length})
@@ -90,36 +82,57 @@ class Planner:
         self, order: Sequence[int], lengths: Sequence[int], packers: Sequence[Packer], longer: Sequence[_Part]
     ) -> _Part:
         """The best plan for some rows in ascending order; `longer[k]` is that of the rows too long for `packers[k]`."""
-        least, chosen = self._programme([lengths[row] for row in order])
-        best, packed, packer = least[-1], 0, -1
-        for number, one in enumerate(packers):
-            own = order[: len(order) - longer[number].rows]
-            _, used = one.pack([lengths[row] for row in reversed(own)])
-            for count in range(1, len(own) + 1):
-                total = least[len(own) - count] + one.time(used[count - 1]) + longer[number].time
-                if total < best:
-                    best, packed, packer = total, count, number
-        if packer < 0:
-            return _Part(len(order), best, _read_back(order, chosen))
-        own = order[: len(order) - longer[packer].rows]
-        together = own[::-1][:packed]
-        places, _ = packers[packer].pack([lengths[row] for row in together])
-        calls = _read_back(own[: len(own) - packed], chosen) + packed_calls(packers[packer], together, places)
-        return _Part(len(order), best, calls + longer[packer].calls)
+        least, chosen = _programme([lengths[row] for row in order], self._worthy)
+        best = _Part(len(order), least[-1], [])
+        if least[-1] < inf:
+            best.calls.extend(_read_back(order, chosen))
+        for packer, beyond in zip(packers, longer):
+            own = order[: len(order) - beyond.rows]
+            places, used = packer.pack([lengths[row] for row in reversed(own)])
+            # how many of the longest rows to pack, told by the time of lines of this length alone
+            estimates = [least[len(own) - count] + packer.time(used[count - 1]) for count in range(1, len(own) + 1)]
+            if not estimates:
+                continue
+            packed = min(range(len(own)), key=estimates.__getitem__) + 1
+            lines = lines_of(own[::-1][:packed], places[:packed])
+            loads = [load_of(line, lengths) for line in lines]
+            ordered = sorted(range(len(lines)), key=loads.__getitem__)
+            line_least, line_chosen = _programme([loads[line] for line in ordered], self._worthy_lines)
+            total = least[len(own) - packed] + line_least[-1] + beyond.time
+            if total < best.time:
+                calls = _read_back(own[: len(own) - packed], chosen)
+                for call in _read_back(ordered, line_chosen):
+                    calls.append(packed_call(call.shape, [lines[line] for line in call.rows]))
+                best = _Part(len(order), total, calls + beyond.calls)
+        return best
 
-    def _programme(self, ordered: Sequence[int]) -> tuple[list[float], list[Shape | None]]:
-        """For the i shortest rows, the least time in shapes that are not packed, and the shape of the last call."""
-        least = [0.0]
-        chosen: list[Shape | None] = []
-        for last, tokens in enumerate(ordered):
-            best, best_shape = float("inf"), None
-            for size, time, shape in self._worthy[tokens]:
-                total = time + (least[last + 1 - size] if last >= size else 0.0)
-                if total < best:
-                    best, best_shape = total, shape
-            least.append(best)
-            chosen.append(best_shape)
-        return least, chosen
+
+def _worthy(times: Mapping[Shape, float], longest: int) -> Worthy:
+    """For every number of tokens, the shapes worth considering, each larger and slower than the one before."""
+    found: Worthy = []
+    for tokens in range(longest + 1):
+        worthy: list[tuple[int, float, Shape]] = []
+        holding = [(time, -shape.batch_size, shape) for shape, time in times.items() if shape.sequence_length >= tokens]
+        for time, _, shape in sorted(holding):
+            if not worthy or shape.batch_size > worthy[-1][0]:
+                worthy.append((shape.batch_size, time, shape))
+        found.append(worthy)
+    return found
+
+
+def _programme(ordered: Sequence[int], worthy: Worthy) -> tuple[list[float], list[Shape | None]]:
+    """For the i shortest rows, the least time, and the shape of the last call."""
+    least = [0.0]
+    chosen: list[Shape | None] = []
+    for last, tokens in enumerate(ordered):
+        best, best_shape = inf, None
+        for size, time, shape in worthy[tokens]:
+            total = time + (least[last + 1 - size] if last >= size else 0.0)
+            if total < best:
+                best, best_shape = total, shape
+        least.append(best)
+        chosen.append(best_shape)
+    return least, chosen
 
 
 def _read_back(order: Sequence[int], chosen: Sequence[Shape | None]) -> list[Call]:

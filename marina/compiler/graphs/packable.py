@@ -16,13 +16,8 @@ from handlers.worker.values import Row, Shape
 from marina.compiler.graphs.diagnosis import reason_of
 from marina.compiler.tasks import export_model
 from marina.engines.model import ExportedModel, row_inputs
-from marina.errors import CompileError
+from marina.errors import NotPackable
 from marina.spec import Spec
-
-
-class NotPackable(CompileError):
-    """Texts that share a row of this model would get other answers than alone."""
-
 
 MASKS = (4, 3)  # dimensions that encoders take, by transformers' release and by architecture
 SHAPE = Shape(2, 32, packed=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,23 +58,24 @@ class Service(NamedTuple):
 def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
     """The models of a simulation, each with what it costs and how it is served."""
     tokens = max(shape.sequence_length for own in costs for shape in own.times)
-    lots: list[list[int]] = []
+    lots: dict[bool, list[list[int]]] = {False: [], True: []}  # by whether shapes are packed
     sizes: list[int] = []
     times: list[float] = []
     again: list[float] = []
     graph: list[int] = []
     padded: list[int] = []
-    for own in costs:
+    for kind, own in itertools.product(lots, costs):
+        shapes = {shape: time for shape, time in own.times.items() if shape.packed == kind}
         lot = [len(sizes)]
         for length in range(tokens + 1):
-            for shape, time in _worthy(own.times, length):
+            for shape, time in _worthy(shapes, length):
                 sizes.append(shape.batch_size)
                 times.append(time)
                 again.append(min(time, own.again[shape]))
                 graph.append(list(own.times).index(shape))
-                padded.append(shape.batch_size * shape.sequence_length)
+                padded.append(shape.tokens)
             lot.append(len(sizes))
-        lots.append(lot)
+        lots[kind].append(lot)
 
     def ints(values: Sequence[int]) -> Ints:
         return np.array(values, np.int64)
@@ -102,13 +104,14 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
         leaving=floats([one.outside / 2 for one in costs]),
         replying=floats([one.replying for one in costs]),
         front=floats([one.front for one in costs]),
-        lot=np.array(lots, np.int64),
+        lot=np.array(lots[False], np.int64),
         sizes=ints(sizes),
         times=floats(times),
         again=floats(again),
         graph=ints(graph),
         padded=ints(padded),
         **_packers(costs),
+        packed_lot=np.array(lots[True], np.int64),
         spread=tables([one.spread for one in costs]),
         idle_spread=tables([one.idle for one in costs]),
     )
@@ -117,25 +120,23 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
 def _packers(costs: Sequence[Costs]) -> dict[str, Any]:
     """The fields of `Models` for packed shapes."""
     packer, lines, first = [0], [], [0]
-    entries: list[tuple[int, float, float]] = []
+    entries: list[tuple[int, float]] = []
     for own in costs:
         packed = [shape for shape in own.times if shape.packed]
         for length in sorted({shape.sequence_length for shape in packed}):
-            same = sorted((shape for shape in packed if shape.sequence_length == length), reverse=True)
+            same = [shape for shape in packed if shape.sequence_length == length]
             lines.append((length, same[0].texts_a_line))
-            entries += [(shape.batch_size, own.times[shape], min(own.times[shape], own.again[shape])) for shape in same]
+            entries += [(shape.batch_size, own.times[shape]) for shape in same]
             first.append(len(entries))
         packer.append(len(lines))
-    columns = np.array(entries, np.float64).reshape(-1, 3).T
     tokens, texts = np.array(lines, np.int64).reshape(-1, 2).T
     return {
         "packer": np.array(packer, np.int64),
         "packed_tokens": np.ascontiguousarray(tokens),
         "packed_texts": np.ascontiguousarray(texts),
         "packed_first": np.array(first, np.int64),
-        "packed_sizes": columns[0].astype(np.int64),
-        "packed_times": np.ascontiguousarray(columns[1]),
-        "packed_again": np.ascontiguousarray(columns[2]),
+        "packed_sizes": np.array([size for size, _ in entries], np.int64),
+        "packed_times": np.array([time for _, time in entries], np.float64),
     }
 
 
@@ -143,11 +144,7 @@ def _worthy(times: Mapping[Shape, float], tokens: int) -> list[tuple[Shape, floa
     """The shapes that are worth considering for rows of so many tokens: each larger and slower than the one before."""
     found: list[tuple[Shape, float]] = []
     for time, _, shape in sorted((time, -shape.batch_size, shape) for shape, time in times.items()):
-        if (
-            not shape.packed
-            and shape.sequence_length >= tokens
-            and (not found or shape.batch_size > found[-1][0].batch_size)
-        ):
+        if shape.sequence_length >= tokens and (not found or shape.batch_size > found[-1][0].batch_size):
             found.append((shape, time))
     return found
 

@@ -62,9 +62,9 @@ class Models(NamedTuple):
         padded: computed tokens of a call of each entry.
         packer: index of the first of its packers, one for each length of packed shapes; shape (models + 1,).
         packed_tokens, packed_texts: the tokens and the most texts of a line, shape (packers,).
-        packed_first: index of each packer's first entry in the next three, the largest batch first; shape
-            (packers + 1,).
-        packed_sizes, packed_times, packed_again: lines of a call, and its times as above.
+        packed_lot: as lot, for lines of packed shapes.
+        packed_first: index of each packer's first entry in the next two, shape (packers + 1,).
+        packed_sizes, packed_times: lines of a call, and its time.
         spread: equally likely factors of a batch's time, shape (models, values).
         idle_spread: equally likely times that answers of an idle worker take longer, shape (models, values).
     """
@@ -97,7 +97,7 @@ class Models(NamedTuple):
     packed_first: Ints
     packed_sizes: Ints
     packed_times: Floats
-    packed_again: Floats
+    packed_lot: Ints
     spread: Floats
     idle_spread: Floats
 

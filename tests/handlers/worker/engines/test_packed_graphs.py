@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,19 +17,23 @@ from handlers.worker.values import Row, Shape
 from marina.compiler import compile_model
 from marina.project import Project
 from marina.spec import read_spec
-from tests.conftest import ENGINES, no_progress
+from tests.conftest import ENGINES, no_progress, save_tiny_model, write_spec
 
 ALONE, PACKED = Shape(1, 64), Shape(2, 64, packed=True)
 TASKS = ("text-classification", "token-classification", "question-answering", "sentence-embedding")
 
 
 @pytest.fixture(params=[(engine, task) for engine in ENGINES for task in TASKS], ids="-".join)
-def loaded(
-    request: pytest.FixtureRequest, project: Project, add_tiny: Callable[..., Path]
-) -> tuple[Artifact, Graphs, list[Row]]:
+def loaded(request: pytest.FixtureRequest, project: Project) -> tuple[Artifact, Graphs, list[Row]]:
     """An artifact with an ordinary and a packed graph, both loaded, and random rows."""
     engine, task = request.param
-    path = add_tiny("m", task, shapes={"exact": [str(ALONE), str(PACKED)]})
+    save_tiny_model(project.root / "weights", task)
+    fields: dict[str, Any] = {
+        "task": task,
+        "source": {"path": "weights"},
+        "shapes": {"exact": [str(ALONE), str(PACKED)]},
+    }
+    path = write_spec(project, "m", **fields)
     artifact = read_artifact(compile_model(read_spec(path, {"engine": engine}), project, no_progress).folder)
     (graphs,) = load_graphs(open_runtime(engine, Setup(1, 1)), artifact.path, artifact.graphs, artifact.signature)
     source = random.Random(0)

@@ -14,10 +14,11 @@ from handlers.worker.rows.calls import run_all, run_call
 from handlers.worker.rows.packing import calls_of
 from handlers.worker.values import Row, Shape
 from marina.compiler.graphs.diagnosis import TorchGraph
-from marina.compiler.graphs.packable import NotPackable, with_packed
+from marina.compiler.graphs.packable import with_packed
 from marina.compiler.record import signature_of
 from marina.compiler.tasks import export_model
 from marina.engines.model import ExportedModel
+from marina.errors import NotPackable
 from marina.spec import make_spec
 from tests.handlers.worker.tasks.architectures import ARCHITECTURES, SUFFIXES, save_model
 
