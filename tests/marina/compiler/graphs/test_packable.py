@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +25,19 @@ from tests.handlers.worker.tasks.architectures import ARCHITECTURES, SUFFIXES, s
 
 SHAPE = Shape(3, 48, packed=True)
 TOLERANCE = 2e-5
+ONLY_PADDING = ("albert", "distilbert")  # their code takes no other masks in older transformers
 
 
 def packed_model(folder: Path, architecture: str, task: str) -> ExportedModel:
     save_model(folder, architecture, task)
     spec = {"name": "m", "task": task, "source": {"path": str(folder)}, "shapes": {"exact": [str(SHAPE)]}}
-    return with_packed(export_model(make_spec(spec), folder), "m")
+    model = export_model(make_spec(spec), folder)
+    try:
+        return with_packed(model, "m")
+    except NotPackable as refusal:
+        if architecture in ONLY_PADDING and version("transformers").startswith("4."):
+            pytest.skip(str(refusal))
+        raise
 
 
 def random_rows(source: random.Random, count: int) -> list[Row]:
