@@ -32,7 +32,7 @@ class PackedEncoder(nn.Module):
 
     def __init__(self, encoder: nn.Module, dims: int) -> None:
         super().__init__()
-        self.encoder = _without_embedding_mask(encoder)
+        self.encoder = _taking_masks(encoder)
         self.dims = dims
         self._takes_positions = POSITION_IDS in inspect.signature(encoder.forward).parameters
         self._positions: Tensor | None = None
@@ -81,13 +81,14 @@ class _Unmasked(nn.Module):
         return self.embeddings(*args, **named)
 
 
-def _without_embedding_mask(encoder: nn.Module) -> nn.Module:
-    """The encoder, with the same weights."""
-    embeddings = getattr(encoder, "embeddings", None)
-    if embeddings is None or "mask" not in inspect.signature(embeddings.forward).parameters:
-        return encoder
+def _taking_masks(encoder: nn.Module) -> nn.Module:
+    """The encoder, with the same weights, where its own code makes masks of padding only."""
     found = copy.copy(encoder)
-    found._modules = {**encoder._modules, "embeddings": _Unmasked(embeddings)}
+    embeddings = getattr(encoder, "embeddings", None)
+    if embeddings is not None and "mask" in inspect.signature(embeddings.forward).parameters:
+        found._modules = {**encoder._modules, "embeddings": _Unmasked(embeddings)}
+    if hasattr(encoder, "_update_attention_mask"):  # ModernBERT in transformers 4
+        found._update_attention_mask = lambda masks, **_: (masks["full_attention"], masks["sliding_attention"])
     return found
 
 
