@@ -167,7 +167,11 @@ class Spec(Served):
             able = [engine.name for engine in engines().values() if value in getattr(engine, f"{name}s")]
             if self.engine not in able:
                 raise ValueError(f"{name}: {value} belongs to the engine{'s' * (len(able) > 1)} {' and '.join(able)}")
-        engine_of(self.engine).check(self.for_engine)
+        engine = engine_of(self.engine)
+        engine.check(self.for_engine)
+        refusal = engine.refuses_packed(self.for_engine)
+        if refusal and any(shape.packed for shape in self.shapes.listed()):
+            raise ValueError(refusal)
         try:
             read_parameters(self.parameters, task.parameters, {})
         except RequestError as error:

@@ -118,8 +118,7 @@ def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signa
     full = [full_row(signature, shape.sequence_length, every)] * shape.batch_size
     for rows, kind in ((full, "full rows"),) if signature.tensors else (([], "padding"), (full, "full rows")):
         write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
-        places = shape.batch_size if signature.per_token else shape.texts
-        for name, values in zip(signature.outputs, graph.run(places)):
+        for name, values in zip(signature.outputs, graph.run(shape.batch_size)):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of {kind}")
 
 

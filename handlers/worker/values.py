@@ -70,11 +70,6 @@ class Shape(NamedTuple):
         """The most texts in a row of the graph."""
         return max(1, self.sequence_length // TOKENS_A_TEXT) if self.packed else 1
 
-    @property
-    def texts(self) -> int:
-        """The most texts that a call computes."""
-        return self.batch_size * self.texts_a_line
-
     @classmethod
     def parse(cls, text: str) -> Shape:
         """Parse "8x128" as batch_size 8 and sequence_length 128, and "8x128p" as packed; ValueError for other texts."""

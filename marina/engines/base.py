@@ -151,6 +151,10 @@ class Engine(ABC):
     def check(self, fields: EngineFields) -> None:  # noqa: B027  most engines refuse nothing
         """Raise ValueError for a combination of settings that the engine does not support."""
 
+    def refuses_packed(self, fields: EngineFields) -> str:
+        """Why graphs cannot have packed shapes with these settings; empty if they can."""
+        return ""
+
     def candidates(self, fields: EngineFields, calibrated: bool) -> tuple[str, ...]:
         """The precisions to try, smallest first; `calibrated` is true if there are texts to calibrate int8 on."""
         return (self.precision(fields, ()),)

@@ -23,7 +23,7 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Row, Shape
-from marina.engines.base import CORE_PER_WORKER, CompileOptions, Engine, EngineFields, GraphFiles
+from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, CompileOptions, Engine, EngineFields, GraphFiles
 from marina.engines.mitigations import FINITE_MASK, LADDER, finite_mask
 from marina.engines.model import ExportedModel, example_inputs
 from marina.engines.neuron_host import Packages, check_limits, check_machine, check_memory, check_programs
@@ -89,6 +89,12 @@ class NeuronEngine(Engine):
             raise ValueError(
                 "mode: core-per-worker gives each worker one core; write core_groups as 1,1,1,1, or choose another mode"
             )
+
+    def refuses_packed(self, fields: EngineFields) -> str:
+        """The SDK gives back as many outputs as a call has rows, and a packed one has more."""
+        if fields.mode == DATA_PARALLEL:
+            return "packed shapes need mode: core-per-worker or pipeline"
+        return "packed shapes need dynamic_batch: false" if fields.options.dynamic_batch else ""
 
     def casts_all(self, fields: EngineFields) -> bool:
         return bool(fields.options.casts_all)

@@ -158,8 +158,10 @@ def advise(
 
 def _probe(spec: Spec, project: Project, limit: int, progress: Progress) -> tuple[Path, str]:
     """Compile a few graphs; returns the artifact's folder, and why rows cannot be packed, if so."""
+    reason = engine_of(spec.engine).refuses_packed(spec.for_engine)
     try:
-        return compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder, ""
+        if not reason:
+            return compile_model(spec.model_copy(update={"shapes": probe_shapes(limit)}), project, progress).folder, ""
     except NotPackable as error:
         reason = str(error).removeprefix(f"{spec.name}: ").partition("; leave out")[0]
     shapes = probe_shapes(limit, packed=False)

@@ -49,12 +49,13 @@ def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
     from marina.shapes.advice import advise
     from marina.shapes.ladder import default_ladder
 
-    if spec.examples and engine_of(spec.engine).runs_here(spec.core_groups):
+    engine = engine_of(spec.engine)
+    if spec.examples and engine.runs_here(spec.core_groups):
         chosen = advise(spec, project, None, None, PRICE, progress).shapes
     else:
         assert spec.shapes.auto
         progress("asking whether rows can be packed", 0, 1)
-        packed = True
+        packed = not engine.refuses_packed(spec.for_engine)
         try:
             export_for([Shape(1, LEAST_PACKED, packed=True)], spec, source_of(spec, project.root))
         except NotPackable:

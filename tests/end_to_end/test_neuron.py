@@ -40,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Project:
     common = {"task": "text-classification", "source": {"path": "tiny"}}
     four = {"engine": "neuron", "core_groups": "1,1,1,1", "shapes": {"exact": ["1x16", "4x32", "2x32p"]}}
     pipeline = {"engine": "neuron", "core_groups": "4", "mode": "pipeline", "neuron": {"pipeline_cores": 4}}
-    wide = {"engine": "neuronx", "core_groups": "16", "mode": "data-parallel", "shapes": {"exact": ["2x32", "1x32p"]}}
+    wide = {"engine": "neuronx", "core_groups": "16", "mode": "data-parallel", "shapes": {"exact": ["2x32"]}}
     write_spec(project, "four", **common, **four)
     write_spec(project, "pipe", **common, **pipeline, shapes={"exact": ["1x32", "2x32p"]})
     write_spec(project, "wide", **common, **wide)

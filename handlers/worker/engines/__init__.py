@@ -39,8 +39,8 @@ class Graph(Protocol):
         """Compute the first `rows` rows of the inputs, at least 1.
 
         Returns:
-            The outputs in the order of `Signature.outputs`, each with at least `rows` rows. The caller
-            may keep them.
+            The outputs in the order of `Signature.outputs`, each with at least `rows` rows; outputs per text of packed
+            graphs have `Shape.texts_a_line` for each. The caller may keep them.
         """
 
 

@@ -57,11 +57,13 @@ class _OpenvinoGraph:
         self._request = compiled.create_infer_request()
         for index, array in enumerate(inputs):
             self._request.set_input_tensor(index, import_openvino().Tensor(array, shared_memory=True))
-        self._outputs = [self._request.get_output_tensor(index) for index in range(len(compiled.outputs))]
+        tensors = [self._request.get_output_tensor(index) for index in range(len(compiled.outputs))]
+        # with the number of values for each row
+        self._outputs = [(tensor, tensor.shape[0] // len(inputs[0])) for tensor in tensors]
 
     def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
         self._request.infer()
-        return [tensor.data[:rows].copy() for tensor in self._outputs]
+        return [tensor.data[: rows * each].copy() for tensor, each in self._outputs]
 
 
 class _OpenvinoRuntime:

@@ -117,22 +117,19 @@ class Runner:
 
 def run_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
     """Run a call; returns the outputs of each of its rows, in the order of `Signature.outputs`."""
-    results = graph.run(write_call(graph, call, rows, signature))
+    write_call(graph, call, rows, signature)
+    results = graph.run(call.used)
     if call.shape.packed:
         return read_packed(results, call, rows, signature)
     return [[result[place] for result in results] for place in range(len(rows))]
 
 
-def write_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> int:
-    """Write the rows of a call into a graph's inputs.
-
-    Returns:
-        How many values of the first dimension of the graph's outputs are needed.
-    """
+def write_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> None:
+    """Write the rows of a call into a graph's inputs."""
     if call.shape.packed:
-        return write_packed(graph, call, rows, signature)
-    write_rows(graph, rows, signature)
-    return len(rows)
+        write_packed(graph, call, rows, signature)
+    else:
+        write_rows(graph, rows, signature)
 
 
 def run_all(graph: Graph, shape: Shape, rows: Sequence[Row], signature: Signature) -> list[Outputs]:

@@ -18,16 +18,11 @@ from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Call, Outputs, Place, Row
 
 
-def write_packed(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> int:
-    """Write the rows of a call into a packed graph's inputs. Padding attends to padding only.
-
-    Returns:
-        How many values of the first dimension of its outputs are needed.
-    """
+def write_packed(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> None:
+    """Write the rows of a call into a packed graph's inputs. Padding attends to padding only."""
     arrays = dict(zip(signature.packed_inputs, graph.inputs))
     padding = {"input_ids": signature.pad_token_id, "token_type_ids": signature.pad_token_type_id}
     write_lines(arrays, rows, call.places, signature.padding_position, padding)
-    return call.used if signature.per_token else call.used * call.shape.texts_a_line
 
 
 def read_packed(results: Outputs, call: Call, rows: Sequence[Row], signature: Signature) -> list[Outputs]:

@@ -124,16 +124,16 @@ def _run(seconds: float) -> Bare:
     (loaded,) = _loaded
     graphs, rows = loaded.graphs, loaded.rows
     plan = sorted(loaded.planner.plan([len(row.ids) for row in rows]), key=lambda call: call.shape)
-    computed, needed, spent, last = 0, 0, 0.0, None
+    computed, spent, last = 0, 0.0, None
     end = time.perf_counter() + seconds / 2
     while not computed or time.perf_counter() < end:
         for call in plan:
             if call.shape != last:
                 own = [rows[index] for index in call.rows]
-                needed = write_call(graphs[call.shape], call, own, loaded.signature)
+                write_call(graphs[call.shape], call, own, loaded.signature)
                 last = call.shape
             start = time.perf_counter()
-            graphs[call.shape].run(needed)
+            graphs[call.shape].run(call.used)
             spent += time.perf_counter() - start
             computed += len(call.rows)
     alone = _alone(loaded, seconds / 4, pause_s=0.0)
@@ -151,8 +151,8 @@ def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
         row = loaded.rows[times.total_count % len(loaded.rows)]
         (call,) = loaded.planner.plan([len(row.ids)])
         time.sleep(pause_s)
-        needed = write_call(loaded.graphs[call.shape], call, [row], loaded.signature)
+        write_call(loaded.graphs[call.shape], call, [row], loaded.signature)
         start = time.perf_counter()
-        loaded.graphs[call.shape].run(needed)
+        loaded.graphs[call.shape].run(call.used)
         record(times, time.perf_counter() - start)
     return times

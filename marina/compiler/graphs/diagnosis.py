@@ -38,7 +38,7 @@ class TorchGraph:
 
         with torch.no_grad():
             outputs = self._module(*[torch.from_numpy(array.copy()) for array in self.inputs])
-        return [output.numpy()[:rows] for output in outputs]
+        return [output.numpy()[: rows * (len(output) // len(self.inputs[0]))] for output in outputs]
 
 
 def reason_of(error: BaseException) -> str:

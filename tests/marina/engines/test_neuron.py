@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError
@@ -281,3 +282,17 @@ def test_graphs_that_were_finished_are_kept(host: Callable[..., Path], project: 
     graphs = {path.name: path.stat().st_mtime_ns for path in (folder / "graphs").iterdir()}
     assert set(graphs) == {"1x16.pt", "1x32.pt", "1x48.pt"}
     assert all(graphs[name.replace("-finite-mask.json", ".pt")] < stamp for name, stamp in kept.items())
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"mode": "data-parallel", "core_groups": "2"}, "packed shapes need mode: core-per-worker or pipeline"),
+        ({"neuronx": {"dynamic_batch": True}}, "packed shapes need dynamic_batch: false"),
+    ],
+)
+def test_packed_shapes_need_outputs_of_their_own_number(fields: dict[str, Any], why: str) -> None:
+    base = {"name": "m", "task": "text-classification", "source": {"path": "m"}, "engine": "neuronx"}
+    make_spec({**base, **fields, "shapes": {"exact": ["1x32"]}})
+    with pytest.raises(ValidationError, match=why):
+        make_spec({**base, **fields, "shapes": {"packed": ["1x32"]}})

@@ -147,4 +147,3 @@ def test_packed_shapes_are_read_and_written_alike() -> None:
     assert Shape.parse("4x128p") == Shape(4, 128, packed=True)
     assert str(Shape(4, 128, packed=True)) == "4x128p"
     assert Shape(4, 128, packed=True).texts_a_line == 32
-    assert Shape(4, 128).texts == 4
