@@ -66,7 +66,7 @@ def main() -> None:
             what = outcome(case)
             results.setdefault(case.architecture, {})[case.task] = what
             print(f"{case.architecture:22} {case.task:22} {what}", flush=True)
-            if case.architecture in ARCHITECTURES and what != "lowered":
+            if case.architecture in ARCHITECTURES and what not in ("lowered", "reads back"):
                 failed.append(f"{case.architecture} for {case.task}: {what}")
     if not sys.argv[1:]:
         names = ("torch", "torch_xla", "transformers")

@@ -61,7 +61,7 @@ class PackedEncoder(nn.Module):
         window = _window(self.encoder.config)
         if window is None:
             return full
-        index = torch.arange(segments.shape[1])
+        index = torch.arange(segments.shape[1], device=segments.device)
         near = (index.unsqueeze(0) - index.unsqueeze(1)).abs() <= window
         local = _added(same & near.unsqueeze(0))
         return {"full_attention": full, "sliding_attention": local}
@@ -232,7 +232,7 @@ class PackedPooling(nn.Module):
             return last_of(counted) @ vectors
         weights = counted
         if mode == "weightedmean":  # by the place in the text, from 1 on
-            places = torch.arange(own.shape[2], dtype=own.dtype)
+            places = torch.arange(own.shape[2], dtype=own.dtype, device=own.device)
             starts = (first_of(own) * places).sum(2, keepdim=True)
             weights = counted * (places - starts + 1)
         total = weights.sum(2, keepdim=True).clamp(min=1e-9)
@@ -254,7 +254,7 @@ def tokens_of_texts(segments: Tensor) -> Tensor:
         bool, shape (lines, texts of a line, tokens).
     """
     texts = segments.shape[1] // TOKENS_A_TEXT
-    return segments.unsqueeze(1) == torch.arange(texts, dtype=segments.dtype).view(1, -1, 1)
+    return segments.unsqueeze(1) == torch.arange(texts, dtype=segments.dtype, device=segments.device).view(1, -1, 1)
 
 
 def first_of(own: Tensor) -> Tensor:
