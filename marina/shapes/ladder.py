@@ -46,7 +46,8 @@ def ladder(longest: int, graphs: int, batch_sizes: tuple[int, ...]) -> Ladder:
 def default_ladder(longest: int, graphs: int | None, packed: bool) -> Ladder:
     """Shapes for a model whose texts are unknown.
 
-    With packed shapes, texts that come alone have a ladder, and several share the lines of the longest shape.
+    With packed shapes, texts that come alone have a ladder, and several share the lines of the longest shape. All are
+    packed then, so that the model is compiled and stored in one form only.
 
     Args:
         longest: the last rung.
@@ -57,5 +58,5 @@ def default_ladder(longest: int, graphs: int | None, packed: bool) -> Ladder:
     if not packed or most < len(LINES):
         return ladder(longest, most, SIZES if most > 1 else (1,))
     single = ladder(longest, most - len(LINES) + 1, (1,))
-    rungs = [shape for shape in single.shapes if shape.sequence_length < longest]
+    rungs = [shape._replace(packed=True) for shape in single.shapes if shape.sequence_length < longest]
     return Ladder(tuple(sorted([*rungs, *(Shape(size, longest, packed=True) for size in LINES)])), single.waste)

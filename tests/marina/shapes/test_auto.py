@@ -25,7 +25,8 @@ def chosen(path: Path, project: Project) -> tuple[Shape, ...]:
 def test_without_examples_it_is_a_ladder_with_packed_shapes(project: Project, add_tiny: AddTiny) -> None:
     path = add_tiny("m", shapes={"auto": 64})
     assert chosen(path, project) == (
-        *(Shape(1, 16), Shape(1, 24), Shape(1, 32), Shape(1, 48), Shape(1, 64, True), Shape(4, 64, True)),
+        *(Shape(1, length, True) for length in (16, 24, 32, 48, 64)),
+        Shape(4, 64, True),
     )
 
 
