@@ -29,7 +29,7 @@ from handlers.worker.rows.tokenizer import Tokenized
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
 from handlers.worker.telemetry.description import describe_member, describe_worker
-from handlers.worker.telemetry.metrics import FILL, FILL_BUCKETS, LATENCY, LATENCY_BUCKETS, Metrics
+from handlers.worker.telemetry.metrics import FILL, LATENCY, Metrics
 from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, waited_ms
 from handlers.worker.values import Json
 
@@ -145,8 +145,8 @@ class Model:
         for reply, (_, headers) in zip(replies, bodies):
             if reply.status == 500:
                 _log.error("request %s was answered with %s", headers.get(REQUEST_ID, "without id"), reply.status)
-        self.metrics.observe(LATENCY, time.perf_counter() - start, LATENCY_BUCKETS, times=len(replies))
-        self.metrics.observe(FILL, len(replies), FILL_BUCKETS)
+        self.metrics.observe(LATENCY, time.perf_counter() - start, times=len(replies))
+        self.metrics.observe(FILL, len(replies))
         if not self._settings.server_timing:
             return replies
         return [

@@ -12,6 +12,7 @@ from typing import Any
 from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import RequestError, WorkerError
 from handlers.worker.hosts.torchserve_metrics import Emitter
+from handlers.worker.hosts.torchserve_socket import read_at_once
 from handlers.worker.model import Model
 from handlers.worker.reply import error_reply
 from handlers.worker.request.protocols import dump
@@ -53,6 +54,7 @@ class TorchServeHandler:
             print(f"{FAILURE_MARK} {name}: {failure}", file=sys.stderr, flush=True)
         self._emitter = Emitter(self._model.metrics, context.model_name, context.metrics)
         self._emitter.start()
+        read_at_once(sys.modules)
 
     def handle(self, data: Sequence[Mapping[str, Any]], context: Any) -> list[bytes]:
         """Answer a batch: one body per request, with its status set in the context."""

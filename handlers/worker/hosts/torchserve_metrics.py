@@ -10,7 +10,25 @@ from typing import Any
 from handlers.worker.telemetry.metrics import COUNTERS, READY_SECONDS, WORKER_STARTS, Metrics
 
 INTERVAL_S = 1.0
+OFTEN = "[METRICS]PredictionTime."  # how lines of a gauge begin that TorchServe's worker sets
 IDLE_S = 4.0  # the longest wait for something to count, so that a worker without requests appears in the metrics too
+
+
+class _Seldom(logging.Filter):
+    """Passes on a gauge once per second: TorchServe's worker writes it for every batch, before it sends the answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = time.monotonic()
+        if not str(record.msg).startswith(OFTEN):
+            return True
+        if now < self._next:
+            return False
+        self._next = now + INTERVAL_S
+        return True
 
 
 class Emitter(threading.Thread):
@@ -40,7 +58,9 @@ class Emitter(threading.Thread):
 
     def run(self) -> None:
         # TorchServe emits through its log at INFO, which the worker has otherwise silenced
-        logging.getLogger("ts.metrics.caching_metric").setLevel(logging.INFO)
+        log = logging.getLogger("ts.metrics.caching_metric")
+        log.addFilter(_Seldom())
+        log.setLevel(logging.INFO)
         self._metrics.add(WORKER_STARTS, 1)
         since = time.monotonic()
         while True:

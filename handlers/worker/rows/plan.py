@@ -55,6 +55,7 @@ class Planner:
             Packer({shape: time for shape, time in times.items() if shape.packed and shape.sequence_length == length})
             for length in lengths
         ]
+        self._alone: dict[int, list[Call]] = {}  # the plans of single rows, by their tokens
 
     def plan(self, lengths: Sequence[int]) -> list[Call]:
         """The calls in ascending order of time per row, which minimises the mean waiting time of rows.
@@ -70,6 +71,14 @@ class Planner:
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
         if lengths[order[-1]] > self._longest:
             raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {self._longest}")
+        if len(lengths) > 1:
+            return self._best(order, lengths)
+        if lengths[0] not in self._alone:
+            self._alone[lengths[0]] = self._best(order, lengths)
+        return list(self._alone[lengths[0]])
+
+    def _best(self, order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
+        """The best calls for rows, whose ascending order is given."""
         ordered = [lengths[row] for row in order]
         # parts[k]: the best plan for the rows that are too long for the first k packers
         starts = [0, *(bisect_right(ordered, packer.length) for packer in self._packers)]

@@ -18,9 +18,9 @@ from handlers.worker.values import Call
 LATENCY = "marina_request_seconds"
 FILL = "marina_batch_requests"
 READY_SECONDS, WORKER_STARTS = "marina_ready_seconds_total", "marina_worker_starts_total"
+ROW_TOKENS = "marina_row_tokens"
 LATENCY_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 FILL_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
-ROW_TOKENS = "marina_row_tokens"
 # as fine as the lengths that `marina shapes` chooses from
 ROW_TOKENS_BUCKETS = (
     *range(4, 64, 4),
@@ -29,6 +29,11 @@ ROW_TOKENS_BUCKETS = (
     *range(256, 512, 32),
     *range(512, 1025, 64),
 )
+BUCKETS: Mapping[str, Sequence[float]] = {
+    LATENCY: LATENCY_BUCKETS,
+    FILL: FILL_BUCKETS,
+    ROW_TOKENS: ROW_TOKENS_BUCKETS,
+}
 
 
 class Metric(NamedTuple):
@@ -75,19 +80,18 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, tuple[str, ...]], float] = defaultdict(float)
+        # for each histogram the values in every bucket, which `take` sums up
+        self._buckets: dict[tuple[str, tuple[str, ...]], list[int]] = {}
 
     def add(self, name: str, value: float, *labels: str) -> None:
         """Increase a metric of `COUNTERS` with these values of its labels."""
         with self._lock:
             self._counts[name, labels] += value
 
-    def observe(self, name: str, value: float, buckets: Sequence[float], times: int = 1) -> None:
-        """Add a value, `times` times, to a histogram."""
+    def observe(self, name: str, value: float, times: int = 1) -> None:
+        """Add a value, `times` times, to a histogram of `BUCKETS`."""
         with self._lock:
-            for bound in buckets:
-                if value <= bound:
-                    self._counts[f"{name}_bucket", (f"{bound:g}",)] += times
-            self._counts[f"{name}_bucket", ("+Inf",)] += times
+            self._count(name, value, times)
             self._counts[f"{name}_sum", ()] += value * times
             self._counts[f"{name}_count", ()] += times
 
@@ -107,22 +111,9 @@ class Metrics:
             self.add("marina_tokens_total", tokens, name)
             self.add("marina_padding_tokens_total", in_rows - tokens, name, "length")
             self.add("marina_padding_tokens_total", call.shape.tokens - in_rows, name, "empty")
-
-        self._count_lengths(calls, lengths, members)
-
-    def _count_lengths(self, calls: Sequence[Call], lengths: Sequence[int], members: Sequence[str]) -> None:
-        """Count rows in the histogram of their tokens."""
-        found: dict[str, list[int]] = defaultdict(lambda: [0] * (len(ROW_TOKENS_BUCKETS) + 1))
-        for call in calls:
-            own = found[members[call.member]]
-            for row in call.rows:
-                own[bisect_left(ROW_TOKENS_BUCKETS, lengths[row])] += 1
-        bounds = (*map(str, ROW_TOKENS_BUCKETS), "+Inf")
-        with self._lock:
-            for member_name, counts in found.items():
-                for bound, count in zip(bounds, accumulate(counts)):
-                    if count:
-                        self._counts[f"{ROW_TOKENS}_bucket", (member_name, bound)] += count
+            with self._lock:
+                for row in call.rows:
+                    self._count(ROW_TOKENS, lengths[row], 1, name)
 
     def count_repeats(self, rows: int) -> None:
         """Count rows that were not computed, since they equal others."""
@@ -136,4 +127,15 @@ class Metrics:
         """The counts since the last call, by metric and labels."""
         with self._lock:
             counts, self._counts = self._counts, defaultdict(float)
+            buckets, self._buckets = self._buckets, {}
+        for (name, labels), values in buckets.items():
+            for bound, value in zip((*BUCKETS[name], float("inf")), accumulate(values)):
+                counts[f"{name}_bucket", (*labels, f"{bound:g}".replace("inf", "+Inf"))] = value
         return {key: value for key, value in counts.items() if value}
+
+    def _count(self, name: str, value: float, times: int, *labels: str) -> None:
+        """Count a value in its bucket."""
+        bounds = BUCKETS[name]
+        if (name, labels) not in self._buckets:
+            self._buckets[name, labels] = [0] * (len(bounds) + 1)
+        self._buckets[name, labels][bisect_left(bounds, value)] += times

@@ -27,7 +27,7 @@ def test_tokens_and_padding_are_all_that_is_computed(case: tuple[list[int], Time
 def test_a_histogram_is_cumulative(sizes: list[int]) -> None:
     metrics = Metrics()
     for size in sizes:
-        metrics.observe(FILL, size, FILL_BUCKETS)
+        metrics.observe(FILL, size)
     counts = metrics.take()
     for bound in FILL_BUCKETS:
         assert counts.get((f"{FILL}_bucket", (str(bound),)), 0) == sum(size <= bound for size in sizes)
