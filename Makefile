@@ -113,11 +113,12 @@ check: $(VENV)/dev  ## check format, style, types and import order
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs (three quarters of an hour)
+bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs , and say where milliseconds go (an hour)
 	$(BIN)/marina bench table overhead
 	$(BIN)/marina bench table bundle
 	$(BIN)/marina bench table hosts
 	$(BIN)/marina bench table packed
+	$(BIN)/marina bench table latency
 
 bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
 	$(BIN)/marina bench peers

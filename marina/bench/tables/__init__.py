@@ -9,6 +9,7 @@ search.py     Amazon Search: p99 at rising load until it exceeds 10 ms, and dupl
 darwinbox.py  Darwinbox: time per resume, eager and compiled, one by one and in mini-batches
 eager.py      the eager models of that table
 overhead.py   the cost of serving, compared with the usual handler and the bare graphs: `make bench`
+latency.py    where the milliseconds of a text alone go, with batches and without
 packed.py     a few packed graphs against many ordinary ones
 bulk.py       jobs in bulk, the bare graphs and sentence-transformers: `make bench-bulk`
 peers/        other ways to serve, each in its own virtual environment: `make bench-peers`

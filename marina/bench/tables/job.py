@@ -1,13 +1,15 @@
-"""The parameters of a table run, which are the same for every table."""
+"""The parameters of a table run, which are the same for every table, and shapes for the texts that most tables send."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from marina.bench.load.mix import mixed
 from marina.bench.report.pricing import Price
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.console import Progress
 from marina.project import Project
+from marina.shapes.advice import Advice, advise
 from marina.spec import Spec, read_spec
 
 
@@ -34,3 +36,16 @@ class Job(NamedTuple):
         """The spec of the user's model, or else of the given default model of the table."""
         overrides = {"engine": self.engine} if self.engine else None
         return read_spec(self.project.models / f"{self.name or default}.yaml", overrides)
+
+
+def advice_for_mix(job: Job, spec: Spec, graphs: int | None, price: float) -> Advice:
+    """The shapes to choose for a model, for texts like the built-in mix but others than those that are sent.
+
+    Args:
+        job: the run.
+        spec: the model, with a shape of the maximum length.
+        graphs, price: as in `advise`.
+    """
+    lengths = job.server.project.root / "lengths.csv"
+    lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
+    return advise(spec, job.project, lengths, graphs, price, job.progress)

@@ -12,7 +12,7 @@ from marina.bench.report.results import Result
 from marina.bench.report.standard import failures_of, standard_layout
 from marina.bench.report.table import Layout
 from marina.bench.server.benchmark_server import benchmark_server
-from marina.bench.tables import ava, bulk, bundle, darwinbox, hosts, nlp_12x, overhead, packed, search
+from marina.bench.tables import ava, bulk, bundle, darwinbox, hosts, latency, nlp_12x, overhead, packed, search
 from marina.bench.tables.job import Job
 from marina.console import Progress
 from marina.errors import MarinaError
@@ -35,7 +35,8 @@ class TableKind:
 
 
 TABLES = {
-    module.KIND: TableKind(module.measure, module.layout) for module in (nlp_12x, ava, darwinbox, bundle, hosts, packed)
+    module.KIND: TableKind(module.measure, module.layout)
+    for module in (nlp_12x, ava, darwinbox, bundle, hosts, latency, packed)
 }
 TABLES[search.KIND] = TableKind(search.measure, search.layout, search.draw)
 TABLES[bulk.KIND] = TableKind(bulk.measure, bulk.layout, bulk.draw)

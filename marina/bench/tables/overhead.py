@@ -26,9 +26,8 @@ from marina.bench.server.random_models import TOKENS, bert_base, bert_texts
 from marina.bench.server.usual.pack import NOTHING, pack_handler, pack_usual
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import Job, advice_for_mix
 from marina.compiler.source import find_source
-from marina.shapes.advice import advise
 from marina.spec import Spec, make_spec
 
 KIND = "table-overhead"
@@ -97,9 +96,7 @@ def _near_spec(name: str, base: Spec, job: Job) -> Spec:
         "serving": {"batch_size": CONNECTIONS[-1] // groups},
         "shapes": {"exact": [f"1x{USUAL_TOKENS}"]},
     }
-    lengths = job.server.project.root / "lengths.csv"
-    lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
-    shapes = advise(make_spec(fields), job.project, lengths, GRAPHS, 0.0, job.progress).shapes
+    shapes = advice_for_mix(job, make_spec(fields), GRAPHS, 0.0).shapes
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
 
 

@@ -22,9 +22,9 @@ from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.server.random_models import bert_base
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import Job, advice_for_mix
 from marina.compiler.graphs.times import read_measured
-from marina.shapes.advice import PLAIN, advise
+from marina.shapes.advice import PLAIN
 from marina.spec import Spec, make_spec
 
 KIND = "table-packed"
@@ -92,10 +92,7 @@ def _intent_spec(base: Spec, kind: str, job: Job) -> Spec:
     }
     if kind == FOUR:
         return make_spec({**fields, "shapes": {"exact": FOUR_SHAPES}})
-    lengths = job.server.project.root / "lengths.csv"
-    lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
-    graphs = GRAPHS if kind == ORDINARY else None
-    advice = advise(make_spec(fields), job.project, lengths, graphs, PRICE, job.progress)
+    advice = advice_for_mix(job, make_spec(fields), GRAPHS if kind == ORDINARY else None, PRICE)
     shapes = advice.considered[PLAIN].shapes if kind == ORDINARY else advice.shapes
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
 

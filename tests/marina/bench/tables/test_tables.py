@@ -25,7 +25,7 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk", "hosts", "packed")
+    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk", "hosts", "latency", "packed")
     assert set(TABLES) == {f"table-{name}" for name in names}
     assert table_kind("ava") is table_kind("table-ava")
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
@@ -219,7 +219,25 @@ def test_the_table_of_packed_graphs_compares_them_under_the_same_load() -> None:
     )
 
 
-WITHOUT = {"table-overhead", "table-bundle", "table-bulk", "table-hosts", "table-packed"}
+def test_the_table_of_latencies_tells_the_parts_of_a_request() -> None:
+    served = {"part": "served", "connections": 1}
+    entries = [
+        entry(rounds(500, latency_ms=2.0), strategy="no batches", part="bare graphs", connections=None),
+        entry(rounds(100, latency_ms=9.0), strategy="batches of 32 at most", **served),
+        entry(rounds(90, latency_ms=8.0), strategy="no batches", **served),
+        entry(rounds(100, latency_ms=9.5), strategy="no batches", **{**served, "rate": 100.0}),
+    ]
+    more = {"paced_ms": [2.5, 2.25, 2.75], "shapes": ["1x24p", "4x128p"]}
+    found = layout_of(replace(result(entries, kind="table-latency", price=None), more=more))
+    assert found.conclusion == "A text alone takes 12.0 ms with no batches, 9.0 ms more than its bare graph."
+    bare, batches, alone, opened = found.tables[0].rows
+    assert bare[:3] == ["bare graphs", "one after the other", "3.00"]
+    assert batches[:2] + batches[4:5] == ["batches of 32 at most", "one after the other", "10.50"]
+    assert alone[5:] == ["1.00", "4.50", "0.50", "6.00"]
+    assert opened[:2] == ["no batches", "100 requests/s"]
+
+
+WITHOUT = {"table-overhead", "table-bundle", "table-bulk", "table-hosts", "table-latency", "table-packed"}
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLES) - WITHOUT))

@@ -1,0 +1,112 @@
+"""Where the milliseconds of a text that comes alone go: `marina bench table latency`.
+
+An intent model with shapes for the built-in mix, with TorchServe's batches and without them: one request after the
+other, and requests that arrive as users send them. Shapes are chosen on other texts than those sent.
+"""
+
+from __future__ import annotations
+
+import statistics
+from contextlib import ExitStack
+
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.values import Instance
+from marina.bench.load.measurement import ServerMetrics
+from marina.bench.load.mix import mixed
+from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.profile import OPEN_CONNECTIONS, Load
+from marina.bench.report.figures import Figures, figures_of
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.standard import warnings_of
+from marina.bench.report.table import Layout, Table, number
+from marina.bench.server.bare_graphs import bare_graphs
+from marina.bench.sweep.rounds import measure_rounds
+from marina.bench.sweep.strategies import bare_strategy, served_strategy
+from marina.bench.tables.job import Job, advice_for_mix
+from marina.spec import Spec, make_spec
+
+KIND = "table-latency"
+MODEL = "ava-intent"
+BATCHES, ALONE, PER_CORE = "batches of 32 at most", "no batches", "no batches, a worker per core"
+VARIANTS = {BATCHES: (1, 32), ALONE: (1, 1), PER_CORE: (len(cpu_cores()), 1)}  # workers, requests in a batch
+RATE = 100.0
+LONGEST, PRICE = 128, 0.01
+ROUNDS, WARM_UP_S, WINDOW_S, OPEN_S = 3, 2.0, 5.0, 10.0
+BARE, SERVED = "bare graphs", "served"
+
+
+def measure(job: Job) -> Result:
+    """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
+    base = job.spec(MODEL)
+    fields = {**base.model_dump(exclude_defaults=True), "precision": "auto", "shapes": {"exact": [f"1x{LONGEST}"]}}
+    fields["shapes"] = {"exact": [str(shape) for shape in advice_for_mix(job, make_spec(fields), None, PRICE).shapes]}
+    specs = {kind: _variant(fields, number, *variant) for number, (kind, variant) in enumerate(VARIANTS.items())}
+    closed = Load(1, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
+    opened = Load(OPEN_CONNECTIONS, rate=RATE, warm_up_s=WARM_UP_S, window_s=OPEN_S, seconds=OPEN_S)
+    workloads = [Workload(load, Payload(bodies_of(mixed(), 1), 1, MIX_NAME)) for load in (closed, opened)]
+    paced_ms: list[float] = []
+    with ExitStack() as stack:
+        first = specs[ALONE]
+        loading = bare_graphs(first, job.server.archive(first), [Instance(text) for text in mixed()])
+        row = Configuration(model=base.name, strategy=ALONE, part=BARE)
+        strategies = [bare_strategy(stack.enter_context(loading), ALONE, row, 2 * WINDOW_S, paced_ms, {})]
+        for kind, spec in specs.items():
+            row = Configuration(model=base.name, strategy=kind, part=SERVED)
+            strategies.append(served_strategy(job.server, kind, row, spec, workloads))
+        entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    more = {"paced_ms": paced_ms, "shapes": fields["shapes"]["exact"]}
+    return Result(KIND, f"the latency of {base.name}", entries, job.price, more=more)
+
+
+def _variant(fields: dict[str, object], number: int, workers: int, batch_size: int) -> Spec:
+    groups = ",".join([str(len(cpu_cores()) // workers)] * workers)
+    name = f"{fields['name']}-latency-{number}"
+    return make_spec({**fields, "name": name, "core_groups": groups, "serving": {"batch_size": batch_size}})
+
+
+def layout(result: Result) -> Layout:
+    """Latencies, what they are over the bare graphs', and the means of their parts."""
+    figures = figures_of(result)
+    (bare,) = (one for one in figures if one.entry.configuration.part == BARE)
+    served = sorted(
+        (one for one in figures if one.entry.configuration.part == SERVED),
+        key=lambda one: one.entry.configuration.rate or 0.0,
+    )
+    alone = bare.latency_ms["p50"]
+    rows = [["bare graphs", "one after the other", number(alone, 2), number(bare.latency_ms["p99"], 1), *[""] * 5]]
+    for one in served:
+        configuration = one.entry.configuration
+        load = f"{configuration.rate:g} requests/s" if configuration.rate else "one after the other"
+        p50 = one.latency_ms["p50"]
+        cells = [number(p50, 2), number(one.latency_ms["p99"], 1), number(p50 - alone, 2)]
+        rows.append([str(configuration.strategy), load, *cells, *(number(part, 2) for part in _parts(one))])
+    columns = ["", "load", "p50 ms", "p99 ms", "p50 over bare", "queue ms", "graph ms", "rest of worker ms", "rest ms"]
+    notes = [
+        f"graphs: {', '.join(result.more['shapes'])}",
+        f"a text alone in its bare graph, with pauses as between requests: "
+        f"{statistics.median(result.more['paced_ms']):.2f} ms",
+        "queue, graph and rests are means of requests: in TorchServe's queue with its wait for a batch, in the graph, "
+        "in the worker besides, and on the way between client, TorchServe and worker",
+    ]
+    least = min((one for one in served if not one.entry.configuration.rate), key=lambda one: one.latency_ms["p50"])
+    conclusion = (
+        f"A text alone takes {number(least.latency_ms['p50'], 1)} ms with {least.entry.configuration.strategy}, "
+        f"{number(least.latency_ms['p50'] - alone, 1)} ms more than its bare graph."
+    )
+    return Layout([Table(columns, rows, 2)], [*notes, *warnings_of(result)], conclusion)
+
+
+def _parts(one: Figures) -> list[float | None]:
+    """Mean milliseconds in the queue, in graphs, in the rest of the worker and elsewhere: medians over rounds."""
+    found = [
+        _split(one_round.server, one_round.latency_ms["mean"])
+        for one_round in one.entry.rounds
+        if one_round.server and one_round.server.queue_ms is not None
+    ]
+    return [statistics.median(values) for values in zip(*found)] if found else [None] * 4
+
+
+def _split(server: ServerMetrics, mean_ms: float) -> tuple[float, ...]:
+    queue = server.queue_ms or 0.0
+    graph = server.worker_ms * server.stage_share["graph"]
+    return queue, graph, server.worker_ms - graph, mean_ms - queue - server.worker_ms
