@@ -73,7 +73,8 @@ def layout(result: Result) -> Layout:
         key=lambda one: one.entry.configuration.rate or 0.0,
     )
     alone = bare.latency_ms["p50"]
-    rows = [["bare graphs", "one after the other", number(alone, 2), number(bare.latency_ms["p99"], 1), *[""] * 5]]
+    latencies = [number(alone, 2), number(bare.latency_ms["p99"], 1)]
+    rows = [["bare graphs", "one after the other", *latencies, "", "", number(bare.latency_ms["mean"], 2), "", ""]]
     for one in served:
         configuration = one.entry.configuration
         load = f"{configuration.rate:g} requests/s" if configuration.rate else "one after the other"
@@ -93,7 +94,7 @@ def layout(result: Result) -> Layout:
         f"A text alone takes {number(least.latency_ms['p50'], 1)} ms with {least.entry.configuration.strategy}, "
         f"{number(least.latency_ms['p50'] - alone, 1)} ms more than its bare graph."
     )
-    return Layout([Table(columns, rows, 2)], [*notes, *warnings_of(result)], conclusion)
+    return Layout([Table(columns, rows, 7)], [*notes, *warnings_of(result)], conclusion)
 
 
 def _parts(one: Figures) -> list[float | None]:
