@@ -1,1 +1,1 @@
-"""Hosts run workers and call them. Only these files contain code for a particular host; today that is TorchServe."""
+"""Hosts run workers and call them: TorchServe and Ray Serve. Only these files contain code for a particular host."""
