@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "venvs" / "stub" / "bin").mkdir(parents=True)
     (tmp_path / "venvs" / "stub" / "bin" / "python").symlink_to(sys.executable)
     (tmp_path / "server.py").write_text(SERVER)
-    monkeypatch.setattr(run, "SECONDS", 0.2)
+    monkeypatch.setattr(run, "SECONDS", 0.5)
     monkeypatch.setattr(process, "START_S", 30)
     return tmp_path
 
