@@ -28,8 +28,9 @@ def draw(advice: Advice, name: str, path: Path) -> None:
         level = (level + 1) % 3 if length - previous < LABEL_WIDTH * longest else 0
         previous = length
         left.axvline(length, color="#444444", linewidth=0.8, linestyle="--")
-        sizes = sorted(shape.batch_size for shape in advice.shapes if shape.sequence_length == length)
-        label = f"{length}\n×" + ",".join(map(str, sizes)) + "\n\n" * level
+        own = sorted(shape for shape in advice.shapes if shape.sequence_length == length)
+        sizes = ",".join(f"{shape.batch_size}{'p' * shape.packed}" for shape in own)
+        label = f"{length}\n×{sizes}" + "\n\n" * level
         left.text(length, top, label, fontsize=7, ha="center", va="bottom")
     left.set(xlabel="tokens in a text", ylabel="texts", xlim=(0, longest * 1.03), ylim=(0, top))
     left.set_title(f"{name}: {len(advice.shapes)} graphs, length ×batch sizes", fontsize=10, pad=62)
@@ -52,7 +53,7 @@ def draw(advice: Advice, name: str, path: Path) -> None:
     right.set(xlabel="milliseconds per text, by what is computed")
     right.margins(x=0.08)
     left.yaxis.get_major_locator().set_params(integer=True)
-    right.legend(fontsize=8, loc="lower right")
+    right.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
