@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -77,7 +78,9 @@ class Cluster:
     def start(self) -> None:
         common = ("--num-cpus", "3", "--disable-usage-stats")
         agents = [f"--dashboard-agent-listen-port={self._nodes[0]}", f"--metrics-export-port={self._nodes[1]}"]
-        head = ("ray", "start", "--head", f"--port={self._gcs}", f"--dashboard-port={self.dashboard}")
+        # asked for by name, a dashboard that does not start is an error of this command
+        dashboard = ("--include-dashboard=true", f"--dashboard-port={self.dashboard}")
+        head = ("ray", "start", "--head", f"--port={self._gcs}", *dashboard)
         self.run(*head, *common, *agents, f"--temp-dir={self._temp}")
         agents = [f"--dashboard-agent-listen-port={self._nodes[2]}", f"--metrics-export-port={self._nodes[3]}"]
         self.run("ray", "start", f"--address=127.0.0.1:{self._gcs}", *common, *agents)
@@ -131,16 +134,18 @@ def torchserve(project: Project) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def cluster(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(project: Project) -> Iterator[Cluster]:
     folder = project.root / "ray"
     done = run_marina(project, "deploy", "ray", *TASKS, "--output", str(folder))
     assert done.returncode == 0, done.stderr
-    made = Cluster(folder, Path(tmp_path_factory.mktemp("r")))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    # pytest's own folders are too deep: a socket's path takes 107 bytes, and Ray adds 64 to 66
+    with TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as temp:
+        made = Cluster(folder, Path(temp))
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
 
 
 def some_requests(count: int) -> list[tuple[str, bytes, str]]:

@@ -61,8 +61,10 @@ def served_by_ray(project: Project, name: str, cores: int, folder: Path) -> Iter
         }
         ports = [f"--port={gcs}", f"--dashboard-port={dashboard}", f"--dashboard-agent-listen-port={agent}"]
         own = [*ports, f"--metrics-export-port={exported}", f"--num-cpus={cores}", f"--temp-dir={temp}"]
+        # asked for by name, a dashboard that does not start is an error of this command
+        head = ["start", "--head", "--include-dashboard=true", "--disable-usage-stats"]
         try:
-            _run([str(programs / "ray"), "start", "--head", "--disable-usage-stats", *own], app, environment)
+            _run([str(programs / "ray"), *head, *own], app, environment)
             where = f"--address=http://127.0.0.1:{dashboard}"
             _run([str(programs / "serve"), "deploy", str(folder / "config.yaml"), where], app, environment)
             _wait(f"http://127.0.0.1:{port}/ping")
