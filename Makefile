@@ -5,6 +5,8 @@ STACK  ?= cpu
 VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 # the engine to compile for; left empty, each spec's own
 ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
+# how tests use two cores
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 # seconds that the soak of test-chaos takes
 SOAK   ?= 20
 # the models to serve; MODELS=all for every one, MODELS=ava-bot for a bundle of them
@@ -18,7 +20,11 @@ INSIDE := $(foreach one,$(filter $(BUNDLES),$(NAMES)),$(shell sed -n 's/^bundle:
 EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner torchscript-intent
 TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES) $(INSIDE)))
 BIN    := $(VENV)/bin
-PIP     = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
+# installs in seconds what takes pip minutes, where it is there; UV= for pip
+UV     ?= $(shell command -v uv)
+# folders of wheels that pip is told of
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+PIP     = $(if $(UV),$(UV) pip install --quiet --python $(1)/bin/python,$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
 # PyTorch's own builds for CPUs; the one of PyPI brings CUDA along
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH  := $(shell sed -n '/^torch==/p' requirements/$(STACK).txt)
@@ -26,13 +32,14 @@ TORCH  := $(shell sed -n '/^torch==/p' requirements/$(STACK).txt)
 INF1   := .venv-inf1-tests
 INF2   := .venv-inf2-tests
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python3.12) python3.12)
-# PyTorch/XLA, on which torch-neuronx is built, and a package that comes with the SDK
-XLA    := torch_xla==2.9.0 protobuf
 # the TorchServe that AWS's images have
 OLD_TS := build/torchserve-0.11
 # SageMaker's own program that starts TorchServe in AWS's images
 TOOLKIT := build/sagemaker-toolkit
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
+
+# shows what it does
+LOUD_PIP = $(filter-out --quiet,$(call PIP,$(VENV)))
 
 # whether the index of PyTorch's own builds can be reached
 REACHABLE = $(1)/bin/python -c "from urllib.request import urlopen; urlopen('$(TORCH_INDEX)/torch/', timeout=5)" 2>/dev/null
@@ -46,7 +53,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-long test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site format clean
+.PHONY: help setup train compile archive serve stop test test-random test-suites test-all test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
@@ -69,32 +76,29 @@ serve: archive  ## all of the above, start TorchServe, and show an answer
 stop: setup  ## stop TorchServe
 	$(BIN)/marina stop
 
-test: $(VENV)/dev build/training/ava-intent  ## run the tests, except the slowest
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+test: $(VENV)/dev  ## run the tests, except the slowest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long"
 
-# what the recipes train is trained before, since tests beside it would slow that down
-test-long: $(VENV)/dev build/training/product-duplicates build/training/resume-ner build/training/torchscript-intent $(TOOLKIT)/installed  ## run the slowest tests: README, recipes, wheel, Neuron, benchmarks, Prometheus
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
+test-random: $(VENV)/dev  ## the same in random order; SEED=1 for a certain one
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long" -o addopts="-ra --strict-markers" $(if $(SEED),--randomly-seed=$(SEED))
+
+test-suites: $(VENV)/dev  ## run the suites of slow tests whose inputs have changed since they passed; SUITES="ray chaos" for some
+	$(BIN)/python -m tests.suites run $(SUITES)
+
+test-all:  ## run every check and every test, and record which suites pass (over an hour)
+	$(PYTHON) -m tests.suites all
 
 test-chaos: $(VENV)/dev build/training/ava-intent  ## break a running server in every way, and print what its clients got; SOAK=3600 for an hour
 	MARINA_TEST_SOAK=$(SOAK) $(BIN)/python -m pytest tests/chaos
 
-test-inf1-stack: $(INF1)/installed  ## run the compiler and worker tests on Python 3.10 with torch 1.13
-	$(INF1)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/handlers tests/marina/compiler tests/marina/engines
-	$(INF1)/bin/python -m pytest tests/end_to_end/test_neuron.py -k pipeline
-
-test-inf2-stack: $(INF2)/installed  ## run them on Python 3.12 with torch 2.9
-	$(INF2)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/handlers tests/marina/compiler tests/marina/engines
-	$(INF2)/bin/python -m pytest tests/end_to_end/test_neuron.py -k data_parallel
+test-inf1-stack test-inf2-stack test-torchserve-0.11:  ## run a suite by its name
+	$(PYTHON) -m tests.suites run $(@:test-%=%)
 
 test-xla: $(INF2)/installed  ## lower every model with PyTorch/XLA, as torch-neuronx does, and record the result
 	$(INF2)/bin/python -W ignore -m tests.proofs.xla $(ARCHITECTURES)
 
 inf1-operators: $(INF1)/installed  ## compare every model's operators with AWS's list for Inf1, and record the result
 	$(INF1)/bin/python -W ignore -m tests.proofs.inf1 $(ARCHITECTURES)
-
-test-torchserve-0.11: $(VENV)/dev $(OLD_TS)/installed $(TOOLKIT)/installed  ## serve archives with TorchServe 0.11, as AWS's images have it
-	MARINA_TEST_TORCHSERVE=$(OLD_TS) $(BIN)/python -m pytest tests/end_to_end/test_self_contained.py tests/end_to_end/test_sagemaker.py
 
 test-neuron-sdk: $(if $(filter cpu,$(STACK)),,$(VENV)/installed)  ## compile with the real SDK, no device needed; STACK=inf1 or inf2
 	$(if $(filter cpu,$(STACK)),@echo "say which: make $@ STACK=inf1 or STACK=inf2"; exit 1)
@@ -162,15 +166,15 @@ $(VENV)/python:
 	@touch $@
 
 $(VENV)/installed: $(VENV)/python pyproject.toml requirements/$(STACK).txt requirements/demo.txt requirements/java.txt
-	@echo "installing into $(VENV): 1.8 GB, some minutes the first time"
+	@echo "installing into $(VENV): 1.8 GB, $(if $(UV),about a minute,some minutes) the first time"
 ifneq ($(STACK),inf1)
 	@if $(call REACHABLE,$(VENV)); then \
-	  $(BIN)/python -m pip install --disable-pip-version-check --no-compile --index-url $(TORCH_INDEX) $(TORCH); \
+	  $(LOUD_PIP) --index-url $(TORCH_INDEX) $(TORCH); \
 	else \
 	  echo "$(TORCH_INDEX) cannot be reached: $(TORCH) comes from pip's own index, whose build may bring 4 GB of CUDA"; \
 	fi
 endif
-	$(BIN)/python -m pip install --disable-pip-version-check --no-compile -r requirements/$(STACK).txt
+	$(LOUD_PIP) -r requirements/$(STACK).txt
 	@echo "compiling Python files on all cores"  # pip does it on one
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	$(call PIP,$(VENV)) --no-deps -r requirements/demo.txt
@@ -198,21 +202,19 @@ $(INF1)/installed: pyproject.toml requirements/inf1.txt requirements/test.txt re
 	$(PYTHON310) -m venv $(INF1)
 	$(call STACK_WITHOUT_SDK,$(INF1),inf1)
 
-$(INF2)/installed: pyproject.toml requirements/inf2.txt requirements/test.txt requirements/demo.txt
+$(INF2)/installed: pyproject.toml requirements/inf2.txt requirements/test.txt requirements/demo.txt requirements/xla.txt
 	$(PYTHON312) -m venv $(INF2)
 	@if $(call REACHABLE,$(INF2)); then \
 	  $(call PIP,$(INF2)) --index-url $(TORCH_INDEX) $$(sed -n '/^torch==/p' requirements/inf2.txt); \
 	fi
-	$(call STACK_WITHOUT_SDK,$(INF2),inf2,$(XLA))
+	$(call STACK_WITHOUT_SDK,$(INF2),inf2,-r requirements/xla.txt)
 
-# without dependencies, as the environment of the tests has them; it imports pkg_resources, which setuptools 82 dropped
-$(TOOLKIT)/installed: $(VENV)/installed
-	$(call PIP,$(VENV)) --no-deps --upgrade --target $(TOOLKIT) sagemaker-pytorch-inference==2.0.25 \
-	  sagemaker-inference==1.10.1 retrying==1.4.2 six==1.17.0 scipy==1.17.1 setuptools==80.9.0
+$(TOOLKIT)/installed: $(VENV)/installed requirements/sagemaker-toolkit.txt
+	$(call PIP,$(VENV)) --no-deps --upgrade --target $(TOOLKIT) -r requirements/sagemaker-toolkit.txt
 	@touch $@
 
-$(OLD_TS)/installed: $(VENV)/installed
-	$(call PIP,$(VENV)) --no-deps --upgrade --target $(OLD_TS) torchserve==0.11.0 torch-model-archiver==0.11.0
+$(OLD_TS)/installed: $(VENV)/installed requirements/torchserve-0.11.txt
+	$(call PIP,$(VENV)) --no-deps --upgrade --target $(OLD_TS) -r requirements/torchserve-0.11.txt
 	@touch $@
 
 .SECONDEXPANSION:

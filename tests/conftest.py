@@ -28,11 +28,28 @@ settings.load_profile("marina")
 # nothing here may reach a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.schedule import Schedule
+
+    return Schedule(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+        from tests.schedule import by_length
+
+        items.sort(key=lambda item: by_length(item.nodeid))
+
+
 # cores are leased among these tests alone
 os.environ["MARINA_LEASES"] = tempfile.mkdtemp(prefix="marina-leases-")
 atexit.register(shutil.rmtree, os.environ["MARINA_LEASES"], ignore_errors=True)
 
 from marina.project import Project, project_beside  # noqa: E402
+from tests.shared import Shared, shared_by  # noqa: E402
 
 # the CPU engines that are installed; the stack of Inf1 has no OpenVINO
 ENGINES = ("openvino", "torchscript") if importlib.util.find_spec("openvino") else ("torchscript",)
@@ -40,6 +57,8 @@ ENGINE = ENGINES[0]
 needs_openvino = pytest.mark.skipif("openvino" not in ENGINES, reason="OpenVINO is not installed")
 
 ROOT = Path(__file__).parent.parent
+# the demonstration's model of intents, for slow tests: make build/training/ava-intent
+TRAINED = ROOT.joinpath("build", "training", "ava-intent")
 WORDS = """
 change company address download the latest version invoice please send it to our account manager how do i
 reset my password wireless mouse black keyboard senior engineer python led a team of five years ok thanks
@@ -69,16 +88,9 @@ def save_tiny_model(folder: Path, task: str, seed: int = 0, **options: Any) -> P
     import transformers
 
     torch.manual_seed(seed)
-    config = transformers.BertConfig(
-        vocab_size=200,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.2,
-        **options,
-    )
+    sizes = {"vocab_size": 200, "hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 64}
+    depth = {"num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.2}
+    config = transformers.BertConfig(**{**sizes, **depth, **options})
     heads = {
         "sentence-embedding": "Model",
         "token-classification": "ForTokenClassification",
@@ -91,12 +103,23 @@ def save_tiny_model(folder: Path, task: str, seed: int = 0, **options: Any) -> P
 
 
 @pytest.fixture(scope="session")
-def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """Folders that all processes of this run share."""
+    return shared_by(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def tiny_models(shared: Shared) -> dict[str, Path]:
     """A tiny model's folder for each task; not to be changed."""
-    folder = tmp_path_factory.mktemp("tiny")
     labels = {"id2label": {0: "bad", 1: "fair", 2: "good"}, "label2id": {"bad": 0, "fair": 1, "good": 2}}
     options: dict[str, dict[str, Any]] = {"sentence-embedding": {}, "text-classification": labels}
-    return {task: save_tiny_model(folder / task, task, **options[task]) for task in options}
+
+    def make(folder: Path) -> None:
+        for task, given in options.items():
+            save_tiny_model(folder / task, task, **given)
+
+    folder = shared.folder("tiny", make)
+    return {task: folder / task for task in options}
 
 
 def make_project(folder: Path) -> Project:

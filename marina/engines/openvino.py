@@ -71,7 +71,12 @@ def _convert(model: ExportedModel, packed: bool) -> Any:
     example = example_inputs(model, shape)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tracer warnings: parity decides whether the trace holds
-        converted = import_openvino().convert_model(module, example_input=example)
+        openvino = import_openvino()
+        from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
+        # parity decides, so a second trace to compare with would only take time
+        traced = TorchScriptPythonDecoder(module, example_input=example, trace_kwargs={"check_trace": False})
+        converted = openvino.convert_model(traced, example_input=example)
     for ports, own in ((converted.inputs, names), (converted.outputs, model.outputs)):
         for port, name in zip(ports, own):
             port.get_tensor().set_names({name})

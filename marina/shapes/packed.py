@@ -5,11 +5,14 @@ quantized and stored once.
 
 What a set costs is told by the workers' own plans, so there is no dynamic programme over sets. A set starts with one
 shape that holds the longest texts, and grows by the shape that saves most; every start is tried. That is a heuristic:
-a better set may exist.
+a better set may exist. A shape saves little more in a larger set than in a smaller one, so only those are costed again
+that saved enough before (Minoux's accelerated greedy algorithm, 1978).
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -59,11 +62,16 @@ def sets_with_packed(
         chosen: tuple[Shape, ...] = (start,)
         least = cost.of(chosen)
         _keep(found, least, chosen)
-        while len(chosen) < min(most, MOST):
-            total, best = min((cost.of((*chosen, one)), one) for one in {*packed, *single} if one not in chosen)
-            if total > least - saving:
+        changes = [(-math.inf, one) for one in sorted({*packed, *single} - {start})]
+        while changes and len(chosen) < min(most, MOST):
+            costed: set[Shape] = set()
+            while (one := changes[0][1]) not in costed:
+                costed.add(one)
+                heapq.heapreplace(changes, (cost.of((*chosen, one)) - least, one))
+            change, best = heapq.heappop(changes)
+            if change > -saving:
                 break
-            least, chosen = total, (*chosen, best)
+            least, chosen = least + change, (*chosen, best)
             _keep(found, least, chosen)
     return [tuple(sorted(shapes)) for _, (_, shapes) in sorted(found.items())]
 

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from marina.project import Project
 from tests.chaos.load import Counts
-from tests.conftest import ROOT, make_project
-from tests.end_to_end.conftest import TRAINED, Server, run_marina, serving
+from tests.conftest import ROOT, TRAINED, make_project
+from tests.end_to_end.conftest import Server, run_marina, serving
 
 Record = Callable[..., None]
 NAME = "ava-intent"

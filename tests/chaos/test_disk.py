@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from marina.project import Project
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import port_options, run_marina
 

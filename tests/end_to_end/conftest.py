@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,15 +16,11 @@ from typing import Any
 
 import pytest
 import requests
-import yaml
 
 from marina.project import Project
-from marina.server.torchserve.config import free_ports
-from tests.conftest import ROOT, make_project
+from tests.ports import free_ports
 
 MARINA = (sys.executable, "-m", "marina")
-TRAINED = ROOT / "build" / "training" / "ava-intent"
-SHAPES = {"exact": ["1x16", "1x128", "8x32", "8x128"]}
 
 
 def port_options(ports: list[int]) -> list[str]:
@@ -122,20 +117,3 @@ def serving(project: Project, *names: str, **environment: str) -> Iterator[Serve
         yield Server(project, ports, environment)
     finally:
         run_marina(project, "stop")
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The default models with either engine: resume-search, ava-intent, and each with -torchscript."""
-    project = make_project(tmp_path_factory.mktemp("server"))
-    shutil.copytree(TRAINED, project.root / "build" / "training" / "ava-intent")
-    for name in ("resume-search", "ava-intent"):
-        fields = yaml.safe_load((ROOT / "models" / f"{name}.yaml").read_text()) | {"shapes": SHAPES, "precision": "f32"}
-        fields.pop("examples", None)
-        for suffix, engine in (("", "openvino"), ("-torchscript", "torchscript")):
-            spec = {**fields, "name": f"{name}{suffix}", "engine": engine}
-            (project.models / f"{name}{suffix}.yaml").write_text(yaml.safe_dump(spec))
-    packed = run_marina(project, "archive")
-    assert packed.returncode == 0, packed.stderr
-    with serving(project) as running:
-        yield running

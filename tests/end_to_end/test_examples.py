@@ -15,12 +15,14 @@ import requests
 import yaml
 
 from marina.project import Project
-from marina.server.torchserve.config import free_ports
 from tests.conftest import ROOT, make_project
-from tests.end_to_end.conftest import SHAPES, run_marina
+from tests.end_to_end.conftest import run_marina
+from tests.ports import free_ports
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
 NAMES = ("resume-search", "resume-ner", "product-duplicates")
+SHAPES = {"exact": ["1x16", "1x128", "8x32", "8x128"]}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
 
 
@@ -48,6 +50,13 @@ def run(project: Project, module: str, *arguments: str) -> str:
     return ran.stdout
 
 
+def answers(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=30).ok
+    except requests.ConnectionError:
+        return False
+
+
 def test_a_catalogue_is_searched_for_duplicates(project: Project) -> None:
     printed = run(project, "examples.catalogue_duplicates", "--pairs", "800")
     assert "100 listings embedded" in printed
@@ -67,7 +76,7 @@ def test_resumes_are_matched_and_shown_on_a_page(project: Project, tmp_path: Pat
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < end
             time.sleep(0.2)
-        time.sleep(1)
+        wait_until(lambda: answers(f"{url}/jobs/2"), 60)
         page = requests.get(f"{url}/jobs/2", timeout=30).text
         assert page.count("<tr>") == 11
         assert 'class="has"' in page

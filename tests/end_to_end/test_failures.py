@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from marina.project import Project
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.end_to_end.conftest import MARINA, port_options, run_marina
 
 AddTiny = Callable[..., Path]
@@ -172,7 +172,10 @@ def test_a_serve_that_was_killed_while_it_launched_is_cleaned_up(project: Projec
         while not (project.run / "state.json").exists():
             time.sleep(0.02)
         process.kill()
-    time.sleep(3)  # what was launched goes on
+    # what was launched goes on, whether or not it comes as far as a server
+    deadline = time.monotonic() + 3
+    while not processes_of(project) and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert run_marina(project, "stop").stdout == "stopped\n"
     assert processes_of(project) == []
 

@@ -23,7 +23,7 @@ import yaml
 from marina.client import Client
 from marina.errors import UnauthorizedError
 from marina.project import Project
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import ENGINE, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import run_marina
 from tests.end_to_end.images import Images, needs_buildah

@@ -13,7 +13,7 @@ import pytest
 import requests
 import yaml
 
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import ROOT, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
 

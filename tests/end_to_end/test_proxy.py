@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from marina.client import Client
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import ROOT, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
 from tests.end_to_end.proxies import needs_nginx, nginx

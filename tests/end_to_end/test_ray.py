@@ -49,6 +49,7 @@ class Cluster:
         assert process.stdout
         assert process.stdin
         self._orders = process.stdin
+        self.pid = process.pid
         self.address = process.stdout.readline().strip()
 
     def order(self, what: str) -> None:
@@ -90,8 +91,10 @@ def wait_for(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-def actors() -> list[psutil.Process]:
-    return [one for one in psutil.process_iter(["cmdline"]) if "ray::RayWorker" in " ".join(one.info["cmdline"] or [])]
+def actors(cluster: Cluster) -> list[psutil.Process]:
+    """The actors among the processes that a cluster has started."""
+    started = psutil.Process(cluster.pid).children(recursive=True)
+    return [process for process in started if "ray::RayWorker" in " ".join(process.cmdline())]
 
 
 def test_a_cluster_of_one_machine_gives_the_same_answers(
@@ -109,7 +112,7 @@ def test_actors_and_nodes_that_die_lose_nothing(
     arguments = ("intent", "--input", str(rows), "--output", "nodes", "--keep", "id", "--ray", cluster.address)
     process = start(intent, *arguments, "--json")
     wait_for(lambda: shards_in(intent, "nodes") >= 2, process)
-    actors()[0].send_signal(signal.SIGKILL)
+    actors(cluster)[0].send_signal(signal.SIGKILL)
     done = shards_in(intent, "nodes")
     wait_for(lambda: shards_in(intent, "nodes") >= done + 3, process)
     cluster.order("lose")

@@ -26,7 +26,7 @@ import yaml
 
 from marina.client import Client
 from marina.project import Project
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import ENGINE, WORDS, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
 
@@ -265,7 +265,7 @@ def test_a_replica_that_is_killed_takes_no_request_with_it(cluster: Cluster) -> 
     described = requests.get(f"{cluster.url}/v2/models/intents", headers=BEARER, timeout=30).json()
     with Load(cluster, retry=True) as load:
         os.kill(described["pid"], signal.SIGKILL)
-        time.sleep(10)
+        wait_until(lambda: pid_of(cluster, "intents") not in (None, described["pid"]), START_S)
     assert set(load.statuses) == {"answered"}, load.statuses
     again = requests.get(f"{cluster.url}/v2/models/intents", headers=BEARER, timeout=60).json()
     assert again["pid"] != described["pid"]
@@ -287,7 +287,7 @@ def test_a_rolling_update_loses_no_request(cluster: Cluster, project: Project) -
     intents["args"]["archives"] = ["intents-2.mar", "intents.mar"]
     with Load(cluster, retry=False) as load:
         cluster.deploy()
-        time.sleep(3)
+        wait_until(lambda: version_of(cluster, "intents") not in (None, before["version"]), START_S)
         wait_for(cluster, "intents")
     assert set(load.statuses) == {"answered"}, load.statuses
     after = requests.get(f"{cluster.url}/v2/models/intents", headers=BEARER, timeout=30).json()
@@ -300,7 +300,21 @@ def test_a_rolling_update_loses_no_request(cluster: Cluster, project: Project) -
 
 
 def wait_for(cluster: Cluster, name: str) -> None:
-    deadline = time.monotonic() + START_S
-    while (application := cluster.application(name))["status"] != "RUNNING":
-        assert time.monotonic() < deadline, application
-        time.sleep(1)
+    wait_until(lambda: cluster.application(name)["status"] == "RUNNING", START_S, lambda: cluster.application(name))
+
+
+def description_of(cluster: Cluster, name: str) -> dict[str, Any]:
+    """What a replica says of its model; nothing while none answers."""
+    try:
+        answer = requests.get(f"{cluster.url}/v2/models/{name}", headers=BEARER, timeout=60)
+    except requests.RequestException:
+        return {}
+    return dict(answer.json()) if answer.ok else {}
+
+
+def pid_of(cluster: Cluster, name: str) -> object:
+    return description_of(cluster, name).get("pid")
+
+
+def version_of(cluster: Cluster, name: str) -> object:
+    return description_of(cluster, name).get("version")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import port_options
 from tests.standin import events, standin_environment

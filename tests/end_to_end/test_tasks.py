@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from docs.made.openapi import camel, openapi
 from marina import Client
 from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import ROOT, make_project, write_spec
 from tests.embedders import PROMPTS, save_embedder
 from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving

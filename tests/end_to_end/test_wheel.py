@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from marina.server.torchserve.config import free_ports
+from tests.ports import free_ports
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import port_options
 

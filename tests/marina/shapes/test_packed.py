@@ -37,6 +37,12 @@ def test_sets_hold_the_longest_text_and_grow(lengths: list[int], rows: int, most
         assert list(shapes) == sorted(set(shapes))
 
 
+def test_a_set_may_hold_every_shape_there_is() -> None:
+    model = CostModel(PACKED_TIMES)
+    assert sets_with_packed([3, 5, 8], 8, 1, model.milliseconds, 8) == [(Shape(1, 8, True),)]
+    assert len(sets_with_packed([3, 5, 8], 12, 1, model.milliseconds, 8)) == 2
+
+
 def test_a_few_packed_shapes_take_the_place_of_many() -> None:
     model, lengths = CostModel({**TIMES, **PACKED_TIMES}), lengths_of(0)
     choices = choose_shapes(lengths, 64, 32, model.milliseconds, 24)

@@ -42,7 +42,6 @@ def test_stopping_ends_its_own_processes_and_no_others(project: Project) -> None
     launcher = subprocess.Popen([sys.executable, "-c", sleep, "ts.model_server", "--ts-config", config])
     orphan = subprocess.Popen([sys.executable, str(worker), "--sock-name", socket])
     try:
-        time.sleep(0.5)
         stop_torchserve(project, state)
         assert [process.poll() is None for process in (reader, editor, launcher, orphan)] == [True, True, False, False]
     finally:
