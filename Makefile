@@ -5,8 +5,8 @@ STACK  ?= cpu
 VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 # the engine to compile for; left empty, each spec's own
 ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
-# how tests use two cores
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# tests that wait for a server leave their core to others
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # seconds that the soak of test-chaos takes
 SOAK   ?= 20
 # the models to serve; MODELS=all for every one, MODELS=ava-bot for a bundle of them

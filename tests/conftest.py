@@ -18,7 +18,7 @@ from hypothesis import settings
 
 # a shell starts background jobs, and so perhaps these tests and their children, deaf to Ctrl-C
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# where tests run side by side each process has a core, or threads of one would wait for those of another
+# where tests run side by side each process keeps to a core, or threads of one would wait for those of another
 if os.environ.get("PYTEST_XDIST_WORKER"):
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
@@ -27,7 +27,6 @@ settings.register_profile("marina", deadline=None)
 settings.load_profile("marina")
 # nothing here may reach a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
-
 
 
 @pytest.hookimpl(optionalhook=True)

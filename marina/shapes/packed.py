@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -103,9 +104,11 @@ class Costing:
         count = rows * max(1, PLANNED // rows)
         some = (list(lengths) * -(-count // len(lengths)))[:count]
         sizes = {max(1, rows // share) for share in SHARES}
-        self._batches = [some[start : start + size] for size in sizes for start in range(0, count, size)]
+        batches = [some[start : start + size] for size in sizes for start in range(0, count, size)]
+        # plans do not depend on the order of rows, and short texts are often equally long
+        self._batches = Counter(tuple(sorted(batch)) for batch in batches)
         self._alone = self._alone_of(pool)
-        self._full = sum(map(sum, self._batches)) * min(milliseconds(shape) / shape.tokens for shape in pool)
+        self._full = sum(map(sum, batches)) * min(milliseconds(shape) / shape.tokens for shape in pool)
         self._known: dict[frozenset[Shape], float] = {}
 
     def of(self, shapes: Iterable[Shape]) -> float:
@@ -113,7 +116,10 @@ class Costing:
         key = frozenset(shapes)
         if key not in self._known:
             planner = Planner({shape: self._times(shape) for shape in key})
-            full = sum(self._times(call.shape) for batch in self._batches for call in planner.plan(batch))
+            full = sum(
+                times * sum(self._times(call.shape) for call in planner.plan(batch))
+                for batch, times in self._batches.items()
+            )
             self._known[key] = (self._alone_of(key) / self._alone + full / self._full) / 2
         return self._known[key]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from marina.project import Project
-from tests.ports import free_ports
 from tests.conftest import make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import port_options, run_marina
+from tests.ports import free_ports
 
 SIZE_MB = 60
 

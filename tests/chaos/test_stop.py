@@ -9,10 +9,10 @@ import time
 
 from marina.project import Project
 from marina.server.state import read_state
-from tests.ports import free_ports
 from tests.chaos.conftest import NAME, Record
 from tests.chaos.load import Counts, plain_clients
 from tests.end_to_end.conftest import MARINA, Server, port_options, run_marina, serving
+from tests.ports import free_ports
 
 CLIENTS = 24
 

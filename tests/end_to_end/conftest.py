@@ -18,8 +18,16 @@ import pytest
 import requests
 
 from marina.project import Project
+from tests.conftest import make_project, write_spec
 from tests.ports import free_ports
 
+# the models of `tiny_server`
+TASKS = {
+    "classify": "text-classification",
+    "tag": "token-classification",
+    "answer": "question-answering",
+    "embed": "sentence-embedding",
+}
 MARINA = (sys.executable, "-m", "marina")
 
 
@@ -117,3 +125,24 @@ def serving(project: Project, *names: str, **environment: str) -> Iterator[Serve
         yield Server(project, ports, environment)
     finally:
         run_marina(project, "stop")
+
+
+@pytest.fixture(scope="session")
+def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A small random model of every task, for tests that leave it as it is."""
+    from tests.embedders import PROMPTS, save_embedder
+    from tests.handlers.worker.tasks.architectures import save_model
+
+    project = make_project(tmp_path_factory.mktemp("tasks"))
+    for name, task in TASKS.items():
+        if task == "sentence-embedding":
+            save_embedder(project.root / "weights" / name, prompts=PROMPTS)
+        else:
+            save_model(project.root / "weights" / name, "bert", task)
+        source = {"path": f"weights/{name}"}
+        fields: dict[str, Any] = {"task": task, "source": source, "shapes": {"exact": ["1x16", "4x64"]}}
+        write_spec(project, name, **fields, serving={"server_timing": name == "embed"})
+    packed = run_marina(project, "archive")
+    assert packed.returncode == 0, packed.stderr
+    with serving(project) as server:
+        yield server

@@ -191,7 +191,10 @@ class Images:
         lines = [f"{name} = {value.replace(chr(92) + 'n', ' ')}" for name, value in known.items()]
         (self._machine / "pip.conf").write_text("\n".join(["[global]", *lines, ""]))
         words = [word for value in known.values() for word in value.replace("\\n", " ").split()]
-        # an index in a folder names files beside that folder
-        folders = {str(Path(urlsplit(word).path).parent) if word.startswith("file:") else word for word in words}
-        shown = {str(self._machine): "/machine"} | {path: path for path in folders if Path(path).is_dir()}
+        # an index in a folder names files beside that folder; constraints are a file
+        paths = [Path(urlsplit(word).path).parent if word.startswith("file:") else Path(word) for word in words]
+        folders = {
+            str(path if path.is_dir() else path.parent) for path in paths if path.is_absolute() and path.exists()
+        }
+        shown = {str(self._machine): "/machine"} | {folder: folder for folder in folders}
         return [part for path, inside in shown.items() for part in ("--volume", f"{path}:{inside}:ro")]

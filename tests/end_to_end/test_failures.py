@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from marina.project import Project
-from tests.ports import free_ports
 from tests.end_to_end.conftest import MARINA, port_options, run_marina
+from tests.ports import free_ports
 
 AddTiny = Callable[..., Path]
 

@@ -23,10 +23,10 @@ import yaml
 from marina.client import Client
 from marina.errors import UnauthorizedError
 from marina.project import Project
-from tests.ports import free_ports
 from tests.conftest import ENGINE, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import run_marina
 from tests.end_to_end.images import Images, needs_buildah
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.long, needs_buildah]
 TOKEN = "A-token-of-the-tests-" + "0123456789abcdef" * 4  # longer than nginx's own tables take

@@ -13,9 +13,9 @@ import pytest
 import requests
 import yaml
 
-from tests.ports import free_ports
 from tests.conftest import ROOT, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
+from tests.ports import free_ports
 
 pytestmark = [
     pytest.mark.long,

@@ -19,11 +19,11 @@ import pytest
 import requests
 
 from marina.client import Client
-from tests.ports import free_ports
 from tests.conftest import ROOT, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
 from tests.end_to_end.proxies import needs_nginx, nginx
 from tests.marina.client.servers import Certificate, make_certificate
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.long, needs_nginx]
 JSON = {"Content-Type": "application/json"}

@@ -26,9 +26,10 @@ import yaml
 
 from marina.client import Client
 from marina.project import Project
-from tests.ports import free_ports
 from tests.conftest import ENGINE, WORDS, make_project, save_tiny_model, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
+from tests.ports import free_ports
+from tests.waiting import wait_until
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 pytestmark = [pytest.mark.long, needs_ray]

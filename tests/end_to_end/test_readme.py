@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.ports import free_ports
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import port_options
+from tests.ports import free_ports
 from tests.standin import events, standin_environment
 
 pytestmark = pytest.mark.long

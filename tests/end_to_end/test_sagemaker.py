@@ -25,10 +25,10 @@ import requests
 from marina.deploy.sagemaker import deploy_sagemaker
 from marina.deploy.source import read_archives
 from marina.project import Project
-from tests.ports import free_ports
 from marina.server.torchserve.java import find_java_home
 from tests.conftest import ENGINE, ROOT
 from tests.end_to_end.conftest import run_marina
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.long
 OTHER = os.environ.get("MARINA_TEST_TORCHSERVE")

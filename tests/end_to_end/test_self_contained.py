@@ -22,10 +22,10 @@ from marina.engines import engine_of
 from marina.project import Project
 from marina.server.state import Ports
 from marina.server.torchserve.config import write_config
-from tests.ports import free_ports
 from marina.server.torchserve.java import find_java_home
 from tests.conftest import ENGINES, ROOT
 from tests.end_to_end.conftest import run_marina
+from tests.ports import free_ports
 from tests.standin import standin_environment
 
 pytestmark = pytest.mark.long

@@ -22,41 +22,18 @@ from hypothesis import HealthCheck, given, settings
 from docs.made.openapi import camel, openapi
 from marina import Client
 from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
-from tests.ports import free_ports
-from tests.conftest import ROOT, make_project, write_spec
-from tests.embedders import PROMPTS, save_embedder
-from tests.end_to_end.conftest import Server, run_grpc, run_marina, serving
+from tests.conftest import ROOT
+from tests.embedders import PROMPTS
+from tests.end_to_end.conftest import TASKS, Server, run_grpc
 from tests.end_to_end.proxies import needs_nginx, nginx
 from tests.handlers.worker.request.test_protocols import bodies
-from tests.handlers.worker.tasks.architectures import NER_LABELS, save_model
+from tests.handlers.worker.tasks.architectures import NER_LABELS
 from tests.marina.client.servers import make_certificate
+from tests.ports import free_ports
 
-TASKS = {
-    "classify": "text-classification",
-    "tag": "token-classification",
-    "answer": "question-answering",
-    "embed": "sentence-embedding",
-}
 DOCUMENTED = {"resume-search": "embed", "ava-intent": "classify", "resume-ner": "tag", "help-qa": "answer"}
 TEXT = "please send the invoice to our account manager"
 QUESTION = {"question": "who led the team", "context": "senior engineer, led a team of five years, thanks"}
-
-
-@pytest.fixture(scope="module")
-def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    project = make_project(tmp_path_factory.mktemp("tasks"))
-    for name, task in TASKS.items():
-        if task == "sentence-embedding":
-            save_embedder(project.root / "weights" / name, prompts=PROMPTS)
-        else:
-            save_model(project.root / "weights" / name, "bert", task)
-        source = {"path": f"weights/{name}"}
-        fields: dict[str, Any] = {"task": task, "source": source, "shapes": {"exact": ["1x16", "4x64"]}}
-        write_spec(project, name, **fields, serving={"server_timing": name == "embed"})
-    packed = run_marina(project, "archive")
-    assert packed.returncode == 0, packed.stderr
-    with serving(project) as server:
-        yield server
 
 
 @pytest.fixture(params=["http", "grpc"])

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.ports import free_ports
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import port_options
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.long
 

@@ -85,7 +85,7 @@ class Reach:
 
     def _of_script(self, text: str) -> Iterator[str]:
         yield from self._run(COMMAND_LINE.findall(text))
-        yield from self._modules(re.findall(r"-m ([a-z_.]+)", text))
+        yield from self._modules(re.findall(r"-m ((?!tests)[a-z_.]+)", text))
 
     def _modules(self, names: Iterable[str]) -> Iterator[str]:
         """The files of modules, of the packages that they are in, and of those to run."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.suites.outcome import Outcome, read_report
 from tests.suites.table import STACKS, SUITES
 
-SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 TESTS_FAILED = 1  # the status of pytest when it ran and tests failed
 
 

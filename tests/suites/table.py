@@ -115,10 +115,19 @@ SUITES = {
         needs=(f"{TRAINED}ava-intent", f"{TRAINED}torchscript-intent"),
     ),
     "neuron": Suite(
-        tests=(f"{END}test_neuron.py", f"{END}test_self_contained.py", f"{END}test_toy_engine.py", "tests/marina/engines")
+        tests=(
+            f"{END}test_neuron.py",
+            f"{END}test_self_contained.py",
+            f"{END}test_toy_engine.py",
+            "tests/marina/engines",
+        )
     ),
     "measuring": Suite(
-        tests=(f"{END}test_bench.py", f"{END}test_plan.py", *(f"tests/marina/{n}" for n in ("plan", "shapes", "doctor")))
+        tests=(
+            f"{END}test_bench.py",
+            f"{END}test_plan.py",
+            *(f"tests/marina/{n}" for n in ("plan", "shapes", "doctor")),
+        )
     ),
     "models": Suite(tests=("tests/marina/test_supported.py",)),
     "wheel": Suite(
@@ -127,7 +136,16 @@ SUITES = {
     ),
     "docs": Suite(
         tests=("tests/test_docs.py",),
-        files=("docs", "mkdocs.yml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "handlers", "marina"),
+        files=(
+            "docs",
+            "mkdocs.yml",
+            "README.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+            "handlers",
+            "marina",
+        ),
     ),
     "chaos": Suite(
         tests=("tests/chaos",), files=("models/ava-intent.yaml", "examples/ava_intent"), needs=(f"{TRAINED}ava-intent",)
@@ -139,9 +157,7 @@ SUITES = {
         needs=(TOOLKIT, f"{OLD_TORCHSERVE}/installed"),
         environment={"MARINA_TEST_TORCHSERVE": OLD_TORCHSERVE},
     ),
-    "inf1-stack": Suite(
-        tests=(*STACK_TESTS, *(f"{NEURON}{name}" for name in PIPELINES)), stack="inf1", options=()
-    ),
+    "inf1-stack": Suite(tests=(*STACK_TESTS, *(f"{NEURON}{name}" for name in PIPELINES)), stack="inf1", options=()),
     "inf2-stack": Suite(tests=(*STACK_TESTS, f"{NEURON}{DATA_PARALLEL}"), stack="inf2", options=()),
     "inf1-operators": Suite(tests=("tests/proofs/test_inf1.py",), stack="inf1", options=()),
     "xla": Suite(tests=("tests/proofs/test_xla.py",), stack="inf2", options=()),

@@ -29,9 +29,9 @@ from marina.doctor.archives import check_archives
 from marina.findings import Finding
 from marina.project import Project
 from marina.server.state import Ports
-from tests.ports import free_ports
 from marina.spec import read_spec
 from tests.conftest import no_progress
+from tests.ports import free_ports
 from tests.standin import PACKAGES, standin_environment
 
 AddTiny = Callable[..., Path]
