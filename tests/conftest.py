@@ -18,10 +18,15 @@ from hypothesis import settings
 
 # a shell starts background jobs, and so perhaps these tests and their children, deaf to Ctrl-C
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# where tests run side by side each process keeps to a core, or threads of one would wait for those of another
+# where tests run side by side each process keeps to a core, or threads of one would wait for those of another; one
+# process more than there are cores takes what the others leave, while they wait for servers
 if os.environ.get("PYTEST_XDIST_WORKER"):
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    if number < len(cores):
+        os.sched_setaffinity(0, {cores[number]})
+    else:
+        os.environ["OMP_NUM_THREADS"] = "1"
 # machines are shared, and a test may take its time
 settings.register_profile("marina", deadline=None)
 settings.load_profile("marina")

@@ -12,6 +12,8 @@ TOGETHER = {
     "tests/end_to_end/test_tasks.": "a server of every task",
     "tests/marina/plan/": "the simulator",
 }
+# each of these tests sets up all that it needs
+ALONE = ("tests/marina/test_supported.",)
 # they take longest, and would leave one process without work at the end
 FIRST = ("tests/end_to_end/", "tests/chaos/", "tests/marina/plan/", "tests/marina/shapes/")
 
@@ -20,6 +22,8 @@ class Schedule(LoadFileScheduling):  # type: ignore[misc]
     """Files as they are, but for those that belong together."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(ALONE):
+            return nodeid
         file = nodeid.partition("::")[0]
         return next((together for start, together in TOGETHER.items() if file.startswith(start)), file)
 

@@ -35,7 +35,7 @@ def inputs() -> dict[str, set[str]]:
         ("tests/end_to_end/test_ray.py", {"ray"}),
         ("tests/end_to_end/images.py", {"images"}),
         ("tests/chaos/load.py", {"chaos"}),
-        ("tests/data/question_answering/expected.json", {"servers", "inf1-stack", "inf2-stack"}),
+        ("tests/data/question_answering/expected.json", {"inf1-stack", "inf2-stack"}),
         ("docs/proofs/xla.json", {"docs", "xla"}),
         ("requirements/torchserve-0.11.txt", {"torchserve-0.11", "neuron", "wheel", "inf1-stack", "inf2-stack"}),
         ("requirements/xla.txt", {"xla", "neuron", "wheel", "inf1-stack", "inf2-stack"}),

@@ -23,7 +23,6 @@ from tests.suites.table import STACKS, SUITES
 from tests.suites.tree import tree_of
 
 ROOT = Path(__file__).parents[2]
-PREPARED = ("environment", "check")
 
 
 def main() -> None:

@@ -109,7 +109,8 @@ SUITES = {
     "servers": Suite(
         tests=(
             *(f"{END}test_{name}.py" for name in ("serve", "failures", "placement", "proxy", "prometheus", "bundle")),
-            *(f"{END}test_torchscript.py", "tests/handlers"),
+            f"{END}test_torchscript.py",
+            "tests/handlers/worker/test_bundle.py",
         ),
         files=("deploy", "models/ava-intent.yaml", "models/resume-search.yaml", "models/torchscript-intent.yaml"),
         needs=(f"{TRAINED}ava-intent", f"{TRAINED}torchscript-intent"),

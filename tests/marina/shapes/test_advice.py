@@ -1,17 +1,37 @@
 """`marina shapes` as a whole, on a tiny model."""
 
 import json
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from marina.cli import main
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import WORDS
-from tests.end_to_end.conftest import run_marina
 
 AddTiny = Callable[..., Path]
+Marina = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def marina(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Marina]:
+    """Runs the command `marina` in this process, which has imported what takes seconds to import."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(project.root)
+        monkeypatch.setattr(sys, "argv", ["marina", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *capsys.readouterr())
+
+    before = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture
@@ -21,9 +41,9 @@ def texts(project: Project) -> str:
     return "texts.csv"
 
 
-def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny, texts: str) -> None:
+def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny, texts: str, marina: Marina) -> None:
     path = add_tiny("m")
-    result = run_marina(project, "shapes", "m", "--lengths", texts, "--graphs", "6", "--write")
+    result = marina("shapes", "m", "--lengths", texts, "--graphs", "6", "--write")
     assert result.returncode == 0, result.stderr
     shapes = read_spec(path).shapes.listed()
     assert 1 <= len(shapes) <= 6
@@ -32,7 +52,7 @@ def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny
     assert "written to models/m.yaml" in result.stdout
     assert (project.root / "build" / "shapes" / "m.png").read_bytes().startswith(b"\x89PNG")
 
-    again = run_marina(project, "shapes", "m", "--lengths", texts, "--graphs", "6", "--json")
+    again = marina("shapes", "m", "--lengths", texts, "--graphs", "6", "--json")
     document = json.loads(again.stdout)
     assert document["considered"]["now"] == [str(shape) for shape in shapes]
     assert 0 <= document["before"][1]["length_waste"] < 1
@@ -40,11 +60,9 @@ def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny
 
 
 @pytest.mark.long
-def test_shapes_for_jobs_in_bulk_have_one_graph_for_each_length(
-    project: Project, add_tiny: AddTiny, texts: str
-) -> None:
+def test_shapes_for_jobs_in_bulk_have_one_graph_for_each_length(add_tiny: AddTiny, texts: str, marina: Marina) -> None:
     add_tiny("m")
-    result = run_marina(project, "shapes", "m", "--lengths", texts, "--bulk", "--json")
+    result = marina("shapes", "m", "--lengths", texts, "--bulk", "--json")
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     lengths = [shape.partition("x")[2] for shape in document["considered"]["without packed rows"]]
@@ -53,21 +71,21 @@ def test_shapes_for_jobs_in_bulk_have_one_graph_for_each_length(
     assert document["after"][1]["empty_waste"] < 0.01
 
 
-def test_without_texts_a_ladder_with_a_bound_is_proposed(project: Project, add_tiny: AddTiny) -> None:
+def test_without_texts_a_ladder_with_a_bound_is_proposed(add_tiny: AddTiny, marina: Marina) -> None:
     path = add_tiny("m")
     before = path.read_text()
-    result = run_marina(project, "shapes", "m", "--json")
+    result = marina("shapes", "m", "--json")
     document = json.loads(result.stdout)
     assert 0 < document["waste_bound"] < 0.5
     assert document["after"] == []
     assert path.read_text() == before
 
 
-def test_lengths_that_cannot_be_read_end_in_one_line(project: Project, add_tiny: AddTiny) -> None:
+def test_lengths_that_cannot_be_read_end_in_one_line(project: Project, add_tiny: AddTiny, marina: Marina) -> None:
     add_tiny("m")
     (project.root / "empty.json").write_text("{}")
     for name in ("none.csv", "texts.parquet", "empty.json"):
-        result = run_marina(project, "shapes", "m", "--lengths", name)
+        result = marina("shapes", "m", "--lengths", name)
         assert result.returncode == 1
         assert result.stderr.startswith(f"error: {name}")
         assert result.stderr.count("\n") == 1
