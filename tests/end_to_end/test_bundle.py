@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -104,7 +105,9 @@ def ask_all(server: Server, wanted: list[tuple[str, Any]], path: Callable[[str],
     def ask(one: tuple[str, Any]) -> Any:
         name, inputs = one
         body = {"model": name, "inputs": inputs} if named else {"inputs": inputs}
-        found = server.post(path(name), body)
+        deadline = time.monotonic() + 120
+        while (found := server.post(path(name), body)).status_code == 503 and time.monotonic() < deadline:
+            time.sleep(0.2)  # on a busy machine the worker may have more than it takes at once, and says so
         assert found.status_code == 200, found.text
         return found.json()
 

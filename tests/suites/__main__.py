@@ -41,10 +41,15 @@ def main() -> None:
             print(f"{name:16} {reason or left_out(proofs[name])}")
         return
     names = given.names or [name for name in SUITES if given.what == "all" or why[name]]
+    others = {name: left_out(proofs[name]) for name in SUITES if name not in names and not why[name]}
+    for name in names:
+        print(f"{name:16} runs: {why[name] or 'it is named'}", flush=True)
+    for name, reason in others.items():
+        print(f"{name:16} left out: {reason}", flush=True)
     stages = prepare() if given.what in ("all", "ci") else []
     if not any(stage.failure for stage in stages):
         stages += run(names, proofs, record=given.what != "ci")
-    print_table(stages, {name: left_out(proofs[name]) for name in SUITES if name not in names and name in proofs})
+    print_table(stages, others)
     sys.exit(any(stage.failure for stage in stages))
 
 
@@ -94,7 +99,10 @@ def run(names: list[str], proofs: dict[str, Proof], record: bool) -> list[Stage]
 
 
 def print_table(stages: list[Stage], others: dict[str, str]) -> None:
-    """Print what took how long, what was left out, and the totals as the last line."""
+    """Print what took how long, what was left out, and the totals as the last line.
+
+    The minutes of a suite are those of its tests one after the other; those of a stage, by the clock.
+    """
     print(f"\n{'stage':44}{'minutes':>8}{'passed':>8}{'failed':>8}{'skipped':>8}")
     total = Outcome()
     for stage in stages:
