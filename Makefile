@@ -5,7 +5,7 @@ STACK  ?= cpu
 VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 # the engine to compile for; left empty, each spec's own
 ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
-# tests that wait for a server leave their core to others
+# one process more than cores, since tests wait for servers; the same as in tests/suites/run.py
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # seconds that the soak of test-chaos takes
 SOAK   ?= 20

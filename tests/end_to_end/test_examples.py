@@ -16,13 +16,13 @@ import yaml
 
 from marina.project import Project
 from tests.conftest import ROOT, make_project
+from tests.end_to_end.both_engines import SHAPES
 from tests.end_to_end.conftest import run_marina
 from tests.ports import free_ports
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
 NAMES = ("resume-search", "resume-ner", "product-duplicates")
-SHAPES = {"exact": ["1x16", "1x128", "8x32", "8x128"]}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
 
 

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.proofs.cases import EVERY, cases
+from tests.proofs.cases import cases
 from tests.proofs.inf1 import FILE, outcome
+from tests.proofs.records import check_record
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
 RECORDED = json.loads(FILE.read_text())
 
 
 def test_the_record_is_of_these_packages() -> None:
-    assert {name: plain(version(name)) for name in RECORDED["versions"]} == {
-        name: plain(number) for name, number in RECORDED["versions"].items()
-    }
-    assert set(RECORDED["models"]) <= set(EVERY)
-
-
-def plain(number: str) -> str:
-    """A version without the kind of build: PyTorch's for CPUs, or with CUDA."""
-    return number.partition("+")[0]
+    check_record(RECORDED)
 
 
 @pytest.mark.parametrize("architecture", RECORDED["models"])
 def test_the_record_is_what_happens(architecture: str, tmp_path: Path) -> None:
-    found = {case.task: outcome(case) for case in cases(tmp_path, "neuron", {architecture: 0})}
-    assert without_words(found) == without_words(RECORDED["models"][architecture])
+    outcomes = {case.task: outcome(case) for case in cases(tmp_path, "neuron", {architecture: 0})}
+    assert without_words(outcomes) == without_words(RECORDED["models"][architecture])
 
 
 def without_words(outcomes: dict[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from tests.proofs.cases import EVERY, cases
+from tests.proofs.cases import cases
+from tests.proofs.records import check_record
 from tests.proofs.xla import FILE, outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
@@ -21,21 +21,13 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_record_is_of_these_packages() -> None:
-    assert {name: plain(version(name)) for name in RECORDED["versions"]} == {
-        name: plain(number) for name, number in RECORDED["versions"].items()
-    }
-    assert set(RECORDED["models"]) <= set(EVERY)
-
-
-def plain(number: str) -> str:
-    """A version without the kind of build: PyTorch's for CPUs, or with CUDA."""
-    return number.partition("+")[0]
+    check_record(RECORDED)
 
 
 @pytest.mark.parametrize("architecture", RECORDED["models"])
 def test_the_record_is_what_happens(architecture: str, tmp_path: Path) -> None:
-    found = {case.task: outcome(case) for case in cases(tmp_path, "neuronx", {architecture: 0})}
-    assert kinds(found) == kinds(RECORDED["models"][architecture])
+    outcomes = {case.task: outcome(case) for case in cases(tmp_path, "neuronx", {architecture: 0})}
+    assert kinds(outcomes) == kinds(RECORDED["models"][architecture])
 
 
 def kinds(outcomes: dict[str, str]) -> dict[str, str]:

@@ -86,7 +86,8 @@ def run(names: list[str], proofs: dict[str, Proof], record: bool) -> list[Stage]
         stages.append(make(ROOT, f"what {', '.join(batch)} need", *sorted(needs)))
         if stages[-1].failure:
             continue
-        before = {name: Digests(tree_of(ROOT)).of(name) for name in batch}
+        digests = Digests(tree_of(ROOT))
+        before = {name: digests.of(name) for name in batch}
         stage = run_suites(ROOT, batch)
         stages.append(stage)
         after = Digests(tree_of(ROOT))
