@@ -5,8 +5,8 @@ STACK  ?= cpu
 VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 # the engine to compile for; left empty, each spec's own
 ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
-# one process more than cores, since tests wait for servers; the same as in tests/suites/run.py
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# options of pytest: one process more than cores, since tests wait for servers
+SIDE_BY_SIDE := @tests/side_by_side
 # seconds that the soak of test-chaos takes
 SOAK   ?= 20
 # the models to serve; MODELS=all for every one, MODELS=ava-bot for a bundle of them
@@ -53,7 +53,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-random test-suites test-all test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site format clean
+.PHONY: help setup train compile archive serve stop test test-random test-suites test-all coverage mutants test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
@@ -80,13 +80,19 @@ test: $(VENV)/dev  ## run the tests, except the slowest
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long"
 
 test-random: $(VENV)/dev  ## the same in random order; SEED=1 for a certain one
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long" -o addopts="-ra --strict-markers" $(if $(SEED),--randomly-seed=$(SEED))
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long" -o addopts="-ra --strict-markers -p no:schemathesis" $(if $(SEED),--randomly-seed=$(SEED))
 
 test-suites: $(VENV)/dev  ## run the suites of slow tests whose inputs have changed since they passed; SUITES="ray chaos" for some
 	$(BIN)/python -m tests.suites run $(SUITES)
 
 test-all:  ## run every check and every test, and record which suites pass (over an hour)
 	$(PYTHON) -m tests.suites all
+
+coverage:  ## the same, and say which lines of handlers/ and marina/ no test runs: build/coverage/html
+	$(PYTHON) -m tests.suites all --coverage
+
+mutants: $(VENV)/mutants  ## change the code in 400 places, and say which changes no test notices (hours); NUMBER=, SEED=
+	$(BIN)/python -m tests.mutants $(if $(NUMBER),--number $(NUMBER)) $(if $(SEED),--seed $(SEED))
 
 test-chaos: $(VENV)/dev build/training/ava-intent  ## break a running server in every way, and print what its clients got; SOAK=3600 for an hour
 	MARINA_TEST_SOAK=$(SOAK) $(BIN)/python -m pytest tests/chaos
@@ -184,6 +190,10 @@ endif
 
 $(VENV)/dev: $(VENV)/installed requirements/dev.txt requirements/test.txt requirements/demo-match.txt requirements/ray.txt
 	$(call PIP,$(VENV)) -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/mutants: $(VENV)/dev requirements/mutants.txt
+	$(call PIP,$(VENV)) -r requirements/mutants.txt
 	@touch $@
 
 $(VENV)/match: $(VENV)/installed requirements/demo-match.txt

@@ -1,8 +1,6 @@
-"""Which tests run in the same process, and which begin first, where they run side by side (`-n 2 --dist loadfile`)."""
+"""Which tests run in the same process, and which begin first, where they run side by side (tests/side_by_side)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
 
@@ -28,6 +26,6 @@ class Schedule(LoadFileScheduling):  # type: ignore[misc]
         return next((together for start, together in TOGETHER.items() if file.startswith(start)), file)
 
 
-def by_length(nodeid: str) -> Any:
+def by_length(nodeid: str) -> bool:
     """A key to sort tests by: those that take longest come first."""
     return not nodeid.startswith(FIRST)

@@ -39,6 +39,13 @@ SHARED: dict[str, Schema] = {
         },
         "additionalProperties": False,
     },
+    "ServerError": {
+        "description": "What TorchServe refuses itself: a wrong token, or a model that is not served.",
+        "type": "object",
+        "required": ["code", "type", "message"],
+        "properties": {"code": {"type": "integer"}, "type": TEXT, "message": TEXT},
+        "additionalProperties": False,
+    },
     "OpenAIEmbeddings": {
         "type": "object",
         "required": ["object", "data", "model", "usage"],
@@ -167,12 +174,27 @@ def _ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _instance(task: Task) -> Schema:
+def _fields(task: Task) -> tuple[Schema, Schema]:
+    """The fields that an instance needs, and those that it may have."""
     fields = task.fields
-    properties = {fields.first: TEXT, **({fields.second: {"type": ["string", "null"]}} if fields.second else {})}
-    required = [fields.first, *([fields.second] if fields.second_required else [])]
-    document = {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
-    return document if fields.second_required else {"anyOf": [TEXT, document]}
+    if not fields.second_required:
+        return {fields.first: TEXT}, {fields.second: {"type": ["string", "null"]}} if fields.second else {}
+    text = TEXT if fields.empty else {**TEXT, "minLength": 1}
+    return {fields.first: text, str(fields.second): text}, {}
+
+
+def _object(required: Schema, others: Schema) -> Schema:
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": {**required, **others},
+        "additionalProperties": False,
+    }
+
+
+def _instance(task: Task) -> Schema:
+    document = _object(*_fields(task))
+    return document if task.fields.second_required else {"anyOf": [TEXT, document]}
 
 
 def _parameters(task: Task) -> Schema:
@@ -185,26 +207,27 @@ def _parameters(task: Task) -> Schema:
 
 def _request(task: Task, title: str) -> Schema:
     """The bodies in JSON, of every protocol but tensors."""
-    instance, parameters = _ref(f"{title}Instance"), _ref(f"{title}Parameters")
+    instance = _ref(f"{title}Instance")
+    parameters = {"parameters": {"anyOf": [_ref(f"{title}Parameters"), {"type": "null"}]}}
     several = {"type": "array", "items": instance, "minItems": 1}
+    beside = _parameters(task)["properties"]
 
-    def body(**properties: Schema) -> Schema:
-        return {
-            "type": "object",
-            "required": list(properties),
-            "properties": {**properties, "parameters": parameters},
-        }
-
-    bodies = [body(inputs={"anyOf": [instance, several]}), body(instances=several)]
+    inputs = {"inputs": {"anyOf": [instance, several]}}
+    required, others = _fields(task)
+    bodies = [
+        _object(inputs, parameters),
+        _object(inputs, {**beside, "parameters": {"type": ["object", "null"], "maxProperties": 0}}),
+        _object(required, {**others, **parameters}),
+        _object({"instances": several}, parameters),
+    ]
     if task.vectors:
-        compared = {
-            "type": "object",
-            "required": ["source_sentence", "sentences"],
-            "properties": {"source_sentence": TEXT, "sentences": {"type": "array", "items": TEXT, "minItems": 1}},
-        }
-        openai = body(input={"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]})
-        openai["properties"]["encoding_format"] = {"enum": ["float", "base64"], "default": "float"}
-        bodies += [body(inputs=compared), openai]
+        texts = {"type": "array", "items": TEXT, "minItems": 1}
+        compared = _object({"source_sentence": TEXT, "sentences": texts}, {})
+        encoding = {"encoding_format": {"enum": ["float", "base64"], "default": "float"}}
+        bodies += [
+            _object({"inputs": compared}, parameters),
+            _object({"input": {"anyOf": [TEXT, texts]}}, {"model": {}, "user": {}, **encoding, **beside}),
+        ]
     return {"anyOf": bodies}
 
 
@@ -221,7 +244,7 @@ def _response(task: Task, title: str) -> Schema:
 def _operation(name: str, summary: str) -> Schema:
     titles = [camel(task) for task in TASKS]
     plain = "a text, for tasks whose instance is one text"
-    error = {"application/json": {"schema": _ref("Error")}}
+    error = {"application/json": {"schema": {"anyOf": [_ref("Error"), _ref("ServerError")]}}}
     return {
         "operationId": name,
         "summary": summary,
@@ -229,7 +252,7 @@ def _operation(name: str, summary: str) -> Schema:
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": {"anyOf": [_ref(f"{title}Request") for title in titles]}},
+                "application/json": {"schema": {"anyOf": [_ref(f"{title}Request") for title in [*titles, "Bundle"]]}},
                 "text/plain": {"schema": {**TEXT, "description": plain}},
             },
         },
@@ -247,10 +270,17 @@ def _operation(name: str, summary: str) -> Schema:
                         "schema": TEXT,
                     },
                 },
-                "content": {"application/json": {"schema": {"anyOf": [_ref(f"{title}Response") for title in titles]}}},
+                "content": {
+                    "application/json": {
+                        "schema": {"anyOf": [_ref(f"{title}Response") for title in [*titles, "Bundle"]]}
+                    }
+                },
             },
             "4XX": {"description": "The request cannot be answered.", "content": error},
             "500": {"description": "The worker failed.", "content": error},
-            "503": {"description": "TorchServe's own: the queue is full, or no worker is READY."},
+            "503": {
+                "description": "The queue is full, or no worker is READY.",
+                "content": error,
+            },
         },
     }

@@ -117,8 +117,8 @@ class Costing:
         if key not in self._known:
             planner = Planner({shape: self._times(shape) for shape in key})
             full = sum(
-                times * sum(self._times(call.shape) for call in planner.plan(batch))
-                for batch, times in self._batches.items()
+                repeats * sum(self._times(call.shape) for call in planner.plan(batch))
+                for batch, repeats in self._batches.items()
             )
             self._known[key] = (self._alone_of(key) / self._alone + full / self._full) / 2
         return self._known[key]

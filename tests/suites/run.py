@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.coverage.measure import Measuring
 from tests.suites.outcome import Outcome, read_report
 from tests.suites.table import STACKS, SUITES
 
-SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+# a file of options, which the Makefile has too
+SIDE_BY_SIDE = ("@tests/side_by_side",)
 TESTS_FAILED = 1  # the status of pytest when it ran and tests failed
 
 
@@ -59,8 +61,10 @@ def batches(names: Iterable[str]) -> list[list[str]]:
     return list(found.values())
 
 
-def run_fast(root: Path) -> Stage:
+def run_fast(root: Path, measuring: Measuring | None = None) -> Stage:
     """`make test`, with its counts."""
+    if measuring:
+        measuring.follow(STACKS["cpu"].python)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         start = time.monotonic()
@@ -72,10 +76,12 @@ def run_fast(root: Path) -> Stage:
     return stage
 
 
-def run_suites(root: Path, names: list[str]) -> Stage:
+def run_suites(root: Path, names: list[str], measuring: Measuring | None = None) -> Stage:
     """Run suites together: those of `batches`."""
     suites = [SUITES[name] for name in names]
     stack = STACKS[suites[0].stack]
+    if measuring:
+        measuring.follow(stack.python)
     tests = [test for suite in suites for test in suite.tests]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"

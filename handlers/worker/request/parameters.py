@@ -65,6 +65,11 @@ def words(default: list[str]) -> Parameter:
     )
 
 
+def _as_whole(value: Json) -> Json:
+    """A number without fraction as int: JSON has one kind of number, in which 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def read_parameters(given: Json, known: Mapping[str, Parameter], defaults: Mapping[str, Json]) -> dict[str, Json]:
     """The value of every parameter of a task.
 
@@ -81,10 +86,11 @@ def read_parameters(given: Json, known: Mapping[str, Parameter], defaults: Mappi
     if not isinstance(given, dict):
         raise RequestError("InvalidParameter", '"parameters" must be an object')
     values = {name: parameter.default for name, parameter in known.items()} | dict(defaults)
-    for name, value in given.items():
+    for name, item in given.items():
         if name not in known:
             allowed = ", ".join(known) or "none"
             raise RequestError("InvalidParameter", f"unknown parameter {quote(name)}; this model takes: {allowed}")
+        value = _as_whole(item)
         if not known[name].allows(value):
             raise RequestError("InvalidParameter", f'the parameter "{name}" must be {known[name].expected}')
         values[name] = value

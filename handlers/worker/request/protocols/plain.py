@@ -40,7 +40,7 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
     if unknown:
         raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
     given = value.get("parameters")
-    if beside and given:
+    if beside and given not in (None, {}):
         raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside "inputs", not in both')
     parameters = read_parameters(beside or given, schema.parameters, defaults)
     inputs = value["inputs"]

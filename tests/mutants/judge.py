@@ -1,0 +1,86 @@
+"""Whether tests notice a mutant."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.draw import Mutant
+from tests.mutants.reach import ENVIRONMENT
+from tests.suites.tree import tree_of
+
+START_S = 40.0  # until tests have begun, on a busy machine
+SLOWER = 4.0  # as often may tests take as long as without the mutant
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a mutant.
+
+    Attributes:
+        outcome: `killed` if a test failed, `late` if the tests did not end, `survived` if all passed, `unreached` if
+            there is no test that reaches it.
+        tests: how many tests reach it.
+        seconds: that they took.
+    """
+
+    outcome: str
+    tests: int
+    seconds: float
+
+
+class Workspace:
+    """A copy of the repository in which mutants are judged one after the other.
+
+    Args:
+        root: the repository.
+        folder: where the copy goes.
+    """
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._root = root
+        self._folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        for file in tree_of(root).files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / file, folder / file, follow_symlinks=False)
+
+    def judge(self, mutant: Mutant, tests: list[str], seconds: float) -> Verdict:
+        """Run tests with a mutant in place; they end at the first failure. Without it, they take these seconds."""
+        if not tests:
+            return Verdict("unreached", 0, 0.0)
+        path = self._folder / mutant.file
+        original = path.read_bytes()
+        path.write_text(mutant.code(self._root), encoding="utf-8")
+        start = time.monotonic()
+        try:
+            outcome = self._run(tests, START_S + SLOWER * seconds)
+        finally:
+            path.write_bytes(original)
+        return Verdict(outcome, len(tests), round(time.monotonic() - start, 1))
+
+    def _run(self, tests: list[str], limit_s: float) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = Path(folder) / "tests"
+            arguments.write_text("\n".join(tests), encoding="utf-8")
+            options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/temp", f"@{arguments}"]
+            process = subprocess.Popen(
+                [sys.executable, "-B", "-m", "pytest", *options],
+                cwd=self._folder,
+                env={**os.environ, **ENVIRONMENT},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                return "killed" if process.wait(limit_s) else "survived"
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+                process.wait()
+                return "late"

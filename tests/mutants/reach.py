@@ -1,0 +1,94 @@
+"""Which tests reach each line, as a run of the tests shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from coverage import CoverageData
+
+# compiled code of the simulator could not be measured, nor changed without compiling it for 40 seconds
+ENVIRONMENT = {"NUMBA_DISABLE_JIT": "1"}
+LIMIT_S = 30.0  # of tests for a mutant, as they took when reach was measured
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which tests reach each line of each file, and how long each test took with what it set up, in seconds."""
+
+    lines: dict[str, dict[str, list[str]]]
+    seconds: dict[str, float]
+
+    def tests_of(self, file: str, line: int) -> list[str]:
+        """The tests that reach a line; of a line that runs at import, those that reach its file.
+
+        They are in the order in which they are tried: those that mirror the file, and then files of tests by the time
+        that they take, as far as LIMIT_S reaches.
+        """
+        lines = self.lines.get(file, {})
+        tests = lines.get(str(line)) or sorted({test for reaching in lines.values() for test in reaching})
+        files = defaultdict[str, list[str]](list)
+        for test in tests:
+            files[test.partition("::")[0]].append(test)
+        mirror = f"test_{Path(file).stem}.py"
+        # what a file sets up shows in the time of the test that came first
+        cost = {name: self.seconds_of(files[name]) + self._slowest(name) for name in files}
+        chosen, left = list[str](), LIMIT_S
+        for name in sorted(files, key=lambda name: (not name.endswith(mirror), cost[name])):
+            if not chosen or cost[name] <= left:
+                chosen += files[name]
+                left -= cost[name]
+        return chosen
+
+    def seconds_of(self, tests: list[str]) -> float:
+        """How long tests took."""
+        return sum(self.seconds[test] for test in tests)
+
+    def _slowest(self, file: str) -> float:
+        return max(seconds for test, seconds in self.seconds.items() if test.startswith(f"{file}::"))
+
+
+def measure_reach(root: Path, rooms: tuple[str, ...], tests: tuple[str, ...], folder: Path) -> None:
+    """Run tests, and write into a folder `reach.json`: what each reaches, and how long it takes.
+
+    What a fixture reaches counts for every test of its file.
+    """
+    data, report = folder / "coverage", folder / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", "not long"]
+    command += [*(f"--cov={room}" for room in rooms), "--cov-context=test", "--cov-report=", f"--junitxml={report}"]
+    variables = {**os.environ, **ENVIRONMENT, "COVERAGE_FILE": str(data)}
+    subprocess.run([*command, "-o", "junit_family=xunit1", *tests], cwd=root, env=variables, check=True)
+    write_reach(root, data, report, folder)
+
+
+def write_reach(root: Path, data: Path, report: Path, folder: Path) -> None:
+    """Write `reach.json` from what coverage and pytest have written."""
+    contexts = CoverageData(str(data))
+    contexts.read()
+    of_file = defaultdict[str, set[str]](set)
+    for context in contexts.measured_contexts():
+        of_file[context.partition("::")[0]].add(context.rpartition("|")[0])
+    reach = dict[str, dict[str, list[str]]]()
+    for path in contexts.measured_files():
+        lines = reach[Path(path).relative_to(root).as_posix()] = {}
+        for line, names in contexts.contexts_by_lineno(path).items():
+            reaching = set[str]()
+            for test, _, phase in (name.rpartition("|") for name in names if name):
+                reaching |= of_file[test.partition("::")[0]] if phase == "setup" else {test}
+            lines[str(line)] = sorted(reaching)
+    seconds = {
+        f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0))
+        for case in ET.parse(report).iter("testcase")
+    }
+    (folder / "reach.json").write_text(json.dumps({"lines": reach, "seconds": seconds}), encoding="utf-8")
+
+
+def read_reach(folder: Path) -> Reach:
+    """Read `reach.json`."""
+    return Reach(**json.loads((folder / "reach.json").read_text(encoding="utf-8")))
