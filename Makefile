@@ -117,11 +117,12 @@ has-python310:
 has-python312:
 	@$(PYTHON312) -c "" 2>/dev/null
 
-check: $(VENV)/dev  ## check format, style, types and import order
+check: $(VENV)/dev  ## check format, style, types, import order and workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/zizmor --quiet --offline .github
 
 bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs , and say where milliseconds go (an hour)
 	$(BIN)/marina bench table overhead

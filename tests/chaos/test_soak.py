@@ -23,13 +23,13 @@ from tests.end_to_end.conftest import Server, serving
 SECONDS = float(os.environ.get("MARINA_TEST_SOAK", "20"))
 UPGRADE_EVERY_S = 60
 # what a worker may grow by in the second half of its samples: allocators keep freed memory for later
-GROWTH_MB = 20
-# each batch keeps 50 kB
+GROWTH_MB = 10
+# each batch keeps 200 kB
 LEAK = """
 from handlers.worker.model import Model as _Model
 _reply, _kept = _Model.reply, []
 def _leaking_reply(self, *arguments, **options):
-    _kept.append(b"x" * 50_000)
+    _kept.append(b"x" * 200_000)
     return _reply(self, *arguments, **options)
 _Model.reply = _leaking_reply
 """

@@ -20,6 +20,7 @@ from tests.ports import free_ports
 pytestmark = pytest.mark.long
 
 MOST_MEGABYTES = 30
+PROGRAM = ROOT / "tests" / "typing" / "client.py"
 CLIENT = """
 import json, sys
 from marina import Client, read_archive
@@ -85,6 +86,9 @@ def test_a_client_needs_little_in_an_empty_environment(wheel: Path, archive: Pat
     assert sum(file.stat().st_size for file in files) < MOST_MEGABYTES * 1e6
     read = json.loads(run(python, "-c", CLIENT, archive, cwd=tmp_path).stdout)
     assert read == {"task": "text-classification", "labels": ["bad", "fair", "good"], "heavy": []}
+    # its types are known to programs that use it
+    program = shutil.copy(PROGRAM, tmp_path)
+    run(sys.executable, "-m", "mypy", "--strict", "--python-executable", python, program, cwd=tmp_path)
     refused = attempt(tmp_path / "venv" / "bin" / "marina", "status", cwd=tmp_path)
     assert refused.returncode == 1
     assert refused.stderr.count("\n") == 1
