@@ -75,7 +75,7 @@ def run_marina(project: Project, *arguments: str, **environment: str) -> subproc
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
 

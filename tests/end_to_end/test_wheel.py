@@ -53,7 +53,7 @@ def run(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
 
 def attempt(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
     words = [str(word) for word in command]
-    return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, **options)
+    return subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False, **options)
 
 
 @pytest.fixture(scope="module")

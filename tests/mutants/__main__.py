@@ -1,6 +1,6 @@
-"""Tries whether tests notice wrong code: python -m tests.mutants [--number 400] [--seed 1] [--processes 2]
+"""Tries whether tests notice wrong code: python -m tests.mutants [--number 400] [--seed 1] [--again]
 
-A broken-off run goes on where it was; mutants that survived are tried again. Results are in build/mutants.
+A broken-off run goes on where it was. Results are in build/mutants; remove it when the code has changed.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=400, help="of mutants")
     parser.add_argument("--seed", type=int, default=1, help="that draws them")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="side by side")
+    parser.add_argument("--again", action="store_true", help="judge those that survived again, by new tests too")
     given = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     tree = tree_of(ROOT)
     files = [file for room in ROOMS for file in tree.below(room) if file.endswith(".py")]
     mutants = draw(ROOT, files, given.number, given.seed)
-    if not (FOLDER / "reach.json").exists():
+    if given.again or not (FOLDER / "reach.json").exists():
         measure_reach(ROOT, tuple(room.replace("/", ".") for room in ROOMS), TESTS, FOLDER)
     reach, verdicts = read_reach(FOLDER), read_verdicts()
-    waiting = [mutant for mutant in mutants if not noticed(verdicts.get(key(mutant)))]
+    waiting = [mutant for mutant in mutants if is_waiting(verdicts.get(key(mutant)), given.again)]
     workspaces = SimpleQueue[Workspace]()
     for number in range(given.processes):
         workspaces.put(Workspace(ROOT, FOLDER / f"copy{number}"))
@@ -72,8 +73,12 @@ def key(mutant: Mutant) -> str:
     return f"{mutant.file}:{mutant.line} {mutant.operator}\n{mutant.difference(ROOT)}"
 
 
-def noticed(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.outcome in ("killed", "late")
+def noticed(verdict: Verdict) -> bool:
+    return verdict.outcome in ("killed", "late")
+
+
+def is_waiting(verdict: Verdict | None, again: bool) -> bool:
+    return verdict is None or (again and not noticed(verdict))
 
 
 def read_verdicts() -> dict[str, Verdict]:

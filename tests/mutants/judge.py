@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,9 @@ from tests.mutants.draw import Mutant
 from tests.mutants.reach import ENVIRONMENT
 from tests.suites.tree import tree_of
 
-START_S = 40.0  # until tests have begun, on a busy machine
-SLOWER = 4.0  # as often may tests take as long as without the mutant
+# CPU time until tests have begun, and how many times as much tests may take as without the mutant
+START_S, SLOWER = 30.0, 4.0
+LIMIT_S = 1800  # by the clock, for tests that wait for ever
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,18 @@ class Workspace:
         path.write_text(mutant.code(self._root), encoding="utf-8")
         start = time.monotonic()
         try:
-            outcome = self._run(tests, START_S + SLOWER * seconds)
+            outcome = self._run(tests, round(START_S + SLOWER * seconds))
         finally:
             path.write_bytes(original)
         return Verdict(outcome, len(tests), round(time.monotonic() - start, 1))
 
-    def _run(self, tests: list[str], limit_s: float) -> str:
+    def _run(self, tests: list[str], cpu_s: int) -> str:
         with tempfile.TemporaryDirectory() as folder:
             arguments = Path(folder) / "tests"
             arguments.write_text("\n".join(tests), encoding="utf-8")
             options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/temp", f"@{arguments}"]
             process = subprocess.Popen(
-                [sys.executable, "-B", "-m", "pytest", *options],
+                ["prlimit", f"--cpu={cpu_s}", sys.executable, "-B", "-m", "pytest", *options],
                 cwd=self._folder,
                 env={**os.environ, **ENVIRONMENT},
                 stdout=subprocess.DEVNULL,
@@ -79,7 +81,8 @@ class Workspace:
                 start_new_session=True,
             )
             try:
-                return "killed" if process.wait(limit_s) else "survived"
+                code = process.wait(LIMIT_S)
+                return {0: "survived", -signal.SIGXCPU: "late"}.get(code, "killed")
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
                 process.wait()
