@@ -1,11 +1,12 @@
 """Tries whether tests notice wrong code: python -m tests.mutants [--number 400] [--seed 1] [--again]
 
-A broken-off run goes on where it was. Results are in build/mutants; remove it when the code has changed.
+A broken-off run goes on where it was. Results are in build/mutants.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 from collections import Counter
@@ -19,7 +20,7 @@ from rich.progress import track
 from tests.mutants.draw import Mutant, draw
 from tests.mutants.judge import Verdict, Workspace
 from tests.mutants.reach import measure_reach, read_reach
-from tests.suites.tree import tree_of
+from tests.suites.tree import Tree, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "mutants"
@@ -39,14 +40,17 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     tree = tree_of(ROOT)
     files = [file for room in ROOMS for file in tree.below(room) if file.endswith(".py")]
+    copies = [Workspace(ROOT, FOLDER / f"copy{number}") for number in range(given.processes)]
+    version = version_of(tree, [*files, *(file for folder in TESTS for file in tree.below(folder))])
+    reach, verdicts = read_reach(FOLDER / "reach.json"), read_verdicts()
+    if reach is None or reach.version != version:
+        packages = tuple(room.replace("/", ".") for room in ROOMS)
+        reach = measure_reach(copies[0].folder, packages, TESTS, version, FOLDER / "reach.json")
     mutants = draw(ROOT, files, given.number, given.seed)
-    if given.again or not (FOLDER / "reach.json").exists():
-        measure_reach(ROOT, tuple(room.replace("/", ".") for room in ROOMS), TESTS, FOLDER)
-    reach, verdicts = read_reach(FOLDER), read_verdicts()
     waiting = [mutant for mutant in mutants if is_waiting(verdicts.get(key(mutant)), given.again)]
     workspaces = SimpleQueue[Workspace]()
-    for number in range(given.processes):
-        workspaces.put(Workspace(ROOT, FOLDER / f"copy{number}"))
+    for copy in copies:
+        workspaces.put(copy)
 
     def judge(mutant: Mutant) -> tuple[Mutant, Verdict]:
         workspace, tests = workspaces.get(), reach.tests_of(mutant.file, mutant.line)
@@ -66,6 +70,14 @@ def main() -> None:
             pool.shutdown(cancel_futures=True)
             raise SystemExit(130) from None
     print_verdicts(mutants, verdicts)
+
+
+def version_of(tree: Tree, files: list[str]) -> str:
+    """A digest of files."""
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(file.encode() + (tree.root / file).read_bytes())
+    return whole.hexdigest()
 
 
 def key(mutant: Mutant) -> str:

@@ -14,6 +14,9 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
+# where annotations of variables and of parameters are among a node's children
+ANNOTATION = {"annassign": 1, "tfpdef": 2}
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -73,7 +76,7 @@ def _is_annotation(node: Any) -> bool:
     """Whether a node is part of an annotation, and not of a default value or an assigned one."""
     inner = node
     while (outer := inner.parent) is not None:
-        if outer.type in ("annassign", "tfpdef") and inner is outer.children[1]:
+        if outer.type in ANNOTATION and inner is outer.children[ANNOTATION[outer.type]]:
             return True
         if outer.type == "funcdef" and inner is outer.annotation:
             return True

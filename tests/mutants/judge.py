@@ -47,7 +47,7 @@ class Workspace:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root = root
-        self._folder = folder
+        self.folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         for file in tree_of(root).files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Workspace:
         """Run tests with a mutant in place; they end at the first failure. Without it, they take these seconds."""
         if not tests:
             return Verdict("unreached", 0, 0.0)
-        path = self._folder / mutant.file
+        path = self.folder / mutant.file
         original = path.read_bytes()
         path.write_text(mutant.code(self._root), encoding="utf-8")
         start = time.monotonic()
@@ -73,8 +73,8 @@ class Workspace:
             arguments.write_text("\n".join(tests), encoding="utf-8")
             options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/temp", f"@{arguments}"]
             process = subprocess.Popen(
-                ["prlimit", f"--cpu={cpu_s}", sys.executable, "-B", "-m", "pytest", *options],
-                cwd=self._folder,
+                ["prlimit", f"--cpu={cpu_s}:{cpu_s + 5}", sys.executable, "-B", "-m", "pytest", *options],
+                cwd=self.folder,
                 env={**os.environ, **ENVIRONMENT},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from coverage import CoverageData
@@ -20,10 +20,17 @@ LIMIT_S = 30.0  # of tests for a mutant, as they took when reach was measured
 
 @dataclass(frozen=True)
 class Reach:
-    """Which tests reach each line of each file, and how long each test took with what it set up, in seconds."""
+    """Which tests reach each line of each file.
+
+    Attributes:
+        lines: the tests by file and line.
+        seconds: that each test took, with what it set up.
+        version: of the code and the tests that were run.
+    """
 
     lines: dict[str, dict[str, list[str]]]
     seconds: dict[str, float]
+    version: str
 
     def tests_of(self, file: str, line: int) -> list[str]:
         """The tests that reach a line; of a line that runs at import, those that reach its file.
@@ -55,30 +62,35 @@ class Reach:
         return max(seconds for test, seconds in self.seconds.items() if test.startswith(f"{file}::"))
 
 
-def measure_reach(root: Path, rooms: tuple[str, ...], tests: tuple[str, ...], folder: Path) -> None:
-    """Run tests, and write into a folder `reach.json`: what each reaches, and how long it takes.
+def measure_reach(root: Path, rooms: tuple[str, ...], tests: tuple[str, ...], version: str, path: Path) -> Reach:
+    """Run tests, and write and return what they reach.
 
     What a fixture reaches counts for every test of its file.
+
+    Args:
+        root: the copy of the repository in which mutants are judged: without them, all tests must pass there.
+        rooms: the packages that mutants are drawn from.
+        tests: the folders of tests.
+        version: to note.
+        path: the file to write.
+
+    Raises:
+        CalledProcessError: a test failed.
     """
-    data, report = folder / "coverage", folder / "report.xml"
+    data, report = path.with_name("coverage"), path.with_name("report.xml")
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", "not long"]
     command += [*(f"--cov={room}" for room in rooms), "--cov-context=test", "--cov-report=", f"--junitxml={report}"]
     variables = {**os.environ, **ENVIRONMENT, "COVERAGE_FILE": str(data)}
     subprocess.run([*command, "-o", "junit_family=xunit1", *tests], cwd=root, env=variables, check=True)
-    write_reach(root, data, report, folder)
-
-
-def write_reach(root: Path, data: Path, report: Path, folder: Path) -> None:
-    """Write `reach.json` from what coverage and pytest have written."""
     contexts = CoverageData(str(data))
     contexts.read()
     of_file = defaultdict[str, set[str]](set)
     for context in contexts.measured_contexts():
         of_file[context.partition("::")[0]].add(context.rpartition("|")[0])
     reach = dict[str, dict[str, list[str]]]()
-    for path in contexts.measured_files():
-        lines = reach[Path(path).relative_to(root).as_posix()] = {}
-        for line, names in contexts.contexts_by_lineno(path).items():
+    for file in contexts.measured_files():
+        lines = reach[Path(file).relative_to(root).as_posix()] = {}
+        for line, names in contexts.contexts_by_lineno(file).items():
             reaching = set[str]()
             for test, _, phase in (name.rpartition("|") for name in names if name):
                 reaching |= of_file[test.partition("::")[0]] if phase == "setup" else {test}
@@ -87,9 +99,11 @@ def write_reach(root: Path, data: Path, report: Path, folder: Path) -> None:
         f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0))
         for case in ET.parse(report).iter("testcase")
     }
-    (folder / "reach.json").write_text(json.dumps({"lines": reach, "seconds": seconds}), encoding="utf-8")
+    measured = Reach(reach, seconds, version)
+    path.write_text(json.dumps(asdict(measured)), encoding="utf-8")
+    return measured
 
 
-def read_reach(folder: Path) -> Reach:
-    """Read `reach.json`."""
-    return Reach(**json.loads((folder / "reach.json").read_text(encoding="utf-8")))
+def read_reach(path: Path) -> Reach | None:
+    """Read what was measured; None if nothing was."""
+    return Reach(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
