@@ -117,6 +117,7 @@ def settings(tree: Tree, files: list[str]) -> str:
         "[paths]",
         *(f"{room} =\n    {root / room}\n    */{room}" for room in ROOMS),
         "[report]",
+        "ignore_errors = true",  # of engines that only an archive has
         "exclude_also =\n    if TYPE_CHECKING:\n    \\.\\.\\.$",
         f"omit = {', '.join(omit)}",
         "[html]",

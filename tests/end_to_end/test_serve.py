@@ -96,7 +96,18 @@ def intents(any_server: Server, texts: list[str]) -> list[dict[str, float]]:
 def answers_of(server: Server, model: str, texts: list[str]) -> list[Any]:
     """The answers to texts in requests of 20, which have less than `max_tokens`."""
     parts = [texts[start : start + 20] for start in range(0, len(texts), 20)]
-    return [answer for part in parts for answer in server.post(model, {"instances": part}).json()["predictions"]]
+    return [answer for part in parts for answer in _predictions(server, model, part)]
+
+
+def _predictions(server: Server, model: str, instances: list[str]) -> list[Any]:
+    """The answers to a request, which is sent again while the server is too busy for it."""
+    for _ in range(30):
+        response = server.post(model, {"instances": instances})
+        if response.status_code != 503:
+            break
+        time.sleep(1)
+    assert response.status_code == 200, response.text
+    return list(response.json()["predictions"])
 
 
 @pytest.mark.parametrize("suffix", ENGINES)
