@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -56,7 +55,7 @@ def test_what_everything_reaches_counts_for_all(inputs: dict[str, set[str]]) -> 
 
 
 def test_a_digest_changes_with_every_input_and_with_nothing_else(tmp_path: Path, inputs: dict[str, set[str]]) -> None:
-    copy = copy_of(tmp_path)
+    copy = tree_of(ROOT).copy(tmp_path)
     before = digests_of(copy)
     for file in ("marina/cli/check.py", "requirements/inf2.txt", "tests/chaos/test_disk.py"):
         reached = {name for name, files in inputs.items() if file in files}
@@ -69,7 +68,7 @@ def test_a_digest_changes_with_every_input_and_with_nothing_else(tmp_path: Path,
 
 
 def test_what_a_test_begins_to_reach_counts_from_then_on(tmp_path: Path) -> None:
-    copy = copy_of(tmp_path)
+    copy = tree_of(ROOT).copy(tmp_path)
     test = copy.root / "tests" / "chaos" / "test_disk.py"
     for line, reached in (
         ("import marina.plan.search\n", "marina/plan/simulator/run.py"),
@@ -82,15 +81,6 @@ def test_what_a_test_begins_to_reach_counts_from_then_on(tmp_path: Path) -> None
         test.write_text(original + line)
         assert reached in Digests(copy).inputs("chaos"), line
         test.write_text(original)
-
-
-def copy_of(folder: Path) -> Tree:
-    """A copy of the repository's files."""
-    files = tree_of(ROOT).files
-    for file in files:
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, folder / file)
-    return Tree(folder, files)
 
 
 def digests_of(tree: Tree) -> dict[str, str]:

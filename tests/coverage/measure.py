@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -100,14 +99,12 @@ def settings(tree: Tree, files: list[str]) -> str:
     Archives carry copies of handlers/, which count as the files of this repository.
     """
     root = tree.root
-    whole = hashlib.sha256()
-    for file in [*sources(tree), *files]:
-        whole.update(file.encode() + (root / file).read_bytes())
+    version = tree.digest([*sources(tree), *files])[:12]
     include = [f"*/{file}" for file in files] or [f"*/{room}/*" for room in ROOMS]
     omit = [f"{root}/tests/*", "*/site-packages/*", *(f"*/{pattern}" for pattern in ELSEWHERE)]
     lines = [
         "[run]",
-        f"data_file = {root / FOLDER / whole.hexdigest()[:12]}/data",
+        f"data_file = {root / FOLDER / version}/data",
         "branch = true",
         "parallel = true",
         "patch = fork, _exit",

@@ -6,7 +6,6 @@ A broken-off run goes on where it was. Results are in build/mutants.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 from collections import Counter
@@ -20,7 +19,7 @@ from rich.progress import track
 from tests.mutants.draw import Mutant, draw
 from tests.mutants.judge import Verdict, Workspace
 from tests.mutants.reach import measure_reach, read_reach
-from tests.suites.tree import Tree, tree_of
+from tests.suites.tree import tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "mutants"
@@ -41,7 +40,7 @@ def main() -> None:
     tree = tree_of(ROOT)
     files = [file for room in ROOMS for file in tree.below(room) if file.endswith(".py")]
     copies = [Workspace(ROOT, FOLDER / f"copy{number}") for number in range(given.processes)]
-    version = version_of(tree, [*files, *(file for folder in TESTS for file in tree.below(folder))])
+    version = tree.digest([*files, *(file for folder in TESTS for file in tree.below(folder))])
     reach, verdicts = read_reach(FOLDER / "reach.json"), read_verdicts()
     if reach is None or reach.version != version:
         packages = tuple(room.replace("/", ".") for room in ROOMS)
@@ -70,14 +69,6 @@ def main() -> None:
             pool.shutdown(cancel_futures=True)
             raise SystemExit(130) from None
     print_verdicts(mutants, verdicts)
-
-
-def version_of(tree: Tree, files: list[str]) -> str:
-    """A digest of files."""
-    whole = hashlib.sha256()
-    for file in files:
-        whole.update(file.encode() + (tree.root / file).read_bytes())
-    return whole.hexdigest()
 
 
 def key(mutant: Mutant) -> str:

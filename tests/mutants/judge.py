@@ -49,9 +49,7 @@ class Workspace:
         self._root = root
         self.folder = folder
         shutil.rmtree(folder, ignore_errors=True)
-        for file in tree_of(root).files:
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / file, folder / file, follow_symlinks=False)
+        tree_of(root).copy(folder)
 
     def judge(self, mutant: Mutant, tests: list[str], seconds: float) -> Verdict:
         """Run tests with a mutant in place; they end at the first failure. Without it, they take these seconds."""

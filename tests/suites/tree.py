@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import subprocess
 from collections.abc import Iterable
 from functools import cached_property
@@ -48,6 +50,20 @@ class Tree:
     def below(self, folder: str) -> list[str]:
         """All files in a folder and those in it."""
         return sorted(file for file in self.files if file.startswith(f"{folder}/"))
+
+    def digest(self, files: Iterable[str]) -> str:
+        """A digest of the names and contents of files."""
+        whole = hashlib.sha256()
+        for file in files:
+            whole.update(file.encode() + (self.root / file).read_bytes())
+        return whole.hexdigest()
+
+    def copy(self, folder: Path) -> Tree:
+        """A copy of all files in a folder."""
+        for file in self.files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self.root / file, folder / file, follow_symlinks=False)
+        return Tree(folder, self.files)
 
     def data_of(self, folder: str) -> list[str]:
         """What lies beside the modules of a package: files that are no modules, and folders that are no packages."""
