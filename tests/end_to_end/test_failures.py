@@ -78,6 +78,7 @@ def test_a_worker_that_cannot_start_tells_why(project: Project, add_tiny: AddTin
     assert run_marina(project, "register", "m").returncode == 0
 
 
+@pytest.mark.long
 def test_a_damaged_archive_is_found_before_anything_starts(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
     assert run_marina(project, "archive").returncode == 0
@@ -92,6 +93,7 @@ def test_a_damaged_archive_is_found_before_anything_starts(project: Project, add
     assert serve(project).returncode == 0
 
 
+@pytest.mark.long
 def test_a_port_in_use_is_named(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
     assert run_marina(project, "archive").returncode == 0
@@ -125,6 +127,7 @@ def test_a_port_that_cannot_be_is_a_mistyped_command_line(project: Project) -> N
     assert (result.returncode, "Traceback" in result.stderr) == (2, False)
 
 
+@pytest.mark.long
 def test_without_java_the_message_says_what_to_install(project: Project, add_tiny: AddTiny, tmp_path: Path) -> None:
     add_tiny("m")
     assert run_marina(project, "archive").returncode == 0
@@ -217,6 +220,7 @@ def test_a_deep_folder_serves_too(tmp_path: Path, project: Project, add_tiny: Ad
     assert not temp.exists()
 
 
+@pytest.mark.long
 def test_broken_specs_do_not_keep_others_from_being_packed(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("fine")
     add_tiny("broken", engine="abacus")

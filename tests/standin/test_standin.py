@@ -11,6 +11,8 @@ import pytest
 
 from tests.standin import PACKAGES, events, standin_environment
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 import sys, torch, torch_neuron, torch_neuronx
 class Sum(torch.nn.Module):

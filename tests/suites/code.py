@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -27,21 +27,22 @@ class Code:
     loads_by_name: bool
 
 
-def read_code(path: Path) -> Code:
-    """Read a Python file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+@functools.cache
+def read_code(source: str) -> Code:
+    """Read the text of a Python file."""
+    nodes = list(ast.walk(ast.parse(source)))
+    documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     imports: set[str] = set()
     constants: set[str] = set()
     arguments: set[str] = set()
     paths: set[str] = set()
     loads_by_name = False
     shorter: set[int] = set()  # paths that are the beginning of another; the walk comes to the whole first
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.module and not node.level, f"{path}:{node.lineno}: imports here are absolute"
+            assert node.module and not node.level, f"{ast.unparse(node)}: imports here are absolute"
             imports |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
             constants.add(node.value)

@@ -51,11 +51,13 @@ class Reach:
         return self._known[file]
 
     def _read(self, file: str) -> Iterator[str]:
-        path = self._tree.root / file
         if file.endswith(".py"):
-            yield from self._of_module(PurePosixPath(file), read_code(path))
+            yield from self._of_module(PurePosixPath(file), read_code(self._text(file)))
         elif file.endswith(SCRIPTS):
-            yield from self._of_script(path.read_text(encoding="utf-8"))
+            yield from self._of_script(self._text(file))
+
+    def _text(self, file: str) -> str:
+        return (self._tree.root / file).read_text(encoding="utf-8")
 
     def _of_module(self, path: PurePosixPath, code: Code) -> Iterator[str]:
         module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")

@@ -122,6 +122,7 @@ SUITES = {
             f"{END}test_self_contained.py",
             f"{END}test_toy_engine.py",
             "tests/marina/engines",
+            "tests/standin",
         )
     ),
     "measuring": Suite(
@@ -133,6 +134,7 @@ SUITES = {
     ),
     # as Python, which shows an index that is out of bounds; compiled code reads what lies there
     "simulator": Suite(tests=("tests/marina/plan/simulator",), options=(), environment={"NUMBA_DISABLE_JIT": "1"}),
+    "compiling": Suite(tests=("tests/marina/compiler",)),
     "models": Suite(tests=("tests/marina/test_supported.py",)),
     "wheel": Suite(
         tests=(f"{END}test_wheel.py", "tests/marina/test_requirements.py"),

@@ -52,6 +52,7 @@ def test_the_artifact_says_how_it_came_to_be(project: Project, add_tiny: AddTiny
     assert [path.name for path in folder.parent.glob("*.partial")] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_compiling_again_gives_the_same_bytes(project: Project, add_tiny: AddTiny, engine: str) -> None:
     spec = read_spec(add_tiny("m", engine=engine))
@@ -71,6 +72,7 @@ def write_examples(project: Project, count: int) -> None:
     (project.root / "texts.csv").write_text("text\n" + "\n".join(lines) + "\n")
 
 
+@pytest.mark.long
 @needs_openvino
 def test_int8_is_calibrated_and_judged_on_different_texts(project: Project, add_tiny: AddTiny) -> None:
     write_examples(project, 101)
@@ -130,6 +132,7 @@ def test_auto_keeps_one_that_passes_and_says_what_it_tried(project: Project, add
     assert contents(folder).keys() == {"artifact.json", *read_artifact(folder).files}
 
 
+@pytest.mark.long
 def test_unchanged_work_is_not_redone(project: Project, add_tiny: AddTiny) -> None:
     path = add_tiny("m")
     first = compile_model(read_spec(path), project, no_progress)
@@ -250,6 +253,7 @@ def start_compile(project: Project, sleep_at: str = "") -> "subprocess.Popen[str
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_work_that_was_cut_off_goes_on_where_it_stopped(
     project: Project, add_tiny: AddTiny, ending: signal.Signals
@@ -271,6 +275,7 @@ def test_work_that_was_cut_off_goes_on_where_it_stopped(
     assert not partial.exists()
 
 
+@pytest.mark.long
 def test_two_at_once_make_one_artifact(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
     outputs = []

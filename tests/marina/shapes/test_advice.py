@@ -41,6 +41,7 @@ def texts(project: Project) -> str:
     return "texts.csv"
 
 
+@pytest.mark.long
 def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny, texts: str, marina: Marina) -> None:
     path = add_tiny("m")
     result = marina("shapes", "m", "--lengths", texts, "--graphs", "6", "--write")

@@ -30,6 +30,7 @@ def test_without_examples_it_is_a_ladder_with_packed_shapes(project: Project, ad
     )
 
 
+@pytest.mark.long
 def test_with_examples_the_choice_is_kept_until_they_change(project: Project, add_tiny: AddTiny) -> None:
     texts = project.root / "texts.csv"
     texts.write_text("text\n" + "\n".join(" ".join(WORDS[: 2 + number % 9]) for number in range(60)) + "\n")

@@ -43,6 +43,7 @@ def test_a_set_may_hold_every_shape_there_is() -> None:
     assert len(sets_with_packed([3, 5, 8], 12, 1, model.milliseconds, 8)) == 2
 
 
+@pytest.mark.long
 def test_a_few_packed_shapes_take_the_place_of_many() -> None:
     model, lengths = CostModel({**TIMES, **PACKED_TIMES}), lengths_of(0)
     choices = choose_shapes(lengths, 64, 32, model.milliseconds, 24)
@@ -53,6 +54,7 @@ def test_a_few_packed_shapes_take_the_place_of_many() -> None:
     assert costing.of(found.packed) < costing.of(found.plain)
 
 
+@pytest.mark.long
 def test_slow_packed_graphs_are_not_chosen() -> None:
     slow = {shape: 3 * time for shape, time in PACKED_TIMES.items()}
     model, lengths = CostModel({**TIMES, **slow}), lengths_of(1)

@@ -66,6 +66,7 @@ def test_models_that_no_engine_can_serve(
     assert "engine: torchscript" not in str(refused.value)
 
 
+@pytest.mark.long
 @needs_openvino
 @pytest.mark.parametrize("name", ["Longformer", "Flaubert"])
 def test_models_that_another_engine_takes(project: Project, tmp_path: Path, name: str) -> None:
