@@ -45,7 +45,8 @@ def _serve(project: Project) -> Iterator[Server]:
             (project.models / f"{name}{suffix}.yaml").write_text(yaml.safe_dump(spec))
     packed = run_marina(project, "archive")
     assert packed.returncode == 0, packed.stderr
-    with serving(project) as running:
+    # four models at once, on a machine that other tests keep busy
+    with serving(project, "--timeout=400") as running:
         yield running
 
 
