@@ -153,8 +153,9 @@ def test_parameters_are_by_model_if_there_are_several(model: Model) -> None:
     assert len(answers["intent"]) == 1
     ((status, refused),) = ask(model, {**body, "parameters": {"top_k": 1}})
     assert (status, refused["type"]) == (400, "InvalidParameter")
-    ((status, refused),) = ask(model, {**body, "parameters": {"search": {}}})
+    ((status, refused),) = ask(model, {**body, "parameters": {"search": {}, "tags": {}}})
     assert (status, refused["type"]) == (400, "InvalidParameter")
+    assert refused["error"].endswith('; "search" is not one of them')
 
 
 def test_limits_and_parameters_are_each_models_own(model: Model) -> None:

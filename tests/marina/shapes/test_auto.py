@@ -30,6 +30,16 @@ def test_without_examples_it_is_a_ladder_with_packed_shapes(project: Project, ad
     )
 
 
+def test_the_choice_is_kept_until_the_spec_changes(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m", shapes={"auto": 64})
+    first = chosen(path, project)
+    kept = project.root / "build" / "shapes" / "m.json"
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "shapes": ["1x64"]}))
+    assert chosen(path, project) == (Shape(1, 64),)
+    path.write_text(path.read_text().replace("auto: 64", "auto: 48"))
+    assert chosen(path, project) not in (first, (Shape(1, 64),))
+
+
 @pytest.mark.long
 def test_with_examples_the_choice_is_kept_until_they_change(project: Project, add_tiny: AddTiny) -> None:
     texts = project.root / "texts.csv"

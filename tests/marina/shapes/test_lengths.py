@@ -7,7 +7,7 @@ import pytest
 from handlers.worker.request.schema import Fields
 from handlers.worker.values import Instance
 from marina.errors import SpecError
-from marina.shapes.lengths import MOST, read_lengths
+from marina.shapes.lengths import MOST, listed, read_lengths
 
 FIELDS = Fields("text")
 
@@ -39,6 +39,12 @@ def test_both_halves_of_a_histogram_are_alike(tmp_path: Path) -> None:
         counts = Counter(half)
         assert counts[20] / len(half) == pytest.approx(2_000 / 2_804, abs=0.01)
         assert counts[30] / len(half) == pytest.approx(800 / 2_804, abs=0.01)
+
+
+def test_as_many_lengths_are_kept_as_are_wanted(tmp_path: Path) -> None:
+    assert MOST - 2 <= len(listed({10: 4000, 20: 2_000_000})) <= MOST
+    (tmp_path / "a.csv").write_text("text\n" + "a b\n" * MOST)
+    assert read_lengths(tmp_path / "a.csv", FIELDS, words) == [2] * MOST
 
 
 @pytest.mark.parametrize(

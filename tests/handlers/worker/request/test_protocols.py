@@ -135,6 +135,8 @@ def test_open_inference_answers_of_every_kind() -> None:
     }
     assert names_and_shapes(TASKS["token-classification"], []) == {"answer": [1]}
     assert names_and_shapes(TASKS["question-answering"], {"answer": "b", "score": 1.0}) == {"answer": [1]}
+    document = write(read_json({"inputs": [tensor("a")]}, TASKS["token-classification"]), [{"word": "Köln"}])
+    assert document["outputs"][0]["data"] == ['[{"word":"Köln"}]']
 
 
 def test_open_inference_gives_the_outputs_that_are_asked_for() -> None:

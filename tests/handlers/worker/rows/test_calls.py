@@ -14,11 +14,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.artifact import artifact_from, read_json
+from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, SEGMENTS, Signature, artifact_from, read_json
 from handlers.worker.engines import Inputs
-from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs
+from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs, write_rows
+from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.positions import number_positions
-from handlers.worker.values import Call, Row, Shape
+from handlers.worker.values import Call, Place, Row, Shape
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
 
@@ -66,6 +67,36 @@ def test_rows_come_back_in_order_however_many_calls_run_at_once(
         assert [float(output[0][0]) for output in outputs if isinstance(output, list)] == [
             float(number) for number in range(100, 124)
         ]
+
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids", POOLING_MASK)
+ROWS = [Row([4, 5, 6], [0, 0, 1], prompt_tokens=1), Row([8], [0])]
+
+
+def test_rows_are_padded_on_the_right() -> None:
+    signature = Signature(INPUTS, ("out",), 3, 2, "right", {}, {}, {}, None, False)
+    pad, pad_type = signature.pad_token_id, signature.pad_token_type_id
+    graph = Echo([np.full((3, 4), 7) for _ in INPUTS], None)
+    write_rows(graph, ROWS, signature)
+    assert {name: array.tolist() for name, array in zip(INPUTS, graph.inputs)} == {
+        "input_ids": [[4, 5, 6, pad], [8, pad, pad, pad], [pad] * 4],
+        "attention_mask": [[1, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0]],
+        "token_type_ids": [[0, 0, 1, pad_type], [0, pad_type, pad_type, pad_type], [pad_type] * 4],
+        POOLING_MASK: [[0, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0]],
+    }
+
+
+def test_rows_of_a_line_follow_each_other() -> None:
+    names = ("input_ids", "token_type_ids", SEGMENTS, POSITION_IDS, POOLING_MASK)
+    arrays = {name: np.full((1, 5), 7) for name in names}
+    write_lines(arrays, ROWS, [Place(0, 0, 0), Place(0, 1, 3)], None, {"input_ids": 9})
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "input_ids": [[4, 5, 6, 8, 9]],
+        "token_type_ids": [[0, 0, 1, 0, 0]],
+        SEGMENTS: [[0, 0, 0, 1, -1]],
+        POSITION_IDS: [[0, 1, 2, 0, 0]],
+        POOLING_MASK: [[0, 1, 1, 1, 0]],
+    }
 
 
 @given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 3), st.randoms())

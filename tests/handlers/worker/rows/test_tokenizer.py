@@ -105,6 +105,7 @@ def test_an_overlap_that_nobody_asked_for_gives_way(source: Path) -> None:
     (tokenized,) = tokenizer(source).encode([Instance("ok ok", "ok " * 40)], [window])
     assert isinstance(tokenized, Tokenized)
     assert len(tokenized.rows) > 8
+    assert not tokenized.cut
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from handlers.worker.rows.plan import Planner
@@ -18,6 +18,9 @@ SHAPES = st.builds(Shape, st.integers(1, 8), st.integers(1, LONGEST), st.just(Fa
 TIMES = st.dictionaries(SHAPES, st.floats(0.1, 50), min_size=1, max_size=8)
 
 
+# more texts than a line may hold
+@example({Shape(1, 16, True): 0.5, Shape(4, LONGEST, True): 2.0}, 50.0, [1] * 40)
+@example({Shape(1, LONGEST, True): 0.5}, 50.0, [3, 2, 1] * 30)
 @settings(max_examples=200, deadline=None)
 @given(TIMES, st.floats(0.1, 50), st.lists(st.integers(1, LONGEST), min_size=1, max_size=40))
 def test_batches_take_the_time_of_the_workers_plans(times: dict[Shape, float], most: float, lengths: list[int]) -> None:
