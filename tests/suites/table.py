@@ -32,6 +32,12 @@ class Stack:
     may_skip: tuple[str, ...] = ()
 
 
+# reasons of the Neuron stacks, whose releases are older
+OLD_RELEASES = (
+    r"OpenVINO is not installed",
+    r"this transformers has no",
+    r"rows of (Albert|DistilBert)\w+ cannot be packed",
+)
 STACKS = {
     "cpu": Stack(".venv/dev", ".venv/bin/python", ("dev.txt", "demo.txt", "java.txt")),
     "inf1": Stack(
@@ -40,7 +46,7 @@ STACKS = {
         ("inf1.txt", "test.txt", "demo.txt", "java.txt"),
         "3.10",
         "has-python310",
-        (r"OpenVINO is not installed", r"this transformers has no", r"rows of (Albert|DistilBert)\w+ cannot be packed"),
+        OLD_RELEASES,
     ),
     "inf2": Stack(
         ".venv-inf2-tests/installed",
@@ -48,12 +54,7 @@ STACKS = {
         ("inf2.txt", "test.txt", "demo.txt", "java.txt", "xla.txt"),
         "3.12",
         "has-python312",
-        (
-            r"OpenVINO is not installed",
-            r"this transformers has no",
-            r"rows of (Albert|DistilBert)\w+ cannot be packed",
-            r"these releases make causal masks with vmap",
-        ),
+        (*OLD_RELEASES, r"these releases make causal masks with vmap"),
     ),
 }
 # may be skipped anywhere: they need rights that a container may lack
