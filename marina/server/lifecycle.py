@@ -65,7 +65,7 @@ def serve(
         check_ports(ports)
         check_room(archives)
         report("starting TorchServe")
-        state = prepare_run(project, RunState(0, 0.0, ports, "", trusted=trusted, foreground=foreground))
+        state = prepare_run(project, RunState(0, "", ports, "", trusted=trusted, foreground=foreground))
         try:
             state = _start(project, state, timeout_s)
             return register_new(project, state, archives, timeout_s, report)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from handlers.worker.placement.choice import server_of
 from marina.files import write_json
 from marina.project import Project
 
@@ -41,8 +42,8 @@ class Registered:
 class RunState:
     """A TorchServe that was started here.
 
-    pid is 0 until there is a process. started is the start time of the process in seconds since the epoch,
-    which distinguishes it from a later process with the same pid. temp is the folder of its sockets and
+    pid is 0 until there is a process. identity distinguishes the process from a later one with the same pid, whatever
+    the clock does: see `server_of`. temp is the folder of its sockets and
     unpacked archives. models has what is known of each model that was registered here, by its name. trusted is the
     file of trusted archives that the server was started with; None if it takes any archive of the model store.
     foreground is true if a supervisor starts the server again, so that no watch may. variables has those of
@@ -50,7 +51,7 @@ class RunState:
     """
 
     pid: int
-    started: float
+    identity: str
     ports: Ports
     temp: str
     models: Mapping[str, Registered] = field(default_factory=dict)
@@ -60,14 +61,13 @@ class RunState:
 
     def process(self) -> psutil.Process | None:
         """The server's process, or None if it is not running."""
-        if not self.pid:
+        if not self.pid or server_of(self.pid) != self.identity:
             return None
         try:
             process = psutil.Process(self.pid)
-            alive = abs(process.create_time() - self.started) < 1 and process.status() != psutil.STATUS_ZOMBIE
+            return None if process.status() == psutil.STATUS_ZOMBIE else process
         except psutil.Error:
             return None
-        return process if alive else None
 
 
 def read_state(project: Project) -> RunState | None:

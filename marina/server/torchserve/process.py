@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from handlers.worker.engines.packages import programs_path
+from handlers.worker.placement.choice import server_of
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.state import RunState, logs_folder, remove_state, write_state
@@ -60,7 +61,7 @@ def start_torchserve(project: Project, state: RunState) -> RunState:
         )
     try:
         process = psutil.Process(int((temp / PID_FILE).read_text()))
-        state = replace(state, pid=process.pid, started=process.create_time())
+        state = replace(state, pid=process.pid, identity=server_of(process.pid))
     except (OSError, ValueError, psutil.Error):
         raise ServerError(f"TorchServe did not start (exit {launcher.returncode}): {_tail(console)}") from None
     write_state(project, state)

@@ -40,7 +40,7 @@ def prepare_run(project: Project, state: RunState, keep_logs: bool = True) -> Ru
     project.model_store.mkdir(exist_ok=True)
     write_config(project.root / "config.properties", state.ports, config_file(project))
     variables = {name: os.environ[name] for name in PLACEMENT_VARIABLES if os.environ.get(name)}
-    state = replace(state, pid=0, started=0.0, temp=str(_temp_folder(project)), variables=variables)
+    state = replace(state, pid=0, identity="", temp=str(_temp_folder(project)), variables=variables)
     write_state(project, state)
     return state
 

@@ -40,7 +40,7 @@ def archive(name: str, groups: str) -> Path:
 
 def server(**variables: str) -> RunState:
     """A server whose workers are those of this process."""
-    return RunState(os.getpid(), 0.0, Ports(), "", variables={"NEURON_RT_VISIBLE_CORES": "0-3", **variables})
+    return RunState(os.getpid(), "", Ports(), "", variables={"NEURON_RT_VISIBLE_CORES": "0-3", **variables})
 
 
 @pytest.fixture

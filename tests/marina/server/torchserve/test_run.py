@@ -13,7 +13,7 @@ from marina.server.torchserve.process import stop_torchserve
 from marina.server.torchserve.run import KEPT_RUNS, config_file, prepare_run, remove_unpacked, unpacked_archives
 from marina.server.watch import rotate_console
 
-RUN = RunState(0, 0.0, Ports(), "")
+RUN = RunState(0, "", Ports(), "")
 
 
 def test_the_logs_of_the_last_runs_are_kept(project: Project) -> None:
@@ -52,7 +52,7 @@ def test_stopping_ends_its_own_processes_and_no_others(project: Project) -> None
 
 
 def test_what_is_unpacked_is_found_and_removed(tmp_path: Path) -> None:
-    state = RunState(0, 0.0, Ports(), str(tmp_path))
+    state = RunState(0, "", Ports(), str(tmp_path))
     assert unpacked_archives(state) == set()
     (tmp_path / "models" / "old").mkdir(parents=True)
     before = unpacked_archives(state)
