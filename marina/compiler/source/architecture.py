@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from marina.compiler.source import weight_shapes
-from marina.compiler.source.loading import source_errors
+from marina.compiler.source.loading import read_configuration
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -35,8 +35,7 @@ def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> No
     """
     import transformers
 
-    with source_errors(spec, "transformers"):
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = read_configuration(spec, folder)
     named = config.architectures or []
     tasks = tasks_named(named, heads)
     if tasks and spec.task not in tasks:

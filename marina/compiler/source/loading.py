@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,12 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
             config=config,
             use_safetensors=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,
             attn_implementation=attention,
             local_files_only=True,
             trust_remote_code=False,
         )
+    check_sizes(spec, loading["mismatched_keys"])
     check_weights(spec, loading["missing_keys"], encoder_only=auto_class == ENCODER)
     check_vocabulary(spec, model, tokenizer)
     return model, tokenizer
@@ -48,13 +51,19 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
 
 def load_configuration(spec: Spec, folder: Path) -> tuple[Any, Any]:
     """The transformers configuration of a model and its fast tokenizer; SourceError as in `load_model`."""
-    import transformers
-
-    with source_errors(spec, "transformers"):
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = read_configuration(spec, folder)
     tokenizer = auto_tokenizer(spec, folder)
     check_tokenizer_files(spec, folder, tokenizer)
     return config, tokenizer
+
+
+def read_configuration(spec: Spec, folder: Path) -> Any:
+    """The transformers configuration of a model; SourceError if it cannot be read."""
+    import transformers
+
+    check_labels(spec, folder)
+    with source_errors(spec, "transformers"):
+        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def auto_tokenizer(spec: Spec, folder: Path) -> Any:
@@ -94,6 +103,32 @@ def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
         )
     if not tokenizer.is_fast:
         raise SourceError(f"{spec.name}: source {spec.source} has no fast tokenizer (tokenizer.json)")
+
+
+def check_labels(spec: Spec, folder: Path) -> None:
+    """Refuse a configuration whose labels are not those of outputs 0, 1, 2 and so on."""
+    try:
+        labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
+    except (OSError, ValueError, AttributeError):  # which transformers tells better
+        return
+    if labels is None or (isinstance(labels, dict) and set(labels) == {str(i) for i in range(len(labels))}):
+        return
+    kind = f"labels for {', '.join(labels)[:100]}" if isinstance(labels, dict) else f"a {type(labels).__name__}"
+    raise SourceError(
+        f"{spec.name}: id2label in config.json of source {spec.source} has {kind}",
+        'write a label for each output of the head, from 0 without gaps: {"0": "first", "1": "second"}',
+    )
+
+
+def check_sizes(spec: Spec, mismatched_keys: Iterable[Any]) -> None:
+    """Refuse weights of other sizes than the configuration gives."""
+    # transformers 4 has names or tuples that begin with them, by release, and 5 has such tuples in a set
+    names = sorted(key if isinstance(key, str) else key[0] for key in mismatched_keys)
+    if names:
+        raise SourceError(
+            f"{spec.name}: the weights {names[0]} of source {spec.source} have another size than config.json says",
+            "restore the config.json that was saved with them; its id2label has a label for each output of the head",
+        )
 
 
 def check_weights(spec: Spec, missing_keys: list[str], encoder_only: bool) -> None:

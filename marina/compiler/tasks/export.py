@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from handlers.worker.artifact import POSITION_IDS, Head
-from marina.compiler.source.loading import load_model, source_errors
+from marina.compiler.source.loading import load_model, read_configuration
 from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines import engine_of
@@ -77,10 +77,7 @@ def attention_of(spec: Spec, folder: Path) -> str | None:
     own = engine_of(spec.engine).attention
     if own is not None:
         return own
-    with source_errors(spec, "transformers"):
-        import transformers
-
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = read_configuration(spec, folder)
     local = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
     return "eager" if local else None
 

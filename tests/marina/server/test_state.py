@@ -46,7 +46,7 @@ def test_a_clock_that_is_set_ends_no_server(project: Project, monkeypatch: pytes
     with subprocess.Popen(["sleep", "60"]) as process:
         write_state(project, RunState(process.pid, server_of(process.pid), Ports(), "/nowhere"))
         # Linux counts a start from boot, and moves the time of boot with the clock
-        monkeypatch.setattr(psutil.Process, "create_time", lambda self: 1.0)
+        monkeypatch.setattr(psutil.Process, "create_time", lambda _: 1.0)
         assert running(project) is not None
         process.kill()
 

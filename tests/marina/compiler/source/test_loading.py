@@ -95,3 +95,19 @@ def test_what_is_no_model_is_said_in_one_line(project: Project, tmp_path: Path) 
     with pytest.raises(SourceError, match="transformers cannot load source") as refused:
         compile_folder(project, folder, "text-classification")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"0": "bad", "2": "good"}, "id2label in config.json of source w has labels for 0, 2; write a label for each"),
+        ({"bad": "0"}, "id2label in config.json of source w has labels for bad; write"),
+        (["bad", "fair", "good"], "id2label in config.json of source w has a list; write"),
+        ({"0": "bad"}, "the weights classifier.bias of source w have another size than config.json says; restore"),
+    ],
+)
+def test_labels_that_are_not_those_of_the_head(tmp_path: Path, labels: Any, message: str) -> None:
+    folder = save_model(tmp_path, "bert", "text-classification")
+    edit_json(folder / "config.json", id2label=labels)
+    with pytest.raises(SourceError, match=f"^m: {message}"):
+        export_model(spec("text-classification"), folder)
