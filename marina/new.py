@@ -22,6 +22,8 @@ IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
 LONGEST = {"question-answering": 384}
 USUAL_LONGEST = 128
 POSITIONS = 512  # of models that do not say
+# files beside config.json with a limit of tokens: of sentence-transformers, and of tokenizers
+LIMITS = {"sentence_bert_config.json": "max_seq_length", "tokenizer_config.json": "model_max_length"}
 SPEC = """\
 # docs/reference/spec.md in Marina's repository documents every field; marina check {name} checks this file.
 name: {name}
@@ -100,13 +102,11 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
     if task in TASKS:
         _check_head(task, config, origin)
     task = task or _guess_task(files, config, origin)
-    # some models, such as RoBERTa, number positions from 2
-    most = int(config.get("max_position_embeddings") or POSITIONS) - 2
     text = SPEC.format(
         name=name,
         task=task,
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
-        longest=min(LONGEST.get(task, USUAL_LONGEST), most),
+        longest=min(LONGEST.get(task, USUAL_LONGEST), _most_tokens(encoder_folder(files), config)),
     )
     try:
         make_spec(yaml.safe_load(text))
@@ -134,20 +134,36 @@ def _hub_source(model: str) -> dict[str, str]:
 def _hub_files(model: str, revision: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(model, revision=revision, allow_patterns=["*.json", "*/config.json"]))
+    return Path(snapshot_download(model, revision=revision, allow_patterns=["*.json", "*/*config.json"]))
 
 
 def _read_config(folder: Path, origin: str) -> dict[str, Any]:
-    path = encoder_folder(folder) / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        config = None
-    if not isinstance(config, dict):
+    config = _read_object(encoder_folder(folder) / "config.json")
+    if config is None:
         raise SourceError(
-            f"{origin} holds no model: {path.name} is missing or damaged", "name a folder of save_pretrained"
+            f"{origin} holds no model: config.json is missing or damaged", "name a folder of save_pretrained"
         )
     return config
+
+
+def _most_tokens(folder: Path, config: dict[str, Any]) -> int:
+    """The length of the longest text that a model reads, as its files have it."""
+    # some models, such as RoBERTa, number positions from 2
+    limits = [int(config.get("max_position_embeddings") or POSITIONS) - 2]
+    for name, field in LIMITS.items():
+        limit = (_read_object(folder / name) or {}).get(field)
+        if isinstance(limit, int) and limit > 0:
+            limits.append(limit)
+    return min(limits)
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None if the file is missing or damaged."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
 
 
 def _check_head(task: str, config: dict[str, Any], origin: str) -> None:

@@ -33,5 +33,5 @@ def check_length(job: Job, positions: int | None) -> None:
     if positions and length > positions:
         raise CompileError(
             f"{job.spec.name}: a shape of {length} tokens is more than the model can read ({positions}); "
-            "lower shapes.sequence_lengths"
+            "shorten the longest of the spec's shapes"
         )

@@ -57,6 +57,25 @@ def test_a_folder_in_the_project_is_named_from_there(tmp_path: Path) -> None:
     assert (question.task, question.shapes.auto) == ("question-answering", 384)
 
 
+@pytest.mark.parametrize(
+    ("file", "document", "longest"),
+    [
+        ("sentence_bert_config.json", '{"max_seq_length": 20}', 20),
+        ("sentence_bert_config.json", '{"max_seq_length": null}', 62),
+        ("tokenizer_config.json", '{"model_max_length": 48}', 48),
+        ("tokenizer_config.json", '{"model_max_length": 1000000000000000019884624838656}', 62),
+        ("tokenizer_config.json", "damaged", 62),
+    ],
+)
+def test_shapes_hold_what_the_model_reads(tmp_path: Path, file: str, document: str, longest: int) -> None:
+    project = new_project(tmp_path)
+    folder = tmp_path / "weights" / "m"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"architectures": ["BertModel"], "max_position_embeddings": 64}')
+    (folder / file).write_text(document)
+    assert read_spec(new_spec(project, "m", str(folder), None)).shapes.auto == longest
+
+
 def test_what_is_wrong_is_said_and_nothing_written(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     folder = tmp_path / "weights"
