@@ -163,7 +163,11 @@ def sweep(
 @app.command(epilog="Example: `marina bench table overhead`")
 def table(
     name: Annotated[
-        str, typer.Argument(metavar="TABLE", help="nlp-12x, ava, search, darwinbox, bundle, bulk or overhead.")
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="Published: nlp-12x, ava, search or darwinbox. Marina's: bundle, bulk, hosts, latency, overhead or packed.",
+        ),
     ],
     model: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Your model. Default: the demonstration models.")
@@ -174,7 +178,12 @@ def table(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Repeat a published table, or measure what serving costs (overhead), bundles save, and jobs in bulk reach."""
+    """Repeat a published table, or measure what serving costs and what saves time.
+
+    bundle: models in one archive beside as many archives. bulk: jobs in bulk. hosts: TorchServe beside Ray Serve.
+    latency: where the milliseconds of a text alone go. overhead: serving beside the bare graphs. packed: a few packed
+    graphs beside many others.
+    """
     from marina.bench.report.pricing import price_of
     from marina.bench.tables.kinds import measure_table
 

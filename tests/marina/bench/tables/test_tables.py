@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload
@@ -15,6 +17,7 @@ from marina.bench.tables import nlp_12x
 from marina.bench.tables.kinds import TABLES, layout_of, table_kind
 from marina.bench.tables.published import published
 from marina.bench.tables.search import FIRST_RATE, highest_kept, keeps
+from marina.cli.bench import app
 from marina.errors import MarinaError
 from marina.project import Project
 from tests.marina.bench.results import entry, measured, result
@@ -30,6 +33,12 @@ def test_tables_are_known_by_name() -> None:
     assert table_kind("ava") is table_kind("table-ava")
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
         table_kind("chess")
+
+
+def test_the_help_names_every_table() -> None:
+    shown = CliRunner().invoke(app, ["table", "--help"]).output
+    missing = [name for name in TABLES if not re.search(rf"\b{name.removeprefix('table-')}\b", shown)]
+    assert missing == []
 
 
 @given(st.integers(1, 100_000))
