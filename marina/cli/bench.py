@@ -166,7 +166,7 @@ def table(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="Published: nlp-12x, ava, search or darwinbox. Marina's: bundle, bulk, hosts, latency, overhead or packed.",
+            help="Published: nlp-12x, ava, search, darwinbox. Ours: bundle, bulk, hosts, latency, overhead, packed.",
         ),
     ],
     model: Annotated[
