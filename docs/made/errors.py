@@ -46,8 +46,8 @@ OF_TORCHSERVE = (
     (
         "500",
         "`InternalServerException`: Worker scaled down.",
-        "The model was unregistered or scaled while the worker had the request.",
-        "Send the request again. `marina upgrade` and `marina stop` wait for requests first.",
+        "The model was scaled, or unregistered over the management API, while the worker had the request.",
+        "Send the request again. `marina upgrade`, `marina unregister` and `marina stop` wait for requests first.",
     ),
     (
         "500",

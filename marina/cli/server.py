@@ -19,6 +19,10 @@ ReplaceOption = Annotated[
     typer.Option("--replace", metavar="", help="Stop the old version first, where no cores are free for a second."),
 ]
 
+DrainOption = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, help="How long requests that are under way may still be answered.")
+]
+
 
 def serve(
     names: Archives = None,
@@ -76,10 +80,7 @@ def serve(
 
 
 def stop(
-    timeout: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="How long requests that the server has may still be answered."),
-    ] = DRAIN_S,
+    timeout: DrainOption = DRAIN_S,
     as_json: JsonOption = False,
 ) -> None:
     """Stop TorchServe, its workers, and anything that an earlier run left behind.
@@ -163,11 +164,16 @@ def rollback(
     status(as_json)
 
 
-def unregister(names: SomeNames, as_json: JsonOption = False) -> None:
-    """Remove models from the running server; their archives stay in model_store."""
+def unregister(names: SomeNames, timeout: DrainOption = DRAIN_S, as_json: JsonOption = False) -> None:
+    """Remove models from the running server; their archives stay in model_store.
+
+    New requests get 503 at once. Those that the models have are answered first.
+    """
     from marina.server import unregister as unregister_models
 
-    unregister_models(find_project(), names)
+    with spinner() as report:
+        report(f"waiting until {', '.join(names)} {'have' if len(names) > 1 else 'has'} answered all requests")
+        unregister_models(find_project(), names, timeout)
     status(as_json)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from marina.errors import ServerError
@@ -13,6 +14,30 @@ from marina.server.torchserve.management import Management
 
 POLL_S = 0.05
 DEAD_S = 10.0  # a version whose workers do not come back in this time answers nothing any more
+
+
+def let_finish(project: Project, management: Management, names: Iterable[str], seconds: float) -> None:
+    """Refuse new requests to models and wait until every one has answered those that it has.
+
+    A model for which that fails does not keep the others from it. If it is interrupted, requests are taken again.
+    """
+    deadline = time.monotonic() + seconds
+    defaults: dict[str, str] = {}
+    try:
+        for name in names:
+            with suppress(ServerError, OSError):
+                defaults[name] = management.status(name).version
+                refuse_new(project, management, name)
+        for name in defaults:
+            with suppress(ServerError):
+                for version in management.versions(name):
+                    if version != DRAINING:
+                        wait_until_idle(management, name, version, deadline)
+    except BaseException:
+        for name, version in defaults.items():
+            with suppress(ServerError):
+                management.set_default(name, version)
+        raise
 
 
 def refuse_new(project: Project, management: Management, name: str) -> None:

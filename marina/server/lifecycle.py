@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.archives import DRAINING, find_archives, kept
-from marina.server.drain import refuse_new, wait_until_idle
+from marina.server.archives import find_archives, kept
+from marina.server.drain import let_finish
 from marina.server.lock import one_at_a_time
 from marina.server.room import check_room
 from marina.server.state import Ports, RunState, read_state, running, write_state
@@ -96,7 +96,9 @@ def drain(project: Project, seconds: float) -> None:
     with one_at_a_time(project):
         state = read_state(project)
         if state is not None and state.process() and seconds:
-            _drain(project, state, seconds)
+            management = management_of(project, state)
+            with suppress(ServerError):
+                let_finish(project, management, management.models(), seconds)
 
 
 def restart(project: Project, state: RunState, timeout_s: float, report: Report) -> RunState:
@@ -142,29 +144,3 @@ def _start(project: Project, state: RunState, timeout_s: float) -> RunState:
     state = start_torchserve(project, state)
     wait_until_listening(project, state, time.monotonic() + max(timeout_s, START_S))
     return state
-
-
-def _drain(project: Project, state: RunState, seconds: float) -> None:
-    """Refuse new requests and wait until every model has answered those that it has.
-
-    A model for which that fails does not keep the others from it. If it is interrupted, requests are taken again.
-    """
-    deadline = time.monotonic() + seconds
-    management = management_of(project, state)
-    defaults: dict[str, str] = {}
-    try:
-        with suppress(ServerError):
-            for name in management.models():
-                with suppress(ServerError, OSError):
-                    defaults[name] = management.status(name).version
-                    refuse_new(project, management, name)
-        for name in defaults:
-            with suppress(ServerError):
-                for version in management.versions(name):
-                    if version != DRAINING:
-                        wait_until_idle(management, name, version, deadline)
-    except BaseException:
-        for name, version in defaults.items():
-            with suppress(ServerError):
-                management.set_default(name, version)
-        raise

@@ -10,6 +10,7 @@ from pathlib import Path
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import check_trusted, find_archives, kept, put_back
+from marina.server.drain import let_finish
 from marina.server.lock import one_at_a_time
 from marina.server.logs import WORKERS_LOG
 from marina.server.room import check_groups
@@ -81,9 +82,9 @@ def scale(project: Project, name: str, workers: int, timeout_s: float, report: R
         check_groups(kept(project, name)[0], workers, state)
         log = logs_folder(project) / WORKERS_LOG
         start, deadline = log_size(log), time.monotonic() + timeout_s
-        management.scale(name, workers)
-        report(f"waiting until {name} has {workers} worker{'s' * (workers > 1)} READY")
         try:
+            management.scale(name, workers)
+            report(f"waiting until {name} has {workers} worker{'s' * (workers > 1)} READY")
             wait_until_ready(management, {name: None}, log, start, deadline, alive=lambda: state.process() is not None)
         except BaseException:
             with suppress(ServerError):
@@ -91,11 +92,21 @@ def scale(project: Project, name: str, workers: int, timeout_s: float, report: R
             raise
 
 
-def unregister(project: Project, names: list[str]) -> None:
-    """Unregister models from the running server; ServerError if one is not registered."""
+def unregister(project: Project, names: list[str], drain_s: float = 0) -> None:
+    """Unregister models from the running server; ServerError if one is not registered.
+
+    Args:
+        project: project of the server.
+        names: models.
+        drain_s: for how many seconds requests that they have may still be answered. New ones get 503.
+    """
     with one_at_a_time(project):
         state = require_running(project)
         management = management_of(project, state)
+        for name in names:
+            management.status(name)
+        if drain_s:
+            let_finish(project, management, names, drain_s)
         for name in names:
             default = management.status(name).version
             for version in sorted(management.versions(name), key=lambda one: one == default):

@@ -38,6 +38,17 @@ def test_a_stop_answers_what_it_was_given(packed: Project, record: Record) -> No
     assert counts.answered > 0
 
 
+def test_a_model_that_is_unregistered_answers_what_it_was_given(packed: Project, record: Record) -> None:
+    with serving(packed, NAME) as server, plain_clients(server, NAME, CLIENTS, pause_s=0.05) as counts:
+        time.sleep(2)
+        assert server.marina("unregister", NAME).returncode == 0
+        time.sleep(0.3)
+    record("unregister", counts)
+    # refused while the model drains, and when it is gone
+    assert set(counts.outcomes) <= {"200", "503", "404"}
+    assert counts.answered > 0
+
+
 def test_a_server_in_the_foreground_drains_on_sigterm(packed: Project, record: Record) -> None:
     ports = free_ports(5)
     command = [*MARINA, "serve", NAME, "--foreground", *port_options(ports)]
