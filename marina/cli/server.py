@@ -180,6 +180,10 @@ def unregister(names: SomeNames, timeout: DrainOption = DRAIN_S, as_json: JsonOp
 def scale(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Model.")],
     workers: Annotated[int, typer.Argument(metavar="N", min=1, help="Worker processes.")],
+    force: Annotated[
+        bool,
+        typer.Option("--force", metavar="", help="Start more than this machine has cores and memory for."),
+    ] = False,
     timeout: TimeoutOption = 120,
     as_json: JsonOption = False,
 ) -> None:
@@ -191,7 +195,7 @@ def scale(
     from marina.server import scale as scale_model
 
     with spinner() as report:
-        scale_model(find_project(), name, workers, timeout, report)
+        scale_model(find_project(), name, workers, timeout, report, force)
     status(as_json)
 
 

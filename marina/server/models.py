@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +10,8 @@ from marina.project import Project
 from marina.server.archives import check_trusted, find_archives, kept, put_back
 from marina.server.drain import let_finish
 from marina.server.lock import one_at_a_time
-from marina.server.logs import WORKERS_LOG
-from marina.server.room import check_groups
-from marina.server.state import RunState, logs_folder, running, write_state
+from marina.server.state import RunState, running, write_state
 from marina.server.torchserve.management import ModelStatus
-from marina.server.torchserve.readiness import log_size, wait_until_ready
 from marina.server.upgrade import Report, bring_up_to_date, management_of, retire_others
 
 
@@ -66,30 +61,6 @@ def rollback(project: Project, name: str, timeout_s: float, report: Report, with
             check_trusted([previous], Path(state.trusted))
         bring_up_to_date(project, state, previous, timeout_s, report, with_outage)
         put_back(project, current)
-
-
-def scale(project: Project, name: str, workers: int, timeout_s: float, report: Report) -> None:
-    """Set the number of workers of a model on the running server, and wait until they are READY.
-
-    Raises:
-        ServerError: no server is running, the model is not registered, there are fewer core groups, or a worker
-            failed. In the last case, the previous number of workers is restored.
-    """
-    with one_at_a_time(project):
-        state = require_running(project)
-        management = management_of(project, state)
-        before = management.status(name).workers
-        check_groups(kept(project, name)[0], workers, state)
-        log = logs_folder(project) / WORKERS_LOG
-        start, deadline = log_size(log), time.monotonic() + timeout_s
-        try:
-            management.scale(name, workers)
-            report(f"waiting until {name} has {workers} worker{'s' * (workers > 1)} READY")
-            wait_until_ready(management, {name: None}, log, start, deadline, alive=lambda: state.process() is not None)
-        except BaseException:
-            with suppress(ServerError):
-                management.scale(name, before)
-            raise
 
 
 def unregister(project: Project, names: list[str], drain_s: float = 0) -> None:

@@ -1,0 +1,92 @@
+"""Changes how many workers a model of a running server has."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import psutil
+
+from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.placement.limits import free_memory
+from marina.errors import ServerError
+from marina.project import Project
+from marina.server.archives import kept
+from marina.server.lock import one_at_a_time
+from marina.server.logs import WORKERS_LOG
+from marina.server.models import require_running
+from marina.server.room import check_groups, need_of
+from marina.server.state import logs_folder
+from marina.server.torchserve.management import ModelStatus
+from marina.server.torchserve.readiness import log_size, wait_until_ready
+from marina.server.upgrade import Report, management_of
+
+FORCE = "--force starts them all the same"
+
+
+def scale(project: Project, name: str, workers: int, timeout_s: float, report: Report, force: bool = False) -> None:
+    """Set the number of workers of a model on the running server, and wait until they are READY.
+
+    Args:
+        project: project of the server.
+        name: the model.
+        workers: how many it is to have.
+        timeout_s: seconds that workers may take to become READY.
+        report: called with a description of the current step.
+        force: start more than this machine's cores and memory carry.
+
+    Raises:
+        ServerError: no server is running, the model is not registered, there are fewer core groups, the machine does
+            not carry so many workers, or one failed. In the last case, the previous number of workers is restored.
+    """
+    with one_at_a_time(project):
+        state = require_running(project)
+        management = management_of(project, state)
+        before = management.status(name)
+        archive = kept(project, name)[0]
+        check_groups(archive, workers, state)
+        if not force:
+            need = need_of(archive)
+            if need and not need.cores.exclusive:
+                check_cores(name, workers, max(len(cpu_cores()), len(need.groups)))
+            check_memory(before, workers)
+        log = logs_folder(project) / WORKERS_LOG
+        start, deadline = log_size(log), time.monotonic() + timeout_s
+        try:
+            management.scale(name, workers)
+            report(f"waiting until {name} has {workers} worker{'s' * (workers > 1)} READY")
+            wait_until_ready(management, {name: None}, log, start, deadline, alive=lambda: state.process() is not None)
+        except BaseException:
+            with suppress(ServerError):
+                management.scale(name, before.workers)
+            raise
+
+
+def check_cores(name: str, workers: int, cores: int) -> None:
+    """ServerError if there are more workers than cores to compute on."""
+    if workers > cores:
+        raise ServerError(
+            f"{name} would have {workers} workers for {cores} core{'s' * (cores > 1)}, where more than one for each "
+            "only wait for each other",
+            FORCE,
+        )
+
+
+def check_memory(status: ModelStatus, workers: int) -> None:
+    """ServerError if further workers, as large as the largest of those that are READY, do not fit in free memory."""
+    largest = max(map(_memory, status.pids), default=0)
+    needed, free = largest * (workers - status.workers), free_memory()
+    if needed > free:
+        raise ServerError(
+            f"{workers - status.workers} more workers of {status.name} need about {needed / 1e9:.1f} GB of memory, and "
+            f"{free / 1e9:.1f} GB are free",
+            FORCE,
+        )
+
+
+def _memory(pid: int) -> int:
+    """Bytes that a process shares with no other; 0 if it has ended."""
+    try:
+        return int(psutil.Process(pid).memory_full_info().uss)
+    except psutil.Error:
+        return 0
