@@ -1,9 +1,10 @@
-"""Writes files atomically, and by one process at a time; tells whether one is damaged."""
+"""Writes files atomically, and by one process at a time; tells whether one is damaged, and which one an error is of."""
 
 from __future__ import annotations
 
 import fcntl
 import json
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,17 @@ def is_intact(path: Path) -> bool:
 def explain(error: OSError) -> str:
     """The system's message for an error, with the name of the file if there is one."""
     return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An error of the system within it names the path if it names none, as when the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from handlers.worker.tasks.text_classification import ONLY_OUTPUT
 from handlers.worker.values import Json
 
 JSON = {"marina": "json"}  # metadata of a column whose texts are JSON documents
+NUMBER = {"marina": "number"}  # of one whose texts are numbers of JSON, all of which a 64-bit float holds exactly
 ERROR = pa.field("error", pa.string())
 TRUNCATED = pa.field("truncated", pa.bool_())
 Value = Callable[[Json], Any]  # takes a value from an answer
@@ -28,7 +29,12 @@ class Column(NamedTuple):
 
 def is_json(field: pa.Field) -> bool:
     """Whether the texts of a column are JSON documents."""
-    return bool(field.metadata) and field.metadata.get(b"marina") == b"json"
+    return bool(field.metadata) and field.metadata.get(b"marina") in (b"json", b"number")
+
+
+def is_number(field: pa.Field) -> bool:
+    """Whether the texts of a column are numbers, which become 64-bit floats where a place has types."""
+    return bool(field.metadata) and field.metadata.get(b"marina") == b"number"
 
 
 def answer_columns(task: str, signature: Signature, parameters: Parameters, prefix: str) -> list[Column]:

@@ -107,6 +107,10 @@ class Layout:
             )
         return pa.schema([*(rows.field(name) for name in carried), *own])
 
+    def needed(self, rows: pa.Schema) -> frozenset[str]:
+        """The columns that are read or carried along, of rows with these columns; errors as from `schema`."""
+        return frozenset([*self.columns(rows).values(), *self.schema(rows).names])
+
     def table(self, rows: pa.Table, answers: Iterable[Answered | RequestError]) -> tuple[pa.Table, int]:
         """The answers to rows, and how many of them are errors.
 

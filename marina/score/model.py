@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+import zlib
 from contextlib import suppress
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import NamedTuple
 
 import yaml
@@ -22,6 +22,9 @@ from handlers.worker.settings import MemberSettings, Settings, read_settings
 from handlers.worker.tasks import TASKS
 from marina.archive.read import CONFIG_FILE
 from marina.errors import MarinaError
+from marina.files import exclusive, naming
+
+PARTIAL = ".partial"  # at the end of the names of folders that are not whole, or damaged
 
 
 class Unpacked(NamedTuple):
@@ -33,26 +36,49 @@ class Unpacked(NamedTuple):
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack the artifact and the settings of an archive into a folder that does not exist yet.
+    """Unpack the artifact and the settings of an archive into a folder, unless they are there, undamaged.
+
+    One process at a time does so; what a killed one has left beside the folder is removed.
 
     Raises:
         ArtifactError: it is not an archive of Marina.
         OSError: it cannot be read, or the disk is full.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        with zipfile.ZipFile(archive) as file:
-            names = [name for name in file.namelist() if name.startswith(f"{ARTIFACT_FOLDER}/")]
-            file.extractall(partial, [CONFIG_FILE, *names])
-        with suppress(OSError):  # another process was quicker
-            partial.replace(folder)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ArtifactError(
-            f"{archive} is not an archive of Marina, or is damaged: {error}", "pack a new archive"
-        ) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with exclusive(folder.parent / ".unpacking", lambda: None):
+        for left in folder.parent.glob(f".*{PARTIAL}"):
+            shutil.rmtree(left)
+        try:
+            with zipfile.ZipFile(archive) as file:
+                entries = [file.getinfo(CONFIG_FILE)]
+                entries += [entry for entry in file.infolist() if entry.filename.startswith(f"{ARTIFACT_FOLDER}/")]
+                if all(_is_unpacked(entry, folder) for entry in entries):
+                    return
+                partial = folder.with_name(f".{folder.name}{PARTIAL}")
+                with naming(partial):
+                    file.extractall(partial, entries)
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise ArtifactError(
+                f"{archive} is not an archive of Marina, or is damaged: {error}", "pack a new archive"
+            ) from None
+        damaged = folder.with_name(f".{folder.name}.damaged{PARTIAL}")
+        with suppress(FileNotFoundError):
+            folder.replace(damaged)
+        partial.replace(folder)
+        shutil.rmtree(damaged, ignore_errors=True)
+
+
+def _is_unpacked(entry: zipfile.ZipInfo, folder: Path) -> bool:
+    """Whether a file of an archive is in a folder, with its size and its checksum."""
+    path = folder / entry.filename
+    if entry.is_dir():
+        return path.is_dir()
+    if not path.is_file() or path.stat().st_size != entry.file_size:
+        return False
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum == entry.CRC
 
 
 def read_unpacked(folder: Path, model: str | None) -> Unpacked:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import signal
 from collections.abc import Iterator
-from contextlib import suppress
-from multiprocessing import connection
+from contextlib import contextmanager, suppress
+from multiprocessing import connection, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -14,6 +15,17 @@ from marina.score.values import Shard
 from marina.score.work import Done, Failed, Ready, Setup, main
 
 WAIT_S = 1.0
+
+
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Processes that start within it get no Ctrl-C of the terminal; in this one, it takes effect afterwards."""
+    resource_tracker.ensure_running()  # the first process would start it, which unblocks Ctrl-C
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class LocalPool:
@@ -36,7 +48,8 @@ class LocalPool:
         while len(self._processes) < self._count:
             here, there = self._context.Pipe()
             process = self._context.Process(target=main, args=[self._setup, there], daemon=True)
-            process.start()
+            with without_interrupts():
+                process.start()
             there.close()
             number = next(self._numbers)
             self._processes[number] = process, here

@@ -109,13 +109,12 @@ def prepare(spec: JobSpec, project: Project, where: Where = HERE) -> Job:
         known = ", ".join(sorted(path.stem for path in project.model_store.glob("*.mar"))) or "none"
         raise MarinaError(f"no archive {archive}; there are: {known}", f"make it with marina archive {name}")
     folder = project.unpacked / f"{name}-{hashlib.sha256(str(fingerprint_of(archive)).encode()).hexdigest()[:12]}"
-    if not folder.exists():
-        unpack(archive, folder)
+    unpack(archive, folder)
     unpacked = read_unpacked(folder, member or None)
     asked = Asked(spec.columns, spec.parameters, spec.keep, spec.prefix)
     layout = layout_of(*described(unpacked), asked)
     source = open_source(spec.input, layout.texts, spec.limit)
-    layout.schema(source.schema)
+    source = source.select(layout.needed(source.schema))
     # a server has its own core groups, and one process sends it all that it can take
     groups = (1,) if where.url or where.ray else groups_of(unpacked, spec.core_groups)
     return Job(archive, unpacked, member or None, layout, source, groups, spec, where)

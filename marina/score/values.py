@@ -32,6 +32,11 @@ class Read(NamedTuple):
     unread: Mapping[int, RequestError]
 
 
+def selected(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
+    """Those columns of a schema that have these names."""
+    return pa.schema([field for field in schema if field.name in columns])
+
+
 class Counts(NamedTuple):
     """What became of rows: how many, how many of them have an error, and the tokens that they cost."""
 
@@ -91,6 +96,9 @@ class Source(Protocol):
     @property
     def key(self) -> str | None:
         """The column that tells rows apart, if there is one."""
+
+    def select(self, columns: frozenset[str]) -> Source:
+        """The same rows with some of their columns, so that nothing in the others can keep a row from being read."""
 
     def rows(self) -> int:
         """The number of rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from marina.project import Project
+from marina.score.model import PARTIAL
 from tests.conftest import ROOT
 from tests.marina.score.archives import project_with, texts_of
 from tests.marina.score.postgres import postgres
@@ -178,6 +180,44 @@ def test_interrupted_once_it_ends_after_the_shard_and_says_how_to_go_on(
     assert in_order(pq.read_table(output).to_pylist()) == in_order(unbroken)
 
 
+def catches_interrupts(pid: int) -> bool:
+    """Whether a process has a handler for SIGINT."""
+    (mask,) = re.findall(r"SigCgt:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(mask, 16) & 1 << (signal.SIGINT - 1))
+
+
+@pytest.mark.parametrize("seconds", [0, 0.3, 0.6, 1, 1.5, 2, 2.5, 3])
+def test_interrupted_while_it_starts_it_ends_in_silence(
+    intent: Project, rows: Path, tmp_path: Path, seconds: float
+) -> None:
+    process = start(intent, "intent", "--input", str(rows), "--output", str(tmp_path / "out"), start_new_session=True)
+    for caught in (True, False):  # first by Python, as long as it starts
+        while catches_interrupts(process.pid) != caught:
+            time.sleep(0.001)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT), err
+    assert "Traceback" not in err
+    assert err.count("\n") <= 1
+
+
+def test_a_damaged_unpacked_archive_is_unpacked_again(intent: Project, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("text\nchange company address\n")
+    arguments = ["intent", "--input", str(tmp_path / "in.csv"), "--output"]
+    run(intent, *arguments, str(tmp_path / "one.csv"))
+    (folder,) = intent.unpacked.glob("intent-*")
+    graph = max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    whole = graph.read_bytes()
+    graph.write_bytes(whole[:1000] + b"damaged" + whole[1007:])
+    left = intent.unpacked / f".intent-0123{PARTIAL}"
+    left.mkdir()
+    run(intent, *arguments, str(tmp_path / "two.csv"))
+    assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    assert graph.read_bytes() == whole
+    assert [path for path in intent.unpacked.iterdir() if path.is_dir()] == [folder]
+
+
 def test_a_process_that_dies_is_replaced(intent: Project, rows: Path, unbroken: list[dict[str, Any]]) -> None:
     output = intent.root / "replaced"
     process = start(intent, "intent", "--input", str(rows), "--output", str(output), "--keep", "id")
@@ -206,6 +246,7 @@ def test_a_full_disk_loses_nothing(intent: Project, rows: Path) -> None:
     _, err = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "File too large" in err
+    assert f"{output}/.part-" in err
     assert err.count("\n") == 1
     assert not list(output.rglob("*.tmp"))
     run(intent, *arguments)

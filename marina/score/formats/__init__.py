@@ -35,7 +35,7 @@ class Format(Protocol):
         """
 
     def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, texts: frozenset[str], /) -> Read:
-        """Read some rows, as columns of this schema."""
+        """Read some rows: those columns of the file that are in the schema."""
 
     def write(self, rows: pa.Table, path: Path, /) -> None:
         """Write rows into a new file."""

@@ -47,18 +47,20 @@ class Csv(NamedTuple):
         return Scan(pa.schema([(_utf8(name), pa.string()) for name in header]), marks.close())
 
     def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, texts: frozenset[str]) -> Read:
+        header = self.scan(file, texts, 0).schema.names
+        wanted = [header.index(name) for name in schema.names]
         file.seek(piece.start)
         content = file.read(piece.end - piece.start)
-        columns: list[list[str | None]] = [[] for _ in schema]
+        columns: list[list[str | None]] = [[] for _ in wanted]
         unread = {}
         records = csv.reader(_Lines(io.BytesIO(content), 0), delimiter=self.delimiter)
         for number, record in enumerate(record for record in records if record):
-            fields: list[str | None] = [_utf8(field) for field in record]
-            if len(record) != len(columns):
-                message = f"the row has {len(record)} fields, and not {len(columns)}"
+            raw = [record[place] if place < len(record) else None for place in wanted]
+            fields = [None if field is None else _utf8(field) for field in raw]
+            if len(record) != len(header):
+                message = f"the row has {len(record)} fields, and not {len(header)}"
                 unread[number] = RequestError("InvalidInstance", message)
-                fields = [*fields[: len(columns)], *[None] * (len(columns) - len(record))]
-            elif fields != record:
+            elif fields != raw:
                 unread[number] = RequestError("InvalidText", "the row is not UTF-8")
             for column, field in zip(columns, fields):
                 column.append(field)

@@ -1,10 +1,16 @@
-"""JSON Lines: an object per line. A column that has values of several kinds is carried along as JSON."""
+"""JSON Lines: an object per line.
+
+A column that has values of several kinds is carried along as JSON, so that every value comes out as it went in.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,7 +19,7 @@ import pyarrow as pa
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import type_name
-from marina.score.answers import JSON, is_json
+from marina.score.answers import JSON, NUMBER, is_json
 from marina.score.formats.scan import Marks, Piece, Scan
 from marina.score.formats.values import json_text, values_of
 from marina.score.values import Read
@@ -21,6 +27,8 @@ from marina.score.values import Read
 SUFFIXES = (".jsonl", ".ndjson", ".jsonlines")
 KINDS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 LARGEST = 1 << 63  # of whole numbers in Arrow
+EXACT = 1 << 53  # up to which 64-bit floats hold every whole number
+LONG = re.compile(rb"[0-9.]{17}")  # a number that 64 bits may not hold
 
 
 def scan(file: IO[bytes], texts: frozenset[str], most: int | None) -> Scan:
@@ -88,11 +96,25 @@ def join(parts: Sequence[Path], path: Path, _: pa.Schema) -> None:
 def _object(line: bytes) -> dict[str, Any] | RequestError:
     try:
         value = orjson.loads(line)
-    except ValueError:
+        if LONG.search(line):  # orjson rounds what does not fit
+            value = json.loads(line, parse_int=_whole, parse_float=_fraction)
+    except (ValueError, RecursionError):
         return RequestError("InvalidJson", "the line is not valid JSON")
     if not isinstance(value, dict):
         return RequestError("InvalidInstance", f"the line must be an object, not {type_name(value)}")
     return value
+
+
+def _whole(text: str) -> int | orjson.Fragment:
+    """A whole number; one of more than 64 bits stays as it is written."""
+    return int(text) if len(text) < 21 and -LARGEST <= int(text) < LARGEST else orjson.Fragment(text)
+
+
+def _fraction(text: str) -> float | orjson.Fragment:
+    """A number with a fraction; one with more digits than a 64-bit float has stays as it is written."""
+    value = float(text)
+    exact = Decimal(text) in (Decimal(repr(value)), Decimal(f"{value:.17g}"))
+    return value if exact else orjson.Fragment(text)
 
 
 class Kinds:
@@ -100,15 +122,26 @@ class Kinds:
 
     def __init__(self) -> None:
         self._kinds: dict[str, set[Any]] = defaultdict(set)
+        self._large: set[str] = set()  # fields with whole numbers that a float would round
 
     def see(self, value: Mapping[str, Any]) -> None:
         """Take note of the values of an object."""
         for name, item in value.items():
             self._kinds[name].add(_kind(item))
+            if isinstance(item, int) and abs(item) > EXACT:
+                self._large.add(name)
 
     def schema(self, texts: frozenset[str]) -> pa.Schema:
         """A column per field; those that must hold texts are texts, and those with values of several kinds JSON."""
-        return pa.schema([_field(name, kinds, texts) for name, kinds in self._kinds.items()])
+        return pa.schema([self._field(name, kinds - {None}, texts) for name, kinds in self._kinds.items()])
+
+    def _field(self, name: str, kinds: set[Any], texts: frozenset[str]) -> pa.Field:
+        if name in texts or not kinds:
+            return pa.field(name, pa.string())
+        if kinds == {int, float} and name not in self._large:
+            return pa.field(name, pa.string(), metadata=NUMBER)
+        (kind,) = kinds if len(kinds) == 1 else (object,)
+        return pa.field(name, KINDS[kind]) if kind in KINDS else pa.field(name, pa.string(), metadata=JSON)
 
 
 def _kind(value: Any) -> Any:
@@ -118,13 +151,3 @@ def _kind(value: Any) -> Any:
     if type(value) not in KINDS or (isinstance(value, int) and not -LARGEST <= value < LARGEST):
         return object
     return type(value)
-
-
-def _field(name: str, kinds: set[Any], texts: frozenset[str]) -> pa.Field:
-    found = kinds - {None}
-    if name in texts or not found:
-        return pa.field(name, pa.string())
-    if found == {int, float}:
-        found = {float}
-    (kind,) = found if len(found) == 1 else (object,)
-    return pa.field(name, KINDS[kind]) if kind in KINDS else pa.field(name, pa.string(), metadata=JSON)

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from handlers.worker.errors import RequestError
+from handlers.worker.request.text import quote
+from marina.score.answers import is_number
 from marina.score.formats.scan import STEP, Piece, Scan
 from marina.score.values import Read
 
@@ -31,11 +35,38 @@ def scan(file: IO[bytes], _: frozenset[str], most: int | None) -> Scan:
 
 def read(file: IO[bytes], piece: Piece, schema: pa.Schema, _: frozenset[str]) -> Read:
     source = pq.ParquetFile(file, buffer_size=BUFFER_BYTES)
-    return Read(pa.Table.from_batches(_slices(source, piece), schema=source.schema_arrow).cast(schema), {})
+    read = pa.Table.from_batches(_slices(source, piece, schema.names))
+    unread: dict[int, RequestError] = {}
+    columns = []
+    for number, name in enumerate(schema.names):
+        # a name may be there several times
+        place = read.schema.get_all_field_indices(name)[schema.names[:number].count(name)]
+        columns.append(_readable(read.column(place), name, unread))
+    return Read(pa.table(columns, names=schema.names).cast(schema), unread)
 
 
-def _slices(source: pq.ParquetFile, piece: Piece) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece; only the groups that hold them are read."""
+def _readable(column: pa.ChunkedArray, name: str, unread: dict[int, RequestError]) -> pa.ChunkedArray:
+    """A column with nulls for texts that are not UTF-8, whose rows are noted as unread."""
+    try:
+        column.validate(full=True)
+        return column
+    except pa.ArrowInvalid:
+        good = [_is_valid(column.take([row])) for row in range(len(column))]  # a slice keeps all that lists hold
+    message = f"the column {quote(name)} holds a text that is not UTF-8"
+    unread.update({row: RequestError("InvalidText", message) for row, valid in enumerate(good) if not valid})
+    return pc.if_else(pa.array(good), column, pa.scalar(None, column.type))
+
+
+def _is_valid(value: pa.ChunkedArray) -> bool:
+    try:
+        value.validate(full=True)
+        return True
+    except pa.ArrowInvalid:
+        return False
+
+
+def _slices(source: pq.ParquetFile, piece: Piece, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece; only the groups that hold them are read, and only these columns."""
     groups: list[int] = []
     first = at = 0
     for group in range(source.num_row_groups):
@@ -45,7 +76,7 @@ def _slices(source: pq.ParquetFile, piece: Piece) -> Iterator[pa.RecordBatch]:
             groups.append(group)
         at = end
     at = first
-    for batch in source.iter_batches(BATCH_ROWS, row_groups=groups):
+    for batch in source.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
         start, end = max(piece.start - at, 0), min(piece.end - at, len(batch))
         if start < end:
             yield batch.slice(start, end - start)
@@ -55,10 +86,11 @@ def _slices(source: pq.ParquetFile, piece: Piece) -> Iterator[pa.RecordBatch]:
 
 
 def write(rows: pa.Table, path: Path) -> None:
-    pq.write_table(rows, path, compression="zstd")
+    pq.write_table(rows.cast(_typed(rows.schema)), path, compression="zstd")
 
 
 def join(parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
+    schema = _typed(schema)
     with pq.ParquetWriter(path, schema, compression="zstd") as whole:
         waiting: list[pa.RecordBatch] = []
         for part in parts:
@@ -69,3 +101,8 @@ def join(parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
                     waiting = []
         if waiting:
             whole.write_table(pa.Table.from_batches(waiting, schema=schema))
+
+
+def _typed(schema: pa.Schema) -> pa.Schema:
+    """A schema in which numbers that are carried as texts are floats."""
+    return pa.schema([pa.field(field.name, pa.float64()) if is_number(field) else field for field in schema])

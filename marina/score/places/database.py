@@ -48,6 +48,14 @@ def again(work: Callable[[], T]) -> T:
         time.sleep(PAUSE_S)
 
 
+def answers_gone(place: str, wanted: int, present: int) -> MarinaError:
+    """What is said when a place holds fewer answers than were written."""
+    return MarinaError(
+        f"{place} holds {present} answers of {wanted} that were written, so some were removed",
+        "add --restart to answer everything again",
+    )
+
+
 def key_shards(pieces: Sequence[tuple[Json, Json, int]], size: Size) -> list[Shard]:
     """Shards from the first and the last key of each `STEP` rows with their number."""
     found = cut(pieces, size, sum(rows for _, _, rows in pieces))

@@ -15,7 +15,7 @@ from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.formats import FORMATS, format_of
 from marina.score.job import check_same, shards_from
-from marina.score.places.parts import JOB, LOCK, MANIFEST, RECORDS, Folder, PartWriter, record_name, sha256_of
+from marina.score.places.parts import JOB, LOCK, MANIFEST, RECORDS, Folder, PartWriter, facts_of, record_name
 from marina.score.values import Counts, Shard
 
 
@@ -50,6 +50,11 @@ class FileSink:
             if manifest is None:
                 raise MarinaError(f"{self.name} is there already", "give another --output, or add --restart")
             check_same(manifest["job"], description, self.name)
+            if not self._parent.is_whole({"file": self._file, **manifest}):
+                raise MarinaError(
+                    f"{self.name} has changed since its answers were written",
+                    "add --restart to answer everything again",
+                )
             self._shards = shards_from(manifest["shards"])
             self._records = dict(enumerate(manifest["parts"]))
             return True
@@ -101,7 +106,7 @@ class FileSink:
         with self._parent.writing(self._file) as path, TemporaryDirectory(prefix="marina-score-") as own:
             local = [self._folder.fetch(part["file"], Path(own)) for part in parts]
             FORMATS[self.writer.format].join(local, path, self._schema)
-            self._parent.write(self._manifest, {**manifest, "sha256": sha256_of(path)})
+            self._parent.write(self._manifest, {**manifest, **facts_of(path)})
         self._folder.remove()
 
     def clear(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from marina.errors import MarinaError
 from marina.score.answers import JSON
 from marina.score.formats import FORMATS, format_of
 from marina.score.formats.scan import Piece, Size, cut
-from marina.score.values import Read, Shard
+from marina.score.values import Read, Shard, selected
 
 # what file systems call the time or the hash that changes with the contents of a file
 CHANGES = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
@@ -41,6 +41,9 @@ class FileSource:
     texts: frozenset[str]
     files: Sequence[File]
     key: None = None
+
+    def select(self, columns: frozenset[str]) -> FileSource:
+        return replace(self, schema=selected(self.schema, columns))
 
     def rows(self) -> int:
         return sum(piece.rows for file in self.files for piece in file.pieces)

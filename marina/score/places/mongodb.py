@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from marina.errors import MarinaError
 from marina.score.formats.json_lines import Kinds, read_objects
 from marina.score.formats.scan import STEP, Size
 from marina.score.places.database import Disconnected, again, first_line, key_shards, name_of
-from marina.score.values import Read, Shard
+from marina.score.values import Read, Shard, selected
 
 KEY = "_id"
 WAIT_MS = 10_000  # for a server
@@ -58,6 +58,9 @@ class MongoSource:
     checksum: str
     pieces: Sequence[tuple[Json, Json, int]]
     key: str = KEY
+
+    def select(self, columns: frozenset[str]) -> MongoSource:
+        return replace(self, schema=selected(self.schema, columns))
 
     def rows(self) -> int:
         return sum(rows for _, _, rows in self.pieces)

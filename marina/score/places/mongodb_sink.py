@@ -21,7 +21,7 @@ from handlers.worker.values import Json
 from marina.score.answers import is_json
 from marina.score.formats.values import values_of
 from marina.score.job import check_same, shards_from
-from marina.score.places.database import CLAIM_S, Disconnected, again, claimant, name_of
+from marina.score.places.database import CLAIM_S, Disconnected, again, answers_gone, claimant, name_of
 from marina.score.places.mongodb import KEY, opened
 from marina.score.values import Counts, Shard
 
@@ -81,7 +81,16 @@ class MongoSink:
                 jobs.insert_one(document)
             kept: Any = jobs.find_one({KEY: self._collection})
         check_same(orjson.loads(kept["description"]), description, self.name)
+        self._check_answers()
         return kept["shards"] is not None
+
+    def _check_answers(self) -> None:
+        """MarinaError if the answers of shards that are done are not there."""
+        wanted = self.done().rows
+        with opened(self._url, self._collection) as answers:
+            present = answers.count_documents({}) if wanted else 0
+        if present < wanted:
+            raise answers_gone(self.name, wanted, present)
 
     def plan(self, shards: Sequence[Shard]) -> None:
         with opened(self._url, SHARDS) as collection:

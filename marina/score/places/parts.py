@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from handlers.worker.values import Json
+from marina.files import naming
 from marina.score.formats import FORMATS
 from marina.score.values import Counts, Shard
 
@@ -100,12 +101,12 @@ class Folder:
         found = {}
         for shard in shards:
             record = self.read(record_name(shard)) if record_name(shard).rpartition("/")[2] in present else None
-            if record and self._is_whole(record):
+            if record and self.is_whole(record):
                 found[shard.number] = record
         return found
 
-    def _is_whole(self, record: dict[str, Json]) -> bool:
-        """Whether a part is as its record says: its size, and its sha256 where that is quick to compute."""
+    def is_whole(self, record: Mapping[str, Json]) -> bool:
+        """Whether a file is as its record says: its size, and its sha256 where that is quick to compute."""
         try:
             size = self.system.info(self.path(record["file"]))["size"]
         except FileNotFoundError:
@@ -127,12 +128,14 @@ class Folder:
         if not self.local:
             with TemporaryDirectory(prefix="marina-score-") as own:
                 path = Path(own) / Path(target).name
-                yield path
+                with naming(path):
+                    yield path
                 system.put_file(str(path), target)  # object stores show an object only when it is whole
             return
         partial = Path(target).with_name(f".{Path(target).name}.{os.getpid()}.tmp")
         try:
-            yield partial
+            with naming(partial):
+                yield partial
             with partial.open("rb") as file:
                 os.fsync(file.fileno())
             partial.replace(target)
@@ -151,7 +154,7 @@ class PartWriter:
         name = part_name(shard, self.format)
         with self.folder.writing(name) as path:
             FORMATS[self.format].write(answers, path)
-            facts = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+            facts = facts_of(path)
         self.folder.write(record_name(shard), {"file": name, **counts._asdict(), **facts})
 
 
@@ -163,6 +166,11 @@ def part_name(shard: Shard, kind: str) -> str:
 def record_name(shard: Shard) -> str:
     """The name of the record of a part."""
     return f"{RECORDS}/part-{shard.number:05d}.json"
+
+
+def facts_of(path: Path) -> dict[str, Json]:
+    """What a file that is whole is known by, as `is_whole` reads it."""
+    return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 def sha256_of(path: Path) -> str:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from psycopg.adapt import Loader
+from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
 
+from handlers.worker.errors import RequestError
+from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import JSON
 from marina.score.formats.scan import STEP, Size
 from marina.score.places.database import Disconnected, again, first_line, key_shards, name_of
-from marina.score.values import Read, Shard
+from marina.score.values import Read, Shard, selected
 
 # Arrow types of PostgreSQL's; values of other types are carried as texts
 TYPES = {
@@ -31,6 +35,34 @@ TYPES = {
     "timestamptz": pa.timestamp("us", tz="UTC"),
     "bytea": pa.binary(),
 }
+
+
+class Unreadable(NamedTuple):
+    """A value of PostgreSQL that Python and Arrow have not, as its text."""
+
+    text: str
+
+
+class _Tolerant(Loader):
+    """Loads times; one that Python has not (infinity, years before 1 and after 9999) keeps no other from being read."""
+
+    def load(self, data: Any) -> Any:
+        try:
+            return super().load(data)
+        except psycopg.DataError:
+            return Unreadable(bytes(data).decode())
+
+
+class _Date(_Tolerant, DateLoader): ...
+
+
+class _Timestamp(_Tolerant, TimestampLoader): ...
+
+
+class _Timestamptz(_Tolerant, TimestamptzLoader): ...
+
+
+LOADERS = {"date": _Date, "timestamp": _Timestamp, "timestamptz": _Timestamptz}
 
 
 @contextmanager
@@ -62,6 +94,9 @@ class PostgresSource:
     checksum: str
     pieces: Sequence[tuple[str, str, int]]
 
+    def select(self, columns: frozenset[str]) -> PostgresSource:
+        return replace(self, schema=selected(self.schema, columns))
+
     def rows(self) -> int:
         return sum(rows for _, _, rows in self.pieces)
 
@@ -77,6 +112,8 @@ class PostgresSource:
             "SELECT {columns} FROM ({query}) AS q WHERE q.{key} BETWEEN %s::{kind} AND %s::{kind} ORDER BY q.{key}"
         ).format(columns=_columns(self.schema), query=sql.SQL(self.query.replace("%", "%%")), key=key, kind=kind)
         with connected(self.url) as connection:
+            for kind_name, loader in LOADERS.items():
+                connection.adapters.register_loader(kind_name, loader)
             found = connection.execute(statement, [shard.place["first"], shard.place["last"]]).fetchall()
         if len(found) != shard.rows:
             raise MarinaError(
@@ -84,9 +121,16 @@ class PostgresSource:
                 f"{shard.place['last']}, and not {shard.rows}",
                 "add --restart to answer everything again",
             )
-        columns = zip(*found) if found else [()] * len(self.schema)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema)]
-        return Read(pa.table(arrays, schema=self.schema), {})
+        unread: dict[int, RequestError] = {}
+        arrays = []
+        for place, field in enumerate(self.schema):
+            column = [row[place] for row in found]
+            for number, value in enumerate(column):
+                if isinstance(value, Unreadable):
+                    message = f"the column {quote(field.name)} holds {value.text}, which {field.type} has not"
+                    unread[number], column[number] = RequestError("InvalidInstance", message), None
+            arrays.append(pa.array(column, field.type))
+        return Read(pa.table(arrays, schema=self.schema), unread)
 
     def state(self) -> dict[str, Json]:
         return {self.name: {"query": self.query, "rows": self.rows(), "checksum": self.checksum}}

@@ -20,10 +20,10 @@ from psycopg.types.json import Jsonb
 
 from handlers.worker.values import Json
 from marina.errors import MarinaError
-from marina.score.answers import is_json
+from marina.score.answers import is_json, is_number
 from marina.score.formats.values import json_text, values_of
 from marina.score.job import check_same
-from marina.score.places.database import CLAIM_S, Disconnected, again, claimant, name_of
+from marina.score.places.database import CLAIM_S, Disconnected, again, answers_gone, claimant, name_of
 from marina.score.places.postgres import connected, identifier, primary_key
 from marina.score.values import Counts, Shard
 
@@ -126,6 +126,8 @@ def _rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[Any, ..
 def kind_of(field: pa.Field) -> str:
     """The type of PostgreSQL for a column of answers."""
     kind = field.type
+    if is_number(field):
+        return "double precision"
     if is_json(field):
         return "jsonb"
     if pa.types.is_list(kind):
@@ -166,6 +168,8 @@ class PostgresSink:
             connection.execute(TABLES)
             kept = connection.execute("SELECT description, planned FROM marina_jobs WHERE job = %s", [self._table])
             found = kept.fetchone()
+            if found and found[1]:
+                self._check_answers(connection)
             self._make(connection, schema, new=found is None)
             if found is None:
                 connection.execute(
@@ -175,10 +179,25 @@ class PostgresSink:
         check_same(found[0], description, self.name)
         return bool(found[1])
 
+    def _check_answers(self, connection: psycopg.Connection[Any]) -> None:
+        """MarinaError if the answers of shards that are done are not there."""
+        marked = sql.SQL("SELECT coalesce(sum(rows), 0) FROM marina_shards WHERE job = %s AND done IS NOT NULL")
+        rows = sql.SQL("SELECT count(*) FROM {}").format(identifier(self._table))
+        there = self._is_there(connection)
+        counts = sql.SQL("SELECT ({})::int8, ({})::int8").format(marked, rows if there else sql.SQL("SELECT 0"))
+        wanted, present = connection.execute(counts, [self._table]).fetchone() or (0, 0)
+        # a table of the user's own with another key may hold one row for several of the input
+        shared = there and primary_key(connection, self._table) not in ([], [self._key])
+        if present < wanted and not shared:
+            raise answers_gone(self.name, wanted, present)
+
+    def _is_there(self, connection: psycopg.Connection[Any]) -> bool:
+        (known,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
+        return known is not None
+
     def _make(self, connection: psycopg.Connection[Any], schema: pa.Schema, new: bool) -> None:
         """Make the table, or check that it has the columns of answers."""
-        (known,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
-        if known is None:
+        if not self._is_there(connection):
             columns = [
                 sql.SQL("{} {}{}").format(
                     sql.Identifier(field.name),
@@ -268,9 +287,8 @@ class PostgresSink:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
             connection.execute(TABLES)
             ended = connection.execute("DELETE FROM marina_jobs WHERE job = %s", [self._table])
-            (known,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
             # rows with a primary key get the new answers, and the table may hold more than answers
-            if ended.rowcount and known is not None and not primary_key(connection, self._table):
+            if ended.rowcount and self._is_there(connection) and not primary_key(connection, self._table):
                 connection.execute(sql.SQL("DELETE FROM {}").format(identifier(self._table)))
 
     def close(self) -> None:

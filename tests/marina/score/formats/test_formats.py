@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +20,7 @@ from marina.score.answers import JSON, is_json
 from marina.score.formats import FORMATS, format_of
 from marina.score.formats.csv_rows import CSV
 from marina.score.formats.scan import STEP
+from marina.score.values import selected
 
 TEXT = frozenset({"text"})
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -87,7 +90,7 @@ def test_broken_lines_of_json_have_an_error() -> None:
     lines = [b'{"text": "good", "n": 1}', b"{", b"", b"[1]", b'{"text": 3, "n": 2.5}', b'{"n": null}']
     found, unread = read_all("jsonl", b"\n".join(lines))
     assert [row["text"] for row in found] == ["good", None, None, None, None]
-    assert [row["n"] for row in found] == [1.0, None, None, 2.5, None]
+    assert [row["n"] for row in found] == ["1", None, None, "2.5", None]
     assert unread == {
         1: "the line is not valid JSON",
         2: "the line must be an object, not a list",
@@ -103,6 +106,75 @@ def test_values_of_several_kinds_are_carried_as_json() -> None:
     rows = FORMATS["jsonl"].read(io.BytesIO(content), piece, scan.schema, TEXT).rows
     assert rows["a"].to_pylist()[:2] == ["1", '"x"']
     assert rows["b"].to_pylist() == ['{"c":[1]}', None, "true"]
+
+
+numbers = st.one_of(
+    st.integers(-(10**30), 10**30),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.decimals(-(10**12), 10**12, places=12).map(str),
+    st.sampled_from(
+        ["9007199254740993", "1.5", "123456789012345678901234567890", "0.10000000000000001", "true", '"x"']
+    ),
+)
+
+
+@given(st.lists(numbers, min_size=1, max_size=20))
+def test_numbers_come_out_as_they_went_in(values: list[object]) -> None:
+    content = "".join(f'{{"id": {value}, "text": "x"}}\n' for value in values).encode()
+    scan = FORMATS["jsonl"].scan(io.BytesIO(content), TEXT, None)
+    read = FORMATS["jsonl"].read(io.BytesIO(content), scan.pieces[0], scan.schema, TEXT)
+    assert not read.unread
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows"
+        FORMATS["jsonl"].write(read.rows, path)
+        written = path.read_text().splitlines()
+    for value, line in zip(values, written, strict=True):
+        given_value, came = (json.loads(text, parse_float=Decimal)["id"] for text in (f'{{"id": {value}}}', line))
+        assert type(came) is type(given_value)
+        # 0.10000000000000001 and 0.1 are the same 64-bit float
+        assert came == given_value or (float(came) == float(given_value) and f"{float(came):.17g}" == str(given_value))
+
+
+def test_whole_numbers_and_fractions_are_floats_where_a_format_has_types(tmp_path: Path) -> None:
+    content = b'{"a": 2, "b": 9007199254740993}\n{"a": 1.5, "b": 1.5}\n'
+    scan = FORMATS["jsonl"].scan(io.BytesIO(content), TEXT, None)
+    rows = FORMATS["jsonl"].read(io.BytesIO(content), scan.pieces[0], scan.schema, TEXT).rows
+    FORMATS["parquet"].write(rows, tmp_path / "part")
+    FORMATS["parquet"].join([tmp_path / "part"], tmp_path / "whole", rows.schema)
+    for path in (tmp_path / "part", tmp_path / "whole"):
+        assert pq.read_table(path).to_pydict() == {"a": [2.0, 1.5], "b": ["9007199254740993", "1.5"]}
+    FORMATS["csv"].write(rows, tmp_path / "csv")
+    assert (tmp_path / "csv").read_text() == "a,b\n2,9007199254740993\n1.5,1.5\n"
+    FORMATS["jsonl"].write(rows, tmp_path / "jsonl")
+    assert (tmp_path / "jsonl").read_text() == '{"a":2,"b":9007199254740993}\n{"a":1.5,"b":1.5}\n'
+
+
+def test_texts_of_parquet_that_are_not_utf8_have_an_error(tmp_path: Path) -> None:
+    texts = pa.array([b"good", b"\xff", None, b"last"]).view(pa.string())
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, 1, 2]), pa.array([b"\xfe", b"x"]).view(pa.string()))
+    pq.write_table(pa.table({"id": [1, 2, 3, 4], "text": texts, "tags": lists}), tmp_path / "f.parquet")
+    content = (tmp_path / "f.parquet").read_bytes()
+    found, unread = read_all("parquet", content)
+    assert [row["id"] for row in found] == [1, 2, 3, 4]
+    assert [row["text"] for row in found] == ["good", None, None, "last"]
+    assert [row["tags"] for row in found] == [None, [], [], ["x"]]
+    assert unread == {
+        0: 'the column "tags" holds a text that is not UTF-8',
+        1: 'the column "text" holds a text that is not UTF-8',
+    }
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_what_is_not_needed_keeps_no_row_from_being_read(tmp_path: Path, kind: str) -> None:
+    content = b"bad,text\n\xff,good\n" if kind == "csv" else b'{"bad": 1e3, "text": "good"}\n'
+    if kind == "parquet":
+        bad = pa.array([b"\xff"]).view(pa.string())
+        pq.write_table(pa.table({"bad": bad, "text": ["good"], "more": [1]}), tmp_path / "f")
+        content = (tmp_path / "f").read_bytes()
+    scan = FORMATS[kind].scan(io.BytesIO(content), TEXT, None)
+    read = FORMATS[kind].read(io.BytesIO(content), scan.pieces[0], selected(scan.schema, TEXT), TEXT)
+    assert read.rows.to_pylist() == [{"text": "good"}]
+    assert not read.unread
 
 
 def test_json_columns_are_json_in_json_lines(tmp_path: Path) -> None:

@@ -83,6 +83,23 @@ def test_answers_are_written_once_however_often(database: Any) -> None:
     assert not two.begin({**JOB, "archive": "b"}, SCHEMA)
 
 
+def test_answers_that_were_removed_are_missed(database: Any) -> None:
+    sink = MongoSink(URL, "answers")
+    sink.begin(JOB, SCHEMA)
+    sink.plan(SHARDS)
+    shard = sink.claim()
+    assert shard
+    sink.writer.write(
+        shard, pa.table({"_id": ["a", "b"], "label": ["x", "y"], "entities": [None, None]}, SCHEMA), Counts(2)
+    )
+    assert MongoSink(URL, "answers").begin(JOB, SCHEMA)
+    database.answers.drop()
+    with pytest.raises(MarinaError, match=r"hr answers holds 0 answers of 2 that were written.*; add --restart"):
+        MongoSink(URL, "answers").begin(JOB, SCHEMA)
+    sink.clear()
+    assert not sink.begin(JOB, SCHEMA)
+
+
 @pytest.mark.usefixtures("database")
 def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(MarinaError, match="name a collection with --table"):

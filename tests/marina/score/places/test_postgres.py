@@ -90,6 +90,31 @@ def test_rows_of_a_query_have_any_key(database: str) -> None:
     assert "7" not in texts
 
 
+def test_values_that_arrow_has_not_are_errors_of_their_rows(database: str) -> None:
+    run(
+        database,
+        "CREATE TABLE t (id int PRIMARY KEY, at timestamptz, day date, plain timestamp, text text)",
+        "INSERT INTO t VALUES (1, 'infinity', '2026-01-02', '2026-01-02', 'a'), "
+        "(2, now(), '0044-03-15 BC', now(), 'b'), "
+        "(3, now(), now(), '-infinity', 'c'), (4, '2026-01-02 00:00+00', NULL, '12026-01-02', 'd'), "
+        "(5, '2026-01-02 00:00+00', '2026-01-02', NULL, 'e')",
+    )
+    source = open_postgres(database, "t", None, None, None)
+    (shard,) = source.shards(lambda _: 100)
+    read = source.read(shard)
+    assert {number: str(error) for number, error in read.unread.items()} == {
+        0: 'the column "at" holds infinity, which timestamp[us, tz=UTC] has not',
+        1: 'the column "day" holds 0044-03-15 BC, which date32[day] has not',
+        2: 'the column "plain" holds -infinity, which timestamp[us] has not',
+        3: 'the column "plain" holds 12026-01-02 00:00:00, which timestamp[us] has not',
+    }
+    assert read.rows["text"].to_pylist() == ["a", "b", "c", "d", "e"]
+    assert read.rows["at"].null_count == 1
+    some = source.select(frozenset({"text"})).read(shard)
+    assert not some.unread
+    assert some.rows.schema.names == ["text"]
+
+
 def test_a_change_is_seen(database: str) -> None:
     fill(database, 200)
     before = open_postgres(database, "resumes", None, None, None)
@@ -139,6 +164,23 @@ def work(sink: PostgresSink, most: int) -> int:
 
 
 SHARDS = [Shard(number, 2, {"start": number}) for number in range(5)]
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE answers", "TRUNCATE answers", "DELETE FROM answers WHERE id = 0"])
+def test_answers_that_were_removed_are_missed(database: str, statement: str) -> None:
+    sink = PostgresSink(database, "answers", "id")
+    sink.begin(JOB, SCHEMA)
+    sink.plan(SHARDS)
+    assert work(sink, 5) == 5
+    assert PostgresSink(database, "answers", "id").begin(JOB, SCHEMA)
+    run(database, statement)
+    with pytest.raises(MarinaError, match=r"answers holds \d answers of 10 that were written.*; add --restart"):
+        PostgresSink(database, "answers", "id").begin(JOB, SCHEMA)
+    sink.clear()
+    assert not sink.begin(JOB, SCHEMA)
+    sink.plan(SHARDS)
+    assert work(sink, 5) == 5
+    assert run(database, "SELECT count(*) FROM answers") == [(10,)]
 
 
 def test_several_share_the_shards_of_a_job(database: str) -> None:
