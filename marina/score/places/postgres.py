@@ -48,7 +48,7 @@ class _Tolerant(Loader):
 
     def load(self, data: Any) -> Any:
         try:
-            return super().load(data)
+            return super().load(data)  # type: ignore[safe-super]
         except psycopg.DataError:
             return Unreadable(bytes(data).decode())
 
