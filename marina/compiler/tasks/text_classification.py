@@ -16,6 +16,7 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.reference import ExactOutputs, Reference, TransformersReference, pool_tokens
+from marina.compiler.source.cross_encoder import cross_encoder_activation
 from marina.compiler.source.embedder import pooling_of
 from marina.compiler.source.loading import ENCODER, load_model
 from marina.compiler.tasks.base import Agreement, TaskExporter
@@ -35,7 +36,7 @@ Array = npt.NDArray[Any]
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     """Export the head that the model was trained with, or the heads in the spec."""
     if not spec.heads:
-        return export_classifier(spec, folder, HEAD, attention, activation=None)
+        return export_classifier(spec, folder, HEAD, attention, cross_encoder_activation(spec, folder))
     model, tokenizer = load_model(spec, folder, ENCODER, attention)
     inputs = inputs_of(model, tokenizer)
     pooling = StaticPooling([pooling_of(spec, folder)])

@@ -1,0 +1,67 @@
+"""Reads how sentence-transformers' CrossEncoder, which wrote a folder, turns logits into scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from marina.compiler.source import read_modules
+from marina.compiler.source.loading import source_errors
+from marina.errors import SourceError
+from marina.spec import Spec
+
+# what decides it: of CrossEncoder before 4, from 4 on, and from 6 on
+MARKS = {
+    "config.json": ("sbert_ce_default_activation_function", "sentence_transformers"),
+    "config_sentence_transformers.json": ("activation_fn",),
+}
+ACTIVATIONS = {"Identity": "none", "Sigmoid": "sigmoid"}
+
+
+def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
+    """The activation of the scores that `CrossEncoder.predict` returns; None for a folder that it has not written.
+
+    It differs from that of transformers' pipeline: several labels have no activation, and one has what was saved.
+
+    Raises:
+        SourceError: the library scores in a way that the task text-classification has not.
+    """
+    if not any(mark in _document(folder / file) for file, marks in MARKS.items() for mark in marks):
+        return None
+    where = f"{spec.name}: source {spec.source} is a CrossEncoder of sentence-transformers"
+    modules = [module["type"].rpartition(".")[2] for module in read_modules(folder)]
+    if modules not in ([], ["Transformer"]):
+        raise SourceError(f"{where} with the modules {', '.join(modules)}; only a Transformer alone can be compiled")
+    with source_errors(spec, "sentence-transformers"):
+        from sentence_transformers import CrossEncoder
+
+        model = CrossEncoder(
+            str(folder),
+            device="cpu",
+            model_kwargs={"use_safetensors": True},
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+        activation: str = type(model.activation_fn).__name__
+        prompts, default = getattr(model, "prompts", None) or {}, getattr(model, "default_prompt_name", None)
+    if prompts.get(default):
+        raise SourceError(
+            f"{where} that puts the prompt {default!r} before texts, which the task {spec.task} does not",
+            "set default_prompt_name to null in config_sentence_transformers.json, and send texts with their prompts",
+        )
+    if activation not in ACTIVATIONS:
+        raise SourceError(
+            f"{where} with the activation {activation}; only {' and '.join(ACTIVATIONS)} are supported",
+            "save it again with activation_fn=torch.nn.Identity(), and apply the function to the scores of answers",
+        )
+    return ACTIVATIONS[activation]
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; empty if there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
