@@ -15,6 +15,7 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
+LABEL: Schema = {"type": ["string", "number", "boolean", "null"]}
 LABELS = {"$ref": "#/components/schemas/Labels"}
 SHARED: dict[str, Schema] = {
     "Labels": {
@@ -23,7 +24,7 @@ SHARED: dict[str, Schema] = {
         "items": {
             "type": "object",
             "required": ["label", "score"],
-            "properties": {"label": TEXT, "score": NUMBER},
+            "properties": {"label": LABEL, "score": NUMBER},
             "additionalProperties": False,
         },
     },
@@ -106,7 +107,7 @@ SHARED: dict[str, Schema] = {
 ENTITY = {
     "type": "object",
     "required": ["score", "word", "start", "end"],
-    "properties": {"entity": TEXT, "entity_group": TEXT, "index": COUNT, "score": NUMBER, "word": TEXT},
+    "properties": {"entity": LABEL, "entity_group": TEXT, "index": COUNT, "score": NUMBER, "word": TEXT},
 }
 SPAN = {
     "type": "object",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
-from handlers.worker.values import Shape
+from handlers.worker.values import Json, Shape
 
 FORMAT = 4
 ARTIFACT_FOLDER = "artifact"  # in an archive
@@ -54,10 +54,18 @@ class GraphFile:
 
 
 class Head(NamedTuple):
-    """The labels of one output, and the activation from logits to scores: "softmax", "sigmoid" or "none"."""
+    """The labels of one output, and the activation from logits to scores: "softmax", "sigmoid" or "none".
 
-    labels: tuple[str, ...]
+    Labels are texts, or what else a config.json has in `id2label`: numbers, true, false or null.
+    """
+
+    labels: tuple[Json, ...]
     activation: str
+
+
+def label_text(label: Json) -> str:
+    """A label where only texts can stand: one that is no text as JSON."""
+    return label if isinstance(label, str) else json.dumps(label)
 
 
 class InputTensor(NamedTuple):

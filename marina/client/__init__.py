@@ -29,7 +29,7 @@ Text = str | tuple[str, str]
 
 
 class LabelScore(TypedDict):
-    """A label and its score."""
+    """A label and its score; labels are texts, unless `id2label` in the model's config.json has others."""
 
     label: str
     score: float

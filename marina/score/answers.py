@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from handlers.worker.artifact import Signature
+from handlers.worker.artifact import Signature, label_text
 from handlers.worker.request.protocols import dump
 from handlers.worker.tasks.base import Parameters
 from handlers.worker.tasks.text_classification import ONLY_OUTPUT
@@ -69,12 +69,17 @@ def _labels(signature: Signature, parameters: Parameters) -> list[Column]:
 def _head(before: str, ranking: Value, parameters: Parameters) -> list[Column]:
     """The columns of a head, whose ranking a function takes from an answer."""
     columns = [
-        Column(pa.field(f"{before}label", pa.string()), lambda answer: ranking(answer)[0]["label"]),
+        Column(pa.field(f"{before}label", pa.string()), lambda answer: label_text(ranking(answer)[0]["label"])),
         Column(pa.field(f"{before}score", pa.float64()), lambda answer: ranking(answer)[0]["score"]),
     ]
     if ranked(parameters):
         kind = pa.list_(pa.struct([("label", pa.string()), ("score", pa.float64())]))
-        columns.append(Column(pa.field(f"{before}labels", kind), ranking))
+        columns.append(
+            Column(
+                pa.field(f"{before}labels", kind),
+                lambda answer: [{**entry, "label": label_text(entry["label"])} for entry in ranking(answer)],
+            )
+        )
     return columns
 
 

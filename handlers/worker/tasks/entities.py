@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.artifact import label_text
+from handlers.worker.values import Json
+
 Entity = dict[str, Any]
 
 
@@ -35,7 +38,7 @@ class _Labelled(NamedTuple):
     end: int
 
 
-def join_tokens(tokens: Sequence[Token], strategy: str, labels: Sequence[str], library: Any) -> list[Entity]:
+def join_tokens(tokens: Sequence[Token], strategy: str, labels: Sequence[Json], library: Any) -> list[Entity]:
     """The entities of one row.
 
     Args:
@@ -46,6 +49,7 @@ def join_tokens(tokens: Sequence[Token], strategy: str, labels: Sequence[str], l
     """
     if strategy == "none":
         return [_alone(token, labels) for token in tokens]
+    labels = [label_text(label) for label in labels]
     if strategy == "simple":
         labelled = [_labelled([token], "first", labels, token.text) for token in tokens]
     else:
@@ -69,7 +73,7 @@ def _weight(entity: Entity) -> tuple[int, float]:
     return entity["end"] - entity["start"], entity["score"]
 
 
-def _alone(token: Token, labels: Sequence[str]) -> Entity:
+def _alone(token: Token, labels: Sequence[Json]) -> Entity:
     best = int(token.scores.argmax())
     return {
         "entity": labels[best],

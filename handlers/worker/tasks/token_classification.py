@@ -64,7 +64,8 @@ def _tokens(
     for position, (start, end) in enumerate(encoding.offsets):
         if encoding.special_tokens_mask[position]:
             continue
-        token = encoding.tokens[position]
+        # as the vocabulary has it: those of an encoding have the spaces beside them too
+        token = tokenizer.library.id_to_token(encoding.ids[position])
         continues = len(token) != end - start if word_aware else start > 0 and " " not in text[start - 1 : start + 1]
         if encoding.ids[position] == signature.special_tokens.get("unk"):
             token, continues = text[start:end], False

@@ -34,7 +34,7 @@ def export_classifier(
     """
     model, tokenizer = load_model(spec, folder, f"AutoModel{head}", attention)
     inputs = inputs_of(model, tokenizer)
-    labels = tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
+    labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
     return ExportedModel(
         TaskModel(model, 1, inputs).float().eval(),
         tokenizer,

@@ -16,6 +16,7 @@ from marina.compiler.tasks.agreement import f1, spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
 from marina.engines.model import ExportedModel
+from marina.errors import SourceError
 from marina.spec import Spec
 
 HEAD = "ForTokenClassification"
@@ -23,7 +24,15 @@ HEAD = "ForTokenClassification"
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     """Export the head that the model was trained with."""
-    return export_classifier(spec, folder, HEAD, attention, activation="softmax", per_token=True)
+    exported = export_classifier(spec, folder, HEAD, attention, activation="softmax", per_token=True)
+    if exported.tokenizer.padding_side == "left":
+        # transformers' pipeline pads the last window of a long text there, which moves the positions of its tokens
+        raise SourceError(
+            f"{spec.name}: the tokenizer of source {spec.source} pads on the left, which changes the entities that "
+            "transformers finds in windows",
+            'set "padding_side" to "right" in tokenizer_config.json',
+        )
+    return exported
 
 
 def open_reference(spec: Spec, folder: Path) -> Reference:

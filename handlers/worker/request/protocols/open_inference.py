@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from handlers.worker.artifact import label_text
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
@@ -210,7 +211,7 @@ def _is_ranking(answer: Json) -> bool:
 
 
 def _ranking(prefix: str, answers: list[Json]) -> list[Json]:
-    labels = [[entry["label"] for entry in answer] for answer in answers]
+    labels = [[label_text(entry["label"]) for entry in answer] for answer in answers]
     scores = [[entry["score"] for entry in answer] for answer in answers]
     return [_tensor(f"{prefix}label", "BYTES", labels), _tensor(f"{prefix}score", "FP32", scores)]
 

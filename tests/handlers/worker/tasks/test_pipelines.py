@@ -12,18 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer, pipeline
+from transformers import AddedToken, AutoModel, AutoModelForTokenClassification, AutoTokenizer, pipeline
 
 from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
+from marina.errors import SourceError
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import ROOT, WORDS, make_project, no_progress, scores, write_spec
+from tests.embedders import edit_json
 from tests.handlers.worker.tasks.architectures import ARCHITECTURES, save_model
 from tests.settings import WIDE, make_settings
 
 JSON = {"content-type": "application/json"}
+TENSORS = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["ok"]}]}
 STRATEGIES = ("none", "simple", "first", "average", "max")
 
 
@@ -89,6 +92,58 @@ def test_token_classification(workshop: Project, tmp_path: Path, architecture: s
             for text, answer in zip(texts, ask(model, texts, aggregation_strategy=strategy, ignore_labels=["B-ORG"])):
                 expected = reference(text, aggregation_strategy=strategy, ignore_labels=["B-ORG"])
                 assert close(answer, expected), (strategy, text)
+
+
+@pytest.mark.parametrize("task", ["text-classification", "token-classification"])
+def test_labels_keep_their_types(workshop: Project, tmp_path: Path, task: str) -> None:
+    folder = save_model(tmp_path / f"types-{task}", "bert", task)
+    labels = [1, True, None, 2.5, "x", "1"]
+    count = json.loads((folder / "config.json").read_text()).get("id2label", {"0": "", "1": ""})
+    named = {str(number): labels[number] for number in range(len(count))}
+    edit_json(folder / "config.json", id2label=named, label2id={})
+    model = open_model(workshop, folder, task)
+    reference = pipeline(task, model=str(folder), device="cpu")
+    for text in some_texts(12):
+        if task == "token-classification":
+            expected = reference(text, aggregation_strategy="none")
+            assert close(ask(model, text, aggregation_strategy="none"), expected)
+            continue
+        answer, expected = ask(model, text), reference(text, top_k=None)
+        assert [entry["label"] for entry in answer] == [entry["label"] for entry in expected]
+        assert [type(entry["label"]) for entry in answer] == [type(entry["label"]) for entry in expected]
+    if task == "text-classification":
+        (reply,) = model.reply([(json.dumps(TENSORS).encode(), JSON)])
+        (label,) = (tensor for tensor in json.loads(reply.body)["outputs"] if tensor["name"] == "label")
+        assert sorted(label["data"]) == sorted(
+            value if isinstance(value, str) else json.dumps(value) for value in named.values()
+        )
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_words_of_added_tokens_have_no_spaces(workshop: Project, tmp_path: Path, architecture: str) -> None:
+    folder = save_model(tmp_path / f"added-{architecture}", architecture, "token-classification")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    added = [AddedToken("<left>", lstrip=True), AddedToken("<both>", lstrip=True, rstrip=True)]
+    tokenizer.add_tokens(added)
+    tokenizer.save_pretrained(folder)
+    network = AutoModelForTokenClassification.from_pretrained(folder)
+    network.resize_token_embeddings(len(tokenizer))
+    network.save_pretrained(folder)
+    model = open_model(workshop, folder, "token-classification")
+    reference = pipeline("token-classification", model=str(folder), device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for text in ("ok <left> how <both> do <left>", "<both> ok  <both><left> password"):
+            for strategy in STRATEGIES:
+                answer = ask(model, text, aggregation_strategy=strategy)
+                assert close(answer, reference(text, aggregation_strategy=strategy)), (strategy, text)
+
+
+def test_a_tokenizer_that_pads_on_the_left_finds_no_entities(workshop: Project, tmp_path: Path) -> None:
+    folder = save_model(tmp_path / "left", "bert", "token-classification")
+    edit_json(folder / "tokenizer_config.json", padding_side="left")
+    with pytest.raises(SourceError, match='pads on the left.*; set "padding_side" to "right" in tokenizer_config.json'):
+        open_model(workshop, folder, "token-classification")
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
