@@ -49,8 +49,13 @@ KINDS = {
     "InvalidInstance": Kind(400, "An instance does not fit the task.", "The message names the instance and the field."),
     "InvalidText": Kind(
         400,
-        "A text contains a lone surrogate, or has no token.",
+        "A text contains a lone surrogate.",
         "Clean the text: \\ud800 to \\udfff only come in pairs.",
+    ),
+    "NoTokens": Kind(
+        400,
+        "The tokenizer finds no token in a text: it is empty, or has only characters that the tokenizer drops.",
+        "Leave the text out of the request, or send one with words.",
     ),
     "InvalidParameter": Kind(
         400, "The task has no such parameter, or its value is not allowed.", "The message says what is allowed."
@@ -118,6 +123,10 @@ KINDS = {
         "Compile the model with a higher precision. If that does not help, report it.",
     ),
 }
+
+
+# kinds of errors of all texts of a request together, whose messages name none of them
+OF_REQUESTS = frozenset({"TooManyRows", "TooMuchWork", "Overloaded", "TooLate"})
 
 
 class WorkerError(Exception):

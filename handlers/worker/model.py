@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handlers.worker.contents import read_contents
-from handlers.worker.errors import RequestError, request_error
+from handlers.worker.errors import OF_REQUESTS, RequestError, request_error
 from handlers.worker.loading import load_members
 from handlers.worker.member import Member
 from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
@@ -284,7 +284,7 @@ class Model:
         answered = []
         for number, answer in enumerate(answers):
             if isinstance(answer, RequestError):
-                return error_reply(answer, request.place(number))
+                return error_reply(answer, "" if answer.kind in OF_REQUESTS else request.place(number))
             answered.append(answer)
         cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
         if cut:

@@ -130,7 +130,7 @@ def _checked(row: Row | RequestError, window: Window) -> Tokenized | RequestErro
     if isinstance(row, RequestError):
         return row
     if not row.ids:
-        return RequestError("InvalidText", "the text has no tokens")
+        return RequestError("NoTokens", "the text has no tokens")
     if len(row.ids) > window.max_length:
         message = f"the preprocessing module makes {len(row.ids)} tokens; at most {window.max_length} are allowed"
         return RequestError("TextTooLong", message)

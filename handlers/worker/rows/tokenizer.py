@@ -95,7 +95,7 @@ class RowTokenizer:
         tokens = len(encoding)
         if tokens <= window.prompt_tokens or window.max_length <= window.prompt_tokens:
             return RequestError(
-                "InvalidText", "the text has no tokens" + " but the prompt's" * bool(window.prompt_tokens)
+                "NoTokens", "the text has no tokens" + " but the prompt's" * bool(window.prompt_tokens)
             )
         if tokens <= window.max_length:
             return _tokenized([encoding], window, cut=False)

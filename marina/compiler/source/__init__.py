@@ -16,6 +16,7 @@ from marina.sections import Source
 # The files that `from_pretrained` reads: configuration, tokenizer and safetensors; never a pickle.
 PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
 MODULES_FILE = "modules.json"
+ADAPTER = "adapter_model.safetensors"  # of PEFT; no weights of a whole model
 
 
 def find_source(source: Source, root: Path) -> Path:
@@ -37,14 +38,38 @@ def find_source(source: Source, root: Path) -> Path:
     else:
         folder = _hub_folder(str(source.hub), str(source.revision))
     encoder = encoder_folder(folder)
-    if not (encoder / "config.json").is_file():
+    has_config, weights = (encoder / "config.json").is_file(), {path.name for path in encoder.glob("*.safetensors")}
+    if not has_config or not weights - {ADAPTER}:
+        check_contents(source, folder, encoder)
+    if not has_config:
         raise SourceError(f"source {source}: no model there (config.json is missing); correct the source in the spec")
-    if not any(encoder.glob("*.safetensors")):
+    if not weights:
         raise SourceError(
             f"source {source}: no .safetensors weights there; load the model once with transformers "
             "and write it with save_pretrained, since pickled weights are not read"
         )
     return folder
+
+
+def check_contents(source: Source, folder: Path, encoder: Path) -> None:
+    """Refuse a folder that holds something else than a transformers model; SourceError names what it is."""
+    for module in read_modules(folder)[:1]:
+        if not module["type"].endswith("Transformer"):
+            raise SourceError(
+                f"source {source}: its first module is {module['type']}, which holds no transformers model",
+                "Marina compiles models of sentence-transformers that begin with a Transformer",
+            )
+    adapter = encoder / "adapter_config.json"
+    if adapter.is_file():
+        raise SourceError(
+            f"source {source}: a PEFT adapter alone, without the model that it adapts",
+            "load both with peft, and write the result of merge_and_unload() with save_pretrained",
+        )
+    if any(encoder.glob("*.gguf")):
+        raise SourceError(
+            f"source {source}: weights for llama.cpp (GGUF), which are not read",
+            "take the folder that they were made from, with config.json and .safetensors",
+        )
 
 
 def encoder_folder(folder: Path) -> Path:

@@ -9,7 +9,13 @@ from typing import Any
 
 from handlers.worker.artifact import Prompt
 from marina.compiler.source import encoder_folder, read_modules
-from marina.compiler.source.loading import check_tokenizer_files, check_vocabulary, check_weights, source_errors
+from marina.compiler.source.loading import (
+    check_finite,
+    check_tokenizer_files,
+    check_vocabulary,
+    check_weights,
+    source_errors,
+)
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -49,6 +55,7 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
         tokenizer, encoder = model.tokenizer, model[0].auto_model
         model = _overridden(model, spec).eval()
     check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
+    check_finite(spec, model)
     check_vocabulary(spec, encoder, tokenizer)
     with source_errors(spec, "sentence-transformers"):
         _check_features(spec, model)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from marina.errors import SourceError
@@ -45,6 +46,7 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
         )
     check_sizes(spec, loading["mismatched_keys"])
     check_weights(spec, loading["missing_keys"], encoder_only=auto_class == ENCODER)
+    check_finite(spec, model)
     check_vocabulary(spec, model, tokenizer)
     return model, tokenizer
 
@@ -89,7 +91,9 @@ def source_errors(spec: Spec, library: str, does: str = "load") -> Iterator[None
     except SourceError:
         raise
     except Exception as error:  # a damaged file can make the library raise any error
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = shorten(f"{type(error).__name__}: {error}", 300, placeholder=" ...")
+        if "trust_remote_code" in str(error):
+            reason = "its architecture needs Python code of its own (auto_map in config.json), which is not run"
         raise SourceError(f"{spec.name}: {library} cannot {does} source {spec.source}: {reason}") from None
 
 
@@ -139,6 +143,18 @@ def check_weights(spec: Spec, missing_keys: list[str], encoder_only: bool) -> No
         raise SourceError(
             f"{spec.name}: source {spec.source} has no weights for {missing[0]} ({len(missing)} missing); "
             f"it was not trained for the task {spec.task}"
+        )
+
+
+def check_finite(spec: Spec, model: Any) -> None:
+    """Refuse a model with weights that are NaN or infinite, as after a training that has failed."""
+    import torch
+
+    name = next((name for name, weight in model.named_parameters() if not torch.isfinite(weight).all()), None)
+    if name is not None:
+        raise SourceError(
+            f"{spec.name}: the weights {name} of source {spec.source} have NaN or infinite numbers",
+            "take a checkpoint from before the training failed",
         )
 
 

@@ -123,6 +123,15 @@ def test_equal_rows_are_computed_once(models: dict[tuple[str, str], Model]) -> N
     assert (histogram.get("4", 0), histogram["8"], histogram["+Inf"]) == (1, 3, 3)
 
 
+def test_what_is_too_much_of_a_whole_request_blames_no_text(compiled: dict[tuple[str, str], Tiny]) -> None:
+    settings = make_settings(LIMITS._replace(tokens=40))
+    model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS)
+    replies = ask(model, {"inputs": ["ok " * 30, "ok " * 20]}, {"inputs": ["ok " * 60]}, {"inputs": "ok"})
+    assert [status for status, _ in replies] == [413, 413, 200]
+    assert replies[0][1]["error"] == "the request has 54 tokens; at most 40 are allowed"
+    assert replies[1][1]["error"] == "the request has 62 tokens; at most 40 are allowed"
+
+
 def test_a_text_that_is_too_long_names_its_place(compiled: dict[tuple[str, str], Tiny]) -> None:
     settings = make_settings(LIMITS, long_text="reject")
     model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS)

@@ -136,7 +136,7 @@ def test_what_cannot_be_read_is_refused_alone_and_its_text_is_not_logged(
     assert encoded(made, good, broken, empty, long) == [
         [1, 2],
         ("InvalidText", "the preprocessing module cannot read the text"),
-        ("InvalidText", "the text has no tokens"),
+        ("NoTokens", "the text has no tokens"),
         ("TextTooLong", "the preprocessing module makes 7 tokens; at most 6 are allowed"),
     ]
     assert encoded(made, Instance("abcdef", second)) == [[1, 2, 3, 4, 5, 6]]

@@ -186,7 +186,7 @@ def test_a_text_that_is_nothing_but_a_prompt_is_refused(source: Path) -> None:
     assert isinstance(fine, Tokenized)
     assert fine.rows[0].prompt_tokens == 2
     assert isinstance(refused, RequestError)
-    assert str(refused) == "the text has no tokens but the prompt's"
+    assert (refused.kind, str(refused)) == ("NoTokens", "the text has no tokens but the prompt's")
 
 
 def test_what_is_cut_is_read_once(source: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from marina.compiler import compile_model
 from marina.compiler.tasks import export_model
@@ -54,6 +55,26 @@ def test_heads_that_look_alike_must_be_named(tmp_path: Path) -> None:
     edit_json(folder / "config.json", architectures=[])
     message = r"\.\.\.ForSequenceClassification and \.\.\.ForTokenClassification and .*; write \"architectures\""
     with pytest.raises(SourceError, match=message):
+        export_model(spec("text-classification"), folder)
+
+
+@pytest.mark.parametrize("task", ["text-classification", "sentence-embedding"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, task: str, value: float) -> None:
+    folder = save_model(tmp_path, "bert", task)
+    weights = load_file(folder / "model.safetensors")
+    name = next(name for name in weights if name.endswith("word_embeddings.weight"))
+    weights[name][3] = value
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(SourceError, match=r"word_embeddings.weight of source w have NaN or infinite numbers; take a"):
+        export_model(spec(task), folder)
+
+
+def test_code_of_a_folder_is_named_as_what_it_lacks(tmp_path: Path) -> None:
+    folder = save_model(tmp_path, "bert", "text-classification")
+    own = {"AutoConfig": "own.OwnConfig", "AutoModelForSequenceClassification": "own.OwnModel"}
+    edit_json(folder / "config.json", model_type="own", auto_map=own, padding="x" * 400)
+    with pytest.raises(SourceError, match=r"needs Python code of its own \(auto_map in config.json\), which is not run"):
         export_model(spec("text-classification"), folder)
 
 

@@ -55,6 +55,36 @@ def test_pickled_weights_are_not_read(tmp_path: Path, tiny_models: dict[str, Pat
         find_source(Source(path="weights"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"modules.json": '[{"type": "sentence_transformers.models.StaticEmbedding", "path": ""}]'},
+            "its first module is sentence_transformers.models.StaticEmbedding, which holds no transformers model; ",
+        ),
+        (
+            {"modules.json": '[{"type": "sentence_transformers.models.Router", "path": "0_Router"}]'},
+            "its first module is sentence_transformers.models.Router, which holds no transformers model; ",
+        ),
+        (
+            {"adapter_config.json": "{}", "adapter_model.safetensors": ""},
+            r"a PEFT adapter alone, without the model that it adapts; load both with peft, .* merge_and_unload\(\)",
+        ),
+        (
+            {"adapter_config.json": "{}", "adapter_model.safetensors": "", "config.json": "{}"},
+            "a PEFT adapter alone, without the model that it adapts",
+        ),
+        ({"model.Q4.gguf": ""}, r"weights for llama.cpp \(GGUF\), which are not read; take the folder"),
+        ({"model.Q4.gguf": "", "config.json": "{}"}, r"weights for llama.cpp \(GGUF\), which are not read"),
+    ],
+)
+def test_what_is_no_transformers_model_is_named(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(SourceError, match=f"source .: {message}"):
+        find_source(Source(path="."), tmp_path)
+
+
 def test_the_fingerprint_follows_names_and_contents(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
     folder = tmp_path / "weights"
     shutil.copytree(tiny_models["text-classification"], folder)
