@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -19,14 +20,20 @@ needs_nginx = pytest.mark.skipif(shutil.which("nginx", path=PATHS) is None, reas
 
 @contextmanager
 def nginx(folder: Path, configuration: str, changes: dict[str, str], port: int) -> Iterator[None]:
-    """Run nginx on a configuration with these changes of its text, which lets it listen on a port."""
-    for documented, own in changes.items():
-        assert documented in configuration
-        configuration = configuration.replace(documented, own)
+    """Run nginx on a configuration with these changes of its text, which lets it listen on a port.
+
+    The command is that in the comment at the top of the configuration, if there is one.
+    """
+    documented = re.search(r"^#\s+(nginx -p \. -c \S+ .*)", configuration, re.MULTILINE)
+    command = documented[1].split() if documented else ["nginx", "-p", ".", "-c", "nginx.conf", "-e", "build/error.log"]
+    for text, changed in changes.items():
+        assert text in configuration
+        configuration = configuration.replace(text, changed)
     (folder / "build").mkdir(exist_ok=True)
-    (folder / "nginx.conf").write_text(configuration)
-    command = ["nginx", "-p", str(folder), "-c", "nginx.conf", "-e", "build/nginx-error.log"]
-    with subprocess.Popen(command, env={"PATH": PATHS}) as proxy:
+    file = folder / command[command.index("-c") + 1]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(configuration)
+    with subprocess.Popen(command, cwd=folder, env={"PATH": PATHS}) as proxy:
         try:
             _wait_for_port(port)
             yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -13,6 +14,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -46,16 +48,22 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
+def put_certificate(folder: Path, certificate: Certificate) -> None:
+    """Copy a certificate to where deploy/nginx-public.conf has it, seen from the folder that nginx starts in."""
+    (folder / "build" / "tls").mkdir(parents=True)
+    shutil.copy(certificate.file, folder / "build" / "tls" / "certificate.pem")
+    shutil.copy(certificate.key, folder / "build" / "tls" / "key.pem")
+
+
 @pytest.fixture(scope="module")
 def public(server: Server, certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of deploy/nginx-public.conf, with a short time for bodies and a small rate."""
     folder = tmp_path_factory.mktemp("public")
+    put_certificate(folder, certificate)
     (port,) = free_ports(1)
     changes = {
         "127.0.0.1:8080": f"127.0.0.1:{server.ports[0]}",
         "8443": str(port),
-        "build/tls/certificate.pem": str(certificate.file),
-        "build/tls/key.pem": str(certificate.key),
         "client_body_timeout 10s": "client_body_timeout 1s",
         "rate=200r/s": "rate=50r/s",
         "burst=400": "burst=30",
@@ -159,6 +167,30 @@ def test_a_client_behind_the_proxy_loses_nothing_as_a_worker_dies(
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Answers every request with 507, as TorchServe does when the kernel has killed the worker that had it."""
+
+    def do_POST(self) -> None:
+        self.send_response(507)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_what_is_to_be_sent_again_says_so(certificate: Certificate, tmp_path: Path) -> None:
+    put_certificate(tmp_path, certificate)
+    (port,) = free_ports(1)
+    with HTTPServer(("127.0.0.1", 0), Upstream) as upstream:
+        threading.Thread(target=upstream.serve_forever, daemon=True).start()
+        changes = {"127.0.0.1:8080": f"127.0.0.1:{upstream.server_port}", "8443": str(port)}
+        with nginx(tmp_path, (ROOT / "deploy" / "nginx-public.conf").read_text(), changes, port):
+            url = f"https://127.0.0.1:{port}/predictions/ava-intent"
+            answer = requests.post(url, data=BODY, verify=str(certificate.file), timeout=30)
+        upstream.shutdown()
+    assert (answer.status_code, answer.headers["retry-after"]) == (507, "1")
 
 
 def renamed(path: Path, version: str) -> None:

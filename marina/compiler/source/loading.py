@@ -91,7 +91,8 @@ def source_errors(spec: Spec, library: str, does: str = "load") -> Iterator[None
     except SourceError:
         raise
     except Exception as error:  # a damaged file can make the library raise any error
-        reason = shorten(f"{type(error).__name__}: {error}", 300, placeholder=" ...")
+        what = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
+        reason = shorten(what, 300, placeholder=" ...")
         if "trust_remote_code" in str(error):
             reason = "its architecture needs Python code of its own (auto_map in config.json), which is not run"
         raise SourceError(f"{spec.name}: {library} cannot {does} source {spec.source}: {reason}") from None
