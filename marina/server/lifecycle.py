@@ -15,7 +15,7 @@ from marina.server.state import Ports, RunState, read_state, running, write_stat
 from marina.server.torchserve.config import check_ports
 from marina.server.torchserve.process import start_torchserve, stop_torchserve, wait_until_listening
 from marina.server.torchserve.run import prepare_run
-from marina.server.upgrade import Report, bring_up_to_date, management_of, register_new
+from marina.server.upgrade import Report, bring_all_up_to_date, management_of, register_new
 
 START_S = 60  # seconds that Java may take to open its ports
 
@@ -57,9 +57,8 @@ def serve(
                 )
             if trusted not in (None, state.trusted):
                 raise ServerError("a server is running already", "--trusted is for its start; stop it with marina stop")
-            for archive in find_archives(project, names, state.trusted):
-                state = bring_up_to_date(project, state, archive, timeout_s, report)
-            return state
+            archives = find_archives(project, names, state.trusted)
+            return bring_all_up_to_date(project, state, archives, timeout_s, report)
         archives = find_archives(project, names, trusted)
         clean_up(project)
         check_ports(ports)

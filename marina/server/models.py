@@ -12,7 +12,7 @@ from marina.server.drain import let_finish
 from marina.server.lock import one_at_a_time
 from marina.server.state import RunState, running, write_state
 from marina.server.torchserve.management import ModelStatus
-from marina.server.upgrade import Report, bring_up_to_date, management_of, retire_others
+from marina.server.upgrade import Report, bring_all_up_to_date, bring_up_to_date, management_of, retire_others
 
 
 def require_running(project: Project) -> RunState:
@@ -38,9 +38,10 @@ def register(project: Project, names: list[str], timeout_s: float, report: Repor
     """
     with one_at_a_time(project):
         state = require_running(project)
-        for archive in find_archives(project, names, state.trusted):
-            state = bring_up_to_date(project, state, archive, timeout_s, report, with_outage)
-            management = management_of(project, state)
+        archives = find_archives(project, names, state.trusted)
+        state = bring_all_up_to_date(project, state, archives, timeout_s, report, with_outage)
+        management = management_of(project, state)
+        for archive in archives:
             # left over from an upgrade that was interrupted
             retire_others(management, archive.stem, management.status(archive.stem).version, timeout_s, report)
 

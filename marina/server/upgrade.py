@@ -92,6 +92,20 @@ def bring_up_to_date(
     return state
 
 
+def bring_all_up_to_date(
+    project: Project, state: RunState, archives: list[Path], timeout_s: float, report: Report, with_outage: bool = False
+) -> RunState:
+    """`bring_up_to_date` for several archives; models that the server does not have start side by side."""
+    known = management_of(project, state).models()
+    fresh = [archive for archive in archives if archive.stem not in known]
+    if len(fresh) > 1:
+        with suppress(ServerError):  # then each by itself, so that one that fails does not keep those before it out
+            state = register_new(project, state, fresh, timeout_s, report)
+    for archive in archives:
+        state = bring_up_to_date(project, state, archive, timeout_s, report, with_outage)
+    return state
+
+
 def _register(
     project: Project,
     state: RunState,

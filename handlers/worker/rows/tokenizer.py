@@ -94,9 +94,7 @@ class RowTokenizer:
     def _laid_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
         tokens = len(encoding)
         if tokens <= window.prompt_tokens or window.max_length <= window.prompt_tokens:
-            return RequestError(
-                "NoTokens", "the text has no tokens" + " but the prompt's" * bool(window.prompt_tokens)
-            )
+            return RequestError("NoTokens", "the text has no tokens" + " but the prompt's" * bool(window.prompt_tokens))
         if tokens <= window.max_length:
             return _tokenized([encoding], window, cut=False)
         if window.rule == "reject":

@@ -65,7 +65,7 @@ def _tokens(
         if encoding.special_tokens_mask[position]:
             continue
         # as the vocabulary has it: those of an encoding have the spaces beside them too
-        token = tokenizer.library.id_to_token(encoding.ids[position])
+        token = tokenizer.library.id_to_token(encoding.ids[position]) or ""
         continues = len(token) != end - start if word_aware else start > 0 and " " not in text[start - 1 : start + 1]
         if encoding.ids[position] == signature.special_tokens.get("unk"):
             token, continues = text[start:end], False

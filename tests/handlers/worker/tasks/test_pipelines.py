@@ -142,7 +142,7 @@ def test_words_of_added_tokens_have_no_spaces(workshop: Project, tmp_path: Path,
 def test_a_tokenizer_that_pads_on_the_left_finds_no_entities(workshop: Project, tmp_path: Path) -> None:
     folder = save_model(tmp_path / "left", "bert", "token-classification")
     edit_json(folder / "tokenizer_config.json", padding_side="left")
-    with pytest.raises(SourceError, match='pads on the left.*; set "padding_side" to "right" in tokenizer_config.json'):
+    with pytest.raises(SourceError, match=r'pads on the left.*; set "padding_side" to "right"'):
         open_model(workshop, folder, "token-classification")
 
 

@@ -74,7 +74,9 @@ def test_code_of_a_folder_is_named_as_what_it_lacks(tmp_path: Path) -> None:
     folder = save_model(tmp_path, "bert", "text-classification")
     own = {"AutoConfig": "own.OwnConfig", "AutoModelForSequenceClassification": "own.OwnModel"}
     edit_json(folder / "config.json", model_type="own", auto_map=own, padding="x" * 400)
-    with pytest.raises(SourceError, match=r"needs Python code of its own \(auto_map in config.json\), which is not run"):
+    with pytest.raises(
+        SourceError, match=r"needs Python code of its own \(auto_map in config.json\), which is not run"
+    ):
         export_model(spec("text-classification"), folder)
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from handlers.worker.tasks.activation import activate
-
 from marina.compiler.tasks import export_model
 from marina.errors import SourceError
 from marina.spec import Spec, make_spec
