@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import find_archives, kept
 from marina.server.drain import let_finish
-from marina.server.lock import one_at_a_time
+from marina.server.lock import Locked, one_at_a_time
 from marina.server.room import check_room
 from marina.server.state import Ports, RunState, read_state, running, write_state
 from marina.server.torchserve.config import check_ports
+from marina.server.torchserve.management import Management
 from marina.server.torchserve.process import start_torchserve, stop_torchserve, wait_until_listening
 from marina.server.torchserve.run import prepare_run
-from marina.server.upgrade import Report, bring_all_up_to_date, management_of, register_new
+from marina.server.upgrade import Report, bring_all_up_to_date, register_new
 
 START_S = 60  # seconds that Java may take to open its ports
+WAIT_S = 1.0  # for another command that ends by itself, before the server is stopped all the same
 
 
 def serve(
@@ -77,12 +79,17 @@ def serve(
 def stop(project: Project, drain_s: float = 0) -> bool:
     """Stop the server and clean up what it left behind; False if there was no server.
 
+    Another command that is at work for longer than a moment fails, since the server goes.
+
     Args:
         project: project of the server.
         drain_s: for how many seconds requests that the server has may still be answered. New ones get 503.
     """
-    drain(project, drain_s)
-    with one_at_a_time(project):
+    with suppress(Locked):
+        drain(project, drain_s)
+    with ExitStack() as stack:
+        with suppress(Locked):
+            stack.enter_context(one_at_a_time(project, WAIT_S))
         state = read_state(project)
         if state is None:
             return False
@@ -95,7 +102,7 @@ def drain(project: Project, seconds: float) -> None:
     with one_at_a_time(project):
         state = read_state(project)
         if state is not None and state.process() and seconds:
-            management = management_of(project, state)
+            management = Management(project.run, state.ports.management, time.monotonic() + seconds)
             with suppress(ServerError):
                 let_finish(project, management, management.models(), seconds)
 

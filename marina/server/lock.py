@@ -14,9 +14,13 @@ LOCK_S = 20
 POLL_S = 0.1
 
 
+class Locked(ServerError):
+    """Another command is changing the server."""
+
+
 @contextmanager
 def one_at_a_time(project: Project, wait_s: float = LOCK_S) -> Iterator[None]:
-    """Let no other command start or stop the server meanwhile; ServerError if another is at work for too long."""
+    """Let no other command start or stop the server meanwhile; `Locked` if another is at work for too long."""
     project.run.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + wait_s
     with (project.run / "serve.lock").open("w") as lock:
@@ -26,6 +30,6 @@ def one_at_a_time(project: Project, wait_s: float = LOCK_S) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise ServerError("another command is changing the server", "wait until it is done") from None
+                    raise Locked("another command is changing the server", "wait until it is done") from None
                 time.sleep(POLL_S)
         yield

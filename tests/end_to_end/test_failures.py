@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from marina.project import Project
+from marina.server.lock import one_at_a_time
 from tests.end_to_end.conftest import MARINA, port_options, run_marina
 from tests.ports import free_ports
 
@@ -105,6 +106,17 @@ def test_a_port_in_use_is_named(project: Project, add_tiny: AddTiny) -> None:
     assert result.returncode == 1
     assert result.stderr.startswith(f"error: port {port} for metrics cannot be used: Address already in use; ")
     assert processes_of(project) == []
+
+
+@pytest.mark.long
+def test_a_stop_does_not_wait_for_other_commands(project: Project, add_tiny: AddTiny) -> None:
+    add_tiny("m")
+    assert run_marina(project, "archive").returncode == 0
+    assert serve(project).returncode == 0
+    with one_at_a_time(project):  # as a command does that hangs
+        assert run_marina(project, "stop", "--timeout", "1").stdout == "stopped\n"
+    assert processes_of(project) == []
+    assert run_marina(project, "stop").stdout == "no server was running\n"
 
 
 def test_an_empty_store_says_what_to_do(project: Project) -> None:

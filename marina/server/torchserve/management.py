@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,11 +30,18 @@ class ModelStatus(NamedTuple):
 
 
 class Management:
-    """Calls to the management port, with the management token."""
+    """Calls to the management port, with the management token.
 
-    def __init__(self, folder: Path, port: int) -> None:
+    Args:
+        folder: where TorchServe has its tokens.
+        port: the management port.
+        deadline: no call takes longer, in seconds of `time.monotonic`; one that would begin later fails.
+    """
+
+    def __init__(self, folder: Path, port: int, deadline: float = math.inf) -> None:
         self._folder = folder
         self._port = port
+        self._deadline = deadline
         self._session = loopback_session()
 
     def register(self, archive: str, name: str | None = None) -> str:
@@ -105,6 +114,9 @@ class Management:
     ) -> Any:
         headers = {"Authorization": f"Bearer {token(self._folder, 'management', self._port)}"}
         url = f"http://127.0.0.1:{self._port}{path}"
+        timeout_s = min(timeout_s, self._deadline - time.monotonic())
+        if timeout_s <= 0:
+            raise ServerError("TorchServe did not answer in the time allowed")
         try:
             response = self._session.request(method, url, params=parameters, headers=headers, timeout=timeout_s)
         except requests.RequestException as error:
