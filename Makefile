@@ -36,6 +36,9 @@ PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python3.12
 OLD_TS := build/torchserve-0.11
 # SageMaker's own program that starts TorchServe in AWS's images
 TOOLKIT := build/sagemaker-toolkit
+# a server of MongoDB's protocol
+MONGODB := build/mongodb
+PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13) python3.13)
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
 # shows what it does
@@ -222,6 +225,11 @@ $(INF2)/installed: pyproject.toml requirements/inf2.txt requirements/test.txt re
 
 $(TOOLKIT)/installed: $(VENV)/installed requirements/sagemaker-toolkit.txt
 	$(call PIP,$(VENV)) --no-deps --upgrade --target $(TOOLKIT) -r requirements/sagemaker-toolkit.txt
+	@touch $@
+
+$(MONGODB)/installed: requirements/mongodb.txt
+	$(PYTHON313) -m venv $(MONGODB)
+	$(call PIP,$(MONGODB)) -r requirements/mongodb.txt
 	@touch $@
 
 $(OLD_TS)/installed: $(VENV)/installed requirements/torchserve-0.11.txt

@@ -113,6 +113,9 @@ SUITES = {
     "ray": Suite(tests=(f"{END}test_ray.py", f"{END}test_ray_serve.py")),
     "openapi": Suite(tests=(f"{END}test_openapi.py",)),
     "bulk": Suite(tests=(f"{END}test_score.py", "tests/marina/score")),
+    "mongodb": Suite(
+        tests=(f"{END}test_score_mongodb.py",), requirements=("mongodb.txt",), needs=("build/mongodb/installed",)
+    ),
     "servers": Suite(
         tests=(
             *(f"{END}test_{name}.py" for name in ("serve", "failures", "placement", "proxy", "prometheus", "bundle")),

@@ -1,0 +1,17 @@
+"""A server of MongoDB's protocol in memory: python mongodb_server.py PORT, with the packages of requirements/mongodb.txt."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from mongoeco.engines.memory import MemoryEngine
+from mongoeco.wire import AsyncMongoEcoProxyServer
+
+
+async def serve(port: int) -> None:
+    async with AsyncMongoEcoProxyServer(engine=MemoryEngine(), port=port):
+        await asyncio.Event().wait()
+
+
+asyncio.run(serve(int(sys.argv[1])))
