@@ -61,7 +61,7 @@ def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
 def _document(path: Path) -> dict[str, Any]:
     """A JSON object from a file; empty if there is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}

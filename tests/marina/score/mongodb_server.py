@@ -1,4 +1,4 @@
-"""A server of MongoDB's protocol in memory: python mongodb_server.py PORT, with the packages of requirements/mongodb.txt."""
+"""A server of MongoDB's protocol in memory: python mongodb_server.py PORT. Its packages are in requirements/mongodb.txt."""
 
 from __future__ import annotations
 
