@@ -1,4 +1,4 @@
-"""A server of MongoDB's protocol in memory: python mongodb_server.py PORT. Its packages are in requirements/mongodb.txt."""
+"""A server of the protocol of MongoDB, in memory: python mongodb_server.py PORT, in the environment build/mongodb."""
 
 from __future__ import annotations
 
