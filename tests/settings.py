@@ -35,6 +35,7 @@ def make_settings(
         version="1.0",
         server_timing=False,
         deadline_ms=600_000,
+        response_timeout_s=600,
         max_batch_ms=600_000,
         batch_size=1000,
         queue_size=1000,

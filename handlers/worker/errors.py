@@ -88,7 +88,7 @@ KINDS = {
     ),
     "Overloaded": Kind(
         503,
-        "The batch of the request holds more work than serving.max_batch_ms allows.",
+        "The batch of the request holds more work than serving.max_batch_ms allows, or its queue may be too old.",
         "Send the request again after the seconds in Retry-After. If this happens often, add workers.",
     ),
     "TooLate": Kind(

@@ -21,6 +21,7 @@ from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
 from handlers.worker.rows.calls import Runner
 from handlers.worker.rows.costs import Prepared
+from handlers.worker.rows.pace import Pace
 from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.repeats import distinct
 from handlers.worker.rows.schedule import Schedule
@@ -31,7 +32,7 @@ from handlers.worker.tasks.base import Task
 from handlers.worker.telemetry.description import describe_member, describe_worker
 from handlers.worker.telemetry.metrics import FILL, LATENCY, Metrics
 from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, waited_ms
-from handlers.worker.values import Json
+from handlers.worker.values import Call, Json
 
 NO_MEMBER = "-"  # the label of requests to a bundle that are for none of its models
 SWITCHING_BUDGET_S = 1.0  # to measure switches at a worker's start
@@ -102,11 +103,14 @@ class Model:
         self._switch_ms = time_switches(graphs, [member.times for member in self._members], SWITCHING_BUDGET_S)
         self._runner = Runner(graphs)
         self._schedule = Schedule([Planner(member.times) for member in self._members])
+        self._pace = Pace()
         self._admission = Admission(
             [member.costs for member in self._members],
             settings.max_batch_ms,
             settings.deadline_ms,
-            Backlog(settings.batch_size, settings.queue_size),
+            settings.response_timeout_s * 1000,
+            Backlog(settings.batch_size, settings.queue_size, settings.deadline_ms / 1000),
+            self._pace,
         )
 
     def describe(self) -> Json:
@@ -164,7 +168,7 @@ class Model:
         if waited and waited > self._settings.deadline_ms:
             message = f"the request has waited {waited:.0f} ms; the deadline is {self._settings.deadline_ms} ms"
             return RequestError("TooLate", message)
-        refusal = self._admission.refusal_unread(len(body)) if isinstance(body, (bytes, bytearray, str)) else None
+        refusal = self._admission.refusal_unread(len(body) if isinstance(body, (bytes, bytearray, str)) else 0)
         if refusal:
             return refusal
         try:
@@ -211,7 +215,10 @@ class Model:
             switches = self._schedule.switches
             calls = self._schedule.plan(lengths, members)
         with times.stage("graph"):
+            started = time.perf_counter()
             results = self._runner.run(calls, rows)
+            if calls:
+                self._pace.observe(self._milliseconds(calls), (time.perf_counter() - started) * 1000)
             outputs = (results[place] for place in places)
         names = [member.name for member in self._members]
         self.metrics.count_calls(calls, lengths, names)
@@ -226,6 +233,11 @@ class Model:
                 else answer
                 for (part, instance), answer in zip(owners, found)
             ]
+
+    def _milliseconds(self, calls: Sequence[Call]) -> float:
+        """What calls need at the times of the start, which are of as many calls at once as there are streams."""
+        streams = len(self._members[0].graphs.streams)
+        return sum(self._members[call.member].times[call.shape] for call in calls) * streams / min(streams, len(calls))
 
     def _tokenize(self, asked: Sequence[Sequence[Part]]) -> list[Tokenized | RequestError]:
         """The rows of every instance of every part that is computed."""

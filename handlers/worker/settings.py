@@ -10,7 +10,7 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.request.instances import Limits
 
 # fields that are not in the section of the handler under their own names
-ELSEWHERE = ("members", "batch_size", "queue_size")
+ELSEWHERE = ("members", "response_timeout_s", "batch_size", "queue_size")
 
 
 class MemberSettings(NamedTuple):
@@ -31,7 +31,8 @@ class Settings(NamedTuple):
     one worker, which uses every CPU core that it may run on, or one NeuronCore.
     mode is "core-per-worker", "pipeline" or "data-parallel", as in the spec. version is the archive's version.
     server_timing is true if responses have a Server-Timing header. deadline_ms is the age in milliseconds at which
-    a request is not computed any more, max_batch_ms the estimated milliseconds of work in a batch, batch_size
+    a request is not computed any more, response_timeout_s the seconds after which the host gives up a worker that
+    does not answer, max_batch_ms the estimated milliseconds of work in a batch, batch_size
     the number of requests that TorchServe hands over at once, and queue_size the places in its queue for each worker.
     members has the settings of each model of the archive by its name; an archive that is no bundle has one.
     """
@@ -41,6 +42,7 @@ class Settings(NamedTuple):
     version: str
     server_timing: bool
     deadline_ms: float
+    response_timeout_s: float
     max_batch_ms: float
     batch_size: int
     queue_size: int
@@ -61,7 +63,13 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
         named = {name: section[name] for name in Settings._fields if name not in ELSEWHERE}
         members = {name: _member(own) for name, own in section["members"].items()}
         queue_size = math.ceil(config["jobQueueSize"] / config["minWorkers"])
-        return Settings(members=members, batch_size=config["batchSize"], queue_size=queue_size, **named)
+        return Settings(
+            members=members,
+            response_timeout_s=config["responseTimeout"],
+            batch_size=config["batchSize"],
+            queue_size=queue_size,
+            **named,
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None
 

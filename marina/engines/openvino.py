@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,24 @@ def _convert(model: ExportedModel, packed: bool) -> Any:
 
         # parity decides, so a second trace to compare with would only take time
         traced = TorchScriptPythonDecoder(module, example_input=example, trace_kwargs={"check_trace": False})
-        converted = openvino.convert_model(traced, example_input=example)
+        with _root_logger_kept():
+            converted = openvino.convert_model(traced, example_input=example)
     for ports, own in ((converted.inputs, names), (converted.outputs, model.outputs)):
         for port, name in zip(ports, own):
             port.get_tensor().set_names({name})
     return converted
+
+
+@contextlib.contextmanager
+def _root_logger_kept() -> Iterator[None]:
+    """A conversion that fails leaves the root logger at ERROR, with a filter and a handler of OpenVINO."""
+    root = logging.getLogger()
+    level, filters, handlers = root.level, list(root.filters), list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.filters, root.handlers = filters, handlers
 
 
 def _arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[str, Any]]:

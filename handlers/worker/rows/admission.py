@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from handlers.worker.errors import RequestError
 from handlers.worker.rows.backlog import Backlog
 from handlers.worker.rows.costs import Costs
+from handlers.worker.rows.pace import Pace
 
 COSTLY = 4  # a request is costly if it needs more than this part of `max_batch_ms`
 ROWS = 2  # and more than this many rows of the longest shape, so that a single text is not costly
 CHEAP = 4  # cheap requests of a batch may need this part of the deadline
-OLD = 2  # requests are old if they may have waited for this part of the deadline
+TRIAL = 2  # a request that may be quick enough is tried if it needs at most this part of the host's time-out
 LEAST_SHARE = 1 / 32  # of both limits, so that cheap requests are always computed
 OVERLOADED = "the worker has more work than it may take at once"
+LATE = "the request may have waited too long: the worker gets more work than it can compute"
 
 
 class Admission:
@@ -28,31 +30,48 @@ class Admission:
     in the batch before or there is nothing else to do. So a cheap request waits for one costly request at most, and
     costly ones are computed in every second batch at least while there is little other work.
 
-    If a batch is full, and not all of it can be computed or its requests may be old, the next batch gets half of both
-    limits, and nothing may exceed them. So a queue of requests whose clients may have given up is soon refused, and new
-    requests find it empty.
+    If a batch is full, and not all of it can be computed, the next batch gets half of both limits, and nothing may
+    exceed them. So a queue of costly requests is soon refused, and new requests find it empty. Requests that may have
+    waited too long, whose clients may have given up, are refused whatever they cost.
+
+    A request that alone needs longer than the deadline is refused for good. If the worker has computed nothing for a
+    while, its estimates may be those of a busier time. Then one that may be quick enough is computed, which corrects
+    them. So is one that takes too long because of other work on the cores. Both only if the host will not give up the
+    worker meanwhile.
 
     Args:
         models: the costs of each model of the worker.
         max_batch_ms: estimated milliseconds of work in a batch with costly requests.
         deadline_ms: milliseconds that a request may take.
+        response_timeout_ms: milliseconds after which the host gives up a worker that does not answer.
         backlog: what is known of the queue.
+        pace: what calls take now, as a multiple of the times behind the costs.
     """
 
-    def __init__(self, models: Sequence[Costs], max_batch_ms: float, deadline_ms: float, backlog: Backlog) -> None:
+    def __init__(
+        self,
+        models: Sequence[Costs],
+        max_batch_ms: float,
+        deadline_ms: float,
+        response_timeout_ms: float,
+        backlog: Backlog,
+        pace: Pace,
+    ) -> None:
         self._models = models
         self._max_batch_ms = max_batch_ms
-        self._costly_ms = max(max_batch_ms / COSTLY, ROWS * max(model.longest_row for model in models))
+        self._longest_row = max(model.longest_row for model in models)
         self._deadline_ms = deadline_ms
+        self._trial_ms = response_timeout_ms / TRIAL
         self._backlog = backlog
+        self._pace = pace
         self._share = 1.0  # of the limits that this batch gets
         self._exceeded = False
-        self._full = self._old = self._unread = False
+        self._full = self._late = self._unread = False
 
     def begin(self, requests: int) -> None:
         """A batch of so many requests is handed over."""
         self._full = requests >= self._backlog.batch_size
-        self._old = self._backlog.begin(requests) * 1000 > self._deadline_ms / OLD
+        self._late = self._backlog.begin(requests)
         self._unread = False
 
     def end(self) -> None:
@@ -62,9 +81,11 @@ class Admission:
     def refusal_unread(self, size: int) -> RequestError | None:
         """Why a request whose body has this number of bytes is not even read; None if it is.
 
-        While a queue of costly requests is refused, reading them would take longer than computing the others.
+        While a queue is refused, reading its requests would take longer than computing the others.
         """
-        cost = min(model.of_body(size) for model in self._models)
+        if self._late:
+            return RequestError("Overloaded", LATE)
+        cost = min(model.of_body(size) for model in self._models) * self._pace.value
         if self._share == 1 or cost <= self._limit(cost):
             return None
         self._unread = True
@@ -74,20 +95,30 @@ class Admission:
         """For each request of the batch that was read, why it is not computed; None if it is.
 
         Args:
-            costs: the estimated milliseconds of each.
+            costs: the milliseconds of each at the times of the worker's start.
             switching: milliseconds that the batch needs to switch between models.
         """
-        admitted = self._choose(
-            {index: cost for index, cost in enumerate(costs) if cost <= self._deadline_ms}, switching
-        )
+        now = [cost * self._pace.value for cost in costs]
+        possible = {index: now[index] for index, cost in enumerate(costs) if self._is_possible(cost)}
+        admitted = self._choose(possible, switching)
         refusals: list[RequestError | None] = [RequestError("Overloaded", OVERLOADED) for _ in costs]
-        for index, cost in enumerate(costs):
-            if cost > self._deadline_ms:
+        for index, cost in enumerate(now):
+            if index not in possible:
                 message = f"the request needs about {cost / 1000:.1f} s; the deadline is {self._deadline_ms / 1000:g} s"
                 refusals[index] = RequestError("TooMuchWork", message)
             elif index in admitted:
                 refusals[index] = None
         return refusals
+
+    def _is_possible(self, cost: float) -> bool:
+        """Whether a request may be answered before the deadline, now or at a better time."""
+        least, now = cost * self._pace.least, cost * self._pace.value
+        return least <= self._deadline_ms and now <= max(self._deadline_ms, self._trial_ms)
+
+    @property
+    def _costly_ms(self) -> float:
+        """What a request needs if it is costly."""
+        return max(self._max_batch_ms / COSTLY, ROWS * self._longest_row * self._pace.value)
 
     def _choose(self, costs: Mapping[int, float], switching: float) -> set[int]:
         """The requests that are computed; `costs` has the estimated milliseconds of each, by its number."""
@@ -103,7 +134,7 @@ class Admission:
             total += costs[index]
         self._exceeded = exceeded
         refused = len(admitted) < len(costs) or self._unread
-        self._share = max(self._share / 2, LEAST_SHARE) if self._full and (refused or self._old) else 1.0
+        self._share = max(self._share / 2, LEAST_SHARE) if self._full and refused else 1.0
         return admitted
 
     def _limit(self, cost: float, switching: float = 0.0) -> float:

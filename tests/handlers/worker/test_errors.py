@@ -53,8 +53,8 @@ FAILS: dict[str, Callable[[pytest.MonkeyPatch, Model], None]] = {
     "Unexpected": lambda patch, model: run_as(patch, model, lambda _: 1 // 0),
 }
 # of TorchServe's URLs: tests of the host; of a batch with too much work: tests of the admission and of the model; of
-# bundles: tests of bundles
-ELSEWHERE = {"NoExplanation", "Overloaded", "NoModel", "ModelFailed"}
+# bundles: tests of bundles; of a tokenizer without special tokens: its tests
+ELSEWHERE = {"NoExplanation", "Overloaded", "NoModel", "ModelFailed", "NoTokens"}
 
 
 def run_as(patch: pytest.MonkeyPatch, model: Model, run: Callable[[int], Any]) -> None:

@@ -22,10 +22,9 @@ marina_row_tokens_bucket{member="m",le="+Inf",ModelName="m",Level="Model",Hostna
 marina_row_tokens_bucket{member="m",le="8",ModelName="bundle",Level="Model",Hostname="h",} 1.0
 marina_row_tokens_bucket{member="m",le="24",ModelName="bundle",Level="Model",Hostname="h",} 1.0
 marina_row_tokens_bucket{member="m",le="+Inf",ModelName="bundle",Level="Model",Hostname="h",} 1.0
+marina_row_tokens_bucket{member="other",le="+Inf",ModelName="other",Level="Model",Hostname="h",} 9.0
 # TYPE a_bucket counter
 a_bucket{member="m",le="8",ModelName="m",Level="Model",Hostname="h",} 7.0
-# TYPE marina_row_tokens_bucket counter
-marina_row_tokens_bucket{member="other",le="+Inf",ModelName="other",Level="Model",Hostname="h",} 9.0
 """
 
 

@@ -18,6 +18,7 @@ CONFIG: dict[str, Any] = {
     "batchSize": 8,
     "jobQueueSize": 100,
     "minWorkers": 2,
+    "responseTimeout": 600,
     "handler": {
         **{"core_groups": None, "mode": "core-per-worker", "version": "1.0", "server_timing": False},
         **{"deadline_ms": 60_000, "max_batch_ms": 60_000},

@@ -9,6 +9,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
 from handlers.worker.rows.costs import Costs, Prepared
+from handlers.worker.rows.pace import STALE_S, Pace
 from handlers.worker.rows.tokenizer import Window
 from handlers.worker.values import Instance, Shape
 
@@ -26,9 +27,11 @@ class Worker:
 
     def __init__(self, max_batch_ms: float = 40, deadline_ms: float = 200) -> None:
         self.now = 0.0
-        backlog = Backlog(FULL, queue_size=100, clock=lambda: self.now)
+        backlog = Backlog(FULL, 100, deadline_ms / 1000, clock=lambda: self.now)
         self.costs = Costs(TIMES)
-        self.admission = Admission([self.costs], max_batch_ms, deadline_ms, backlog)
+        self.pace = Pace(lambda: self.now)
+        self.pace.observe(1, 1)
+        self.admission = Admission([self.costs], max_batch_ms, deadline_ms, 1000, backlog, self.pace)
 
     def begin(self, requests: int) -> None:
         self.admission.begin(requests)
@@ -120,16 +123,55 @@ def test_costly_requests_are_not_even_read_while_the_queue_is_refused() -> None:
     assert worker.admission.refusal_unread(100_000) is None
 
 
-def test_a_queue_that_may_be_old_is_refused_although_all_of_it_is_cheap() -> None:
+def test_a_queue_that_may_be_late_is_refused_unread_although_all_of_it_is_cheap() -> None:
     worker = Worker()
     batch = [[LONG]] * FULL  # 18 ms
     assert worker.computed(*batch, took_s=0.15) == [True] * 4
     # these may have waited for 150 ms, and the deadline is 200 ms
-    assert worker.computed(*batch) == [True] * 4
-    assert [sum(worker.computed(*batch)) for _ in range(3)] == [4, 2, 1]
-    # a batch that is not full: the queue is empty, and the next requests are new
-    worker.computed([LONG])
-    assert worker.computed(*batch) == [True] * 4
+    for requests in (FULL, FULL, 1):
+        worker.begin(requests)
+        refusal = worker.admission.refusal_unread(20)
+        assert refusal is not None
+        assert (refusal.kind, refusal.status) == ("Overloaded", 503)
+        worker.admission.end()
+    # two batches that are not full: the queue is empty
+    worker.begin(1)
+    assert worker.admission.refusal_unread(20) is None
+
+
+def test_costs_follow_the_pace_of_the_calls() -> None:
+    for took, computed in ((40, 1), (10, 5), (5, 9)):  # of 50 ms, with 9 ms for each at the times of the start
+        worker = Worker()
+        for _ in range(60):
+            worker.pace.observe(10, took)
+        assert sum(worker.computed(*[CHEAP] * 9)) == computed
+
+
+def test_a_request_beyond_the_deadline_is_tried_if_the_times_may_be_those_of_a_busier_start() -> None:
+    long = [LONG] * 50  # 225 ms, and the deadline is 200 ms
+    worker = Worker()
+    worker.now = STALE_S + 1
+    assert worker.computed(long) == [True]
+    # it took as long as was estimated
+    worker.pace.observe(225, 225)
+    assert worker.computed(long) == [False]
+    # the host would give up the worker after 1000 ms
+    assert Worker(deadline_ms=400).computed([LONG] * 100) == [False]
+    for count, tried in ((110, True), (120, False)):
+        worker = Worker(deadline_ms=400)
+        worker.now = STALE_S + 1
+        assert worker.computed([LONG] * count) == [tried]
+
+
+def test_a_request_that_other_work_makes_slow_is_not_refused_for_good() -> None:
+    worker = Worker()
+    for _ in range(60):
+        worker.pace.observe(10, 20)
+    worker.begin(1)
+    assert worker.admission.refusals([150.0]) == [None]  # 300 ms now
+    worker.begin(2)
+    kinds = [one and one.kind for one in worker.admission.refusals([150.0, 150.0])]
+    assert sorted(map(str, kinds)) == ["None", "Overloaded"]
 
 
 def test_switching_between_models_leaves_less_for_costly_requests_and_none_starve() -> None:
