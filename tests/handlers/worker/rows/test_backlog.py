@@ -112,7 +112,7 @@ def test_connections_that_send_again_at_once_are_rarely_refused() -> None:
     idle = deque([0.0] * 2 * BATCH)  # when each connection sends its next request
     refused = 0
     while queue.now < 200:
-        while idle and idle[0] <= queue.now or not queue.waiting:
+        while (idle and idle[0] <= queue.now) or not queue.waiting:
             queue.waiting.append(max(idle.popleft(), queue.now - 0.1))
         answered = min(BATCH, len(queue.waiting))
         refused += queue.hand_over(rate=0)
