@@ -9,9 +9,8 @@ import sys
 def main() -> None:
     """Run the command, or say which packages it lacks: a client alone installs none of them."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # until the command is imported, Ctrl-C ends the program in silence
+        # until the command is imported, Ctrl-C ends the program in silence
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from marina.cli import main as command
     except ModuleNotFoundError as error:
