@@ -126,7 +126,6 @@ def test_groups_by_hand_do_what_the_page_says(
 ) -> None:
     environment = {**plain, **standin_environment(instance, 4)}
     output = run_blocks("docs/guides/torchserve.md", copy, ports, "bash", **environment)
-    assert output.count("Workers scaled to 4") == 1
     assert len(re.findall(r"^\[+-?0\.", output, re.MULTILINE)) == 2, output
     cores = [tuple(event["cores"]) for event in events(instance)]
     assert set(cores) == {(0,), (1,), (2,), (3,), (0, 1, 2, 3)}
