@@ -15,7 +15,7 @@ from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
 from handlers.worker.rows.calls import Graphs, full_row, run_call, write_call
 from handlers.worker.rows.packing import calls_of, spread_call
 from handlers.worker.rows.reader import RowReader
-from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape
 
 
@@ -49,10 +49,14 @@ def check_tokenizer(golden: Sequence[GoldenRow], reader: RowReader, max_length: 
     Raises:
         GoldenError: the installed `tokenizers` library produces different tokens.
     """
-    windows = [Window(max_length, "reject", prompt_tokens=entry.row.prompt_tokens) for entry in golden]
-    found = reader.encode([entry.instance for entry in golden], windows)
-    for number, (entry, tokenized) in enumerate(zip(golden, found)):
-        if not isinstance(tokenized, Tokenized) or tokenized.rows != [entry.row]:
+    texts = {
+        number: Text(entry.instance, Window(max_length, "reject", prompt_tokens=entry.row.prompt_tokens))
+        for number, entry in enumerate(golden)
+    }
+    tokenized = reader.encode(texts)
+    for number, entry in enumerate(golden):
+        text = tokenized[number]
+        if not isinstance(text, Tokenized) or text.rows != [entry.row]:
             raise GoldenError(f"the tokenizer gives other tokens for golden row {number} than it did; {REMEDY}")
 
 

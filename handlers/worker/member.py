@@ -18,14 +18,14 @@ from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import read_request
 from handlers.worker.request.schema import own_fields
 from handlers.worker.rows.calls import ModelGraphs, load_graphs
-from handlers.worker.rows.costs import Costs, Prepared
+from handlers.worker.rows.costs import Costs
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.reader import RowReader, open_reader, reader_file
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.rows.tokenizer import Tokenized
+from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.settings import MemberSettings
 from handlers.worker.tasks.base import Example, Task, own_parameters
-from handlers.worker.values import Instance, Json, Outputs
+from handlers.worker.values import Instance, Json, Outputs, Row
 
 # opens what makes rows for an artifact; artifacts may share it
 Readers = Callable[[Artifact], RowReader]
@@ -116,21 +116,19 @@ class Member:
         except Exception as error:
             return request_error(error)
 
-    def prepare(self, request: Request) -> list[Prepared]:
-        """The instances of a request as the tokenizer reads them, and how each is laid out in rows."""
-        try:
-            window = self.task.window(request.parameters, self._max_length, self.settings.long_text)
-            window = window._replace(most=self.settings.limits.windows)
-            signature = self.artifact.signature
-            prepared = [self.task.prepare(one, request.parameters, signature) for one in request.instances]
-        except Exception as error:
-            return [request_error(error)] * len(request.instances)
-        return [(instance, window._replace(prompt_tokens=tokens)) for instance, tokens in prepared]
+    def window(self, parameters: Mapping[str, Json]) -> Window:
+        """How the texts of a request with these parameters are laid out in rows; RequestError if they contradict."""
+        window = self.task.window(parameters, self._max_length, self.settings.long_text)
+        return window._replace(most=self.settings.limits.windows)
 
-    def excess(self, answers: Sequence[Tokenized | RequestError]) -> RequestError | None:
+    def text(self, instance: Instance, parameters: Mapping[str, Json], window: Window) -> Text:
+        """What the tokenizer reads for an instance; RequestError if the model does not support a parameter's value."""
+        read, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
+        return Text(read, window._replace(prompt_tokens=prompt_tokens))
+
+    def excess(self, rows: Sequence[Row]) -> RequestError | None:
         """Why a request with these rows is refused before they are computed; None if it is within the limits."""
         limits = self.settings.limits
-        rows = [row for answer in answers if isinstance(answer, Tokenized) for row in answer.rows]
         tokens = sum(len(row.ids) for row in rows)
         if len(rows) > limits.instances:
             message = f"the request makes {len(rows)} rows; at most {limits.instances} are allowed"

@@ -5,28 +5,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from handlers.worker import pipeline
 from handlers.worker.contents import read_contents
 from handlers.worker.errors import OF_REQUESTS, RequestError, request_error
 from handlers.worker.loading import load_members
-from handlers.worker.member import Member
+from handlers.worker.pipeline import Graphs, Plan
 from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
-from handlers.worker.request.body import Body, decode, decode_lines, has_lines
-from handlers.worker.request.instances import Answered, Request
+from handlers.worker.request.instances import Answered
 from handlers.worker.request.protocols import write_answers
-from handlers.worker.request.selection import select
+from handlers.worker.routing import Lines, Part, RoutedRequest, Router
 from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
-from handlers.worker.rows.calls import Runner
-from handlers.worker.rows.costs import Prepared
 from handlers.worker.rows.pace import Pace
-from handlers.worker.rows.plan import Planner
-from handlers.worker.rows.repeats import distinct
-from handlers.worker.rows.schedule import Schedule
 from handlers.worker.rows.timing import time_switches
-from handlers.worker.rows.tokenizer import Tokenized
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
 from handlers.worker.telemetry.description import describe_member, describe_worker
@@ -37,35 +32,6 @@ from handlers.worker.values import Call, Json
 NO_MEMBER = "-"  # the label of requests to a bundle that are for none of its models
 SWITCHING_BUDGET_S = 1.0  # to measure switches at a worker's start
 _log = logging.getLogger(__name__)
-
-
-class Part(NamedTuple):
-    """What a request wants of one model: the number of the model, and the request as that model reads it."""
-
-    member: int
-    request: Request
-
-
-class Asked(NamedTuple):
-    """A request: for each model that it is for, by name, its part or why there is none.
-
-    several is true if the answer is by model too.
-    """
-
-    parts: Mapping[str, Part | RequestError]
-    several: bool
-
-    def readable(self) -> list[Part]:
-        return [part for part in self.parts.values() if isinstance(part, Part)]
-
-
-class Lines(NamedTuple):
-    """A body of JSON Lines: the request on each line, or why it cannot be read."""
-
-    requests: list[Asked | RequestError]
-
-    def readable(self) -> list[Part]:
-        return [part for one in self.requests if isinstance(one, Asked) for part in one.readable()]
 
 
 class Model:
@@ -93,16 +59,13 @@ class Model:
         self._contents = contents
         self._settings = settings
         self._unread_label = NO_MEMBER if contents.bundle else contents.name
-        self._names = list(contents.folders)
-        self._readers = list({id(member.reader): member.reader for member in self._members}.values())
-        self._numbers = {member.name: number for number, member in enumerate(self._members)}
-        limits = [member.settings.limits for member in self._members]
-        self._body_bytes = max(own.body_bytes for own in limits)
-        self._lines = max(own.instances for own in limits)
-        graphs = [member.graphs for member in self._members]
-        self._switch_ms = time_switches(graphs, [member.times for member in self._members], SWITCHING_BUDGET_S)
-        self._runner = Runner(graphs)
-        self._schedule = Schedule([Planner(member.times) for member in self._members])
+        self._router = Router(contents, self._members, self.failures)
+        graphs, times = [member.graphs for member in self._members], [member.times for member in self._members]
+        self._switch_ms = {
+            member.name: switch_ms
+            for member, switch_ms in zip(self._members, time_switches(graphs, times, SWITCHING_BUDGET_S), strict=True)
+        }
+        self._graphs = Graphs(self._members)
         self._pace = Pace()
         self._admission = Admission(
             [member.costs for member in self._members],
@@ -119,8 +82,8 @@ class Model:
         if not self._contents.bundle:
             return {**describe_member(self._members[0]), **worker}
         members = {
-            member.name: {**describe_member(member), "switch_ms": round(switch_ms, 3)}
-            for member, switch_ms in zip(self._members, self._switch_ms)
+            member.name: {**describe_member(member), "switch_ms": round(self._switch_ms[member.name], 3)}
+            for member in self._members
         }
         failures = {name: str(error) for name, error in self.failures.items()}
         named = {"name": self._contents.name, "engine": self._contents.engine}
@@ -137,172 +100,139 @@ class Model:
             is refused because of other requests 503.
         """
         start, received, times = time.perf_counter(), time.time(), StageTimes()
-        self._admission.begin(len(bodies))
-        with times.stage("read"):
-            asked = [self._read(body, headers, received) for body, headers in bodies]
-        readable = [[] if isinstance(one, RequestError) else one.readable() for one in asked]
-        answers = iter(self._answers(readable, times))
-        with times.stage("answer"):
-            replies = [self._reply(one, answers) for one in asked]
-        self._admission.end()
-        self.metrics.count_stages(times.seconds)
-        for reply, (_, headers) in zip(replies, bodies):
-            if reply.status == 500:
-                _log.error("request %s was answered with %s", headers.get(REQUEST_ID, "without id"), reply.status)
-        self.metrics.observe(LATENCY, time.perf_counter() - start, times=len(replies))
-        self.metrics.observe(FILL, len(replies))
-        if not self._settings.server_timing:
-            return replies
+        with self._admission.batch(len(bodies)):
+            with times.stage("read"):
+                requests = [self._read(body, headers, received) for body, headers in bodies]
+            self._compute([[] if isinstance(each, RequestError) else each.readable() for each in requests], times)
+            with times.stage("answer"):
+                replies = [self._reply_or_error(each) for each in requests]
+        with _counting():
+            self.metrics.count_stages(times.seconds)
+            self.metrics.observe(LATENCY, time.perf_counter() - start, times=len(replies))
+            self.metrics.observe(FILL, len(replies))
         return [
-            reply._replace(
-                headers={
-                    **reply.headers,
-                    SERVER_TIMING: server_timing(times.seconds, len(replies), waited_ms(headers, received)),
-                }
-            )
-            for reply, (_, headers) in zip(replies, bodies)
+            self._traced(reply, headers, received, times, len(bodies))
+            for reply, (_, headers) in zip(replies, bodies, strict=True)
         ]
 
-    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> Asked | Lines | RequestError:
-        waited = waited_ms(headers, received)
-        if waited and waited > self._settings.deadline_ms:
-            message = f"the request has waited {waited:.0f} ms; the deadline is {self._settings.deadline_ms} ms"
-            return RequestError("TooLate", message)
-        refusal = self._admission.refusal_unread(len(body) if isinstance(body, (bytes, bytearray, str)) else 0)
-        if refusal:
-            return refusal
+    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> RoutedRequest | Lines | RequestError:
         try:
-            if has_lines(headers):
-                lines = decode_lines(body, headers, self._body_bytes, self._lines)
-                return Lines([one if isinstance(one, RequestError) else self._asked(one) for one in lines])
-            return self._asked(decode(body, headers, self._body_bytes))
+            waited = waited_ms(headers, received)
+            if waited and waited > self._settings.deadline_ms:
+                message = f"the request has waited {waited:.0f} ms; the deadline is {self._settings.deadline_ms} ms"
+                return RequestError("TooLate", message)
+            refusal = self._admission.refusal_unread(len(body) if isinstance(body, (bytes, bytearray, str)) else 0)
+            if refusal:
+                return refusal
+            return self._router.read(body, headers)
         except Exception as error:
             return request_error(error)
 
-    def _asked(self, body: Body) -> Asked | RequestError:
-        if not self._contents.bundle:
-            return Asked({self._contents.name: self._part(self._contents.name, body)}, several=False)
+    def _compute(self, requests: Sequence[Sequence[Part]], times: StageTimes) -> None:
+        """Find the result of every inference in the parts of requests."""
+        parts = [part for request in requests for part in request]
+        inferences = [inference for part in parts for inference in part.inferences]
         try:
-            selected, several = select(body, self._names)
-        except RequestError as error:
-            return error
-        return Asked({name: self._part(name, own) for name, own in selected.items()}, several)
+            with times.stage("tokenize"):
+                self._admit(requests)
+                pipeline.tokenize(inferences)
+                for part in parts:
+                    pipeline.check_limits(part.inferences)
+            with times.stage("plan"):
+                plan = self._graphs.plan(inferences)
+            with times.stage("graph"):
+                self._run(plan)
+            with times.stage("answer"):
+                pipeline.answer(inferences)
+        except Exception as error:
+            pipeline.refuse(inferences, request_error(error))
 
-    def _part(self, name: str, body: Body) -> Part | RequestError:
-        if name in self.failures:
-            return RequestError("ModelFailed", f"the model {name} did not start; the worker's log says why")
-        number = self._numbers[name]
-        request = self._members[number].read(body)
-        return request if isinstance(request, RequestError) else Part(number, request)
+    def _admit(self, requests: Sequence[Sequence[Part]]) -> None:
+        """Refuse the parts of those requests that are not computed in this batch."""
+        costs = [
+            sum(
+                part.member.costs.of_request(each.text for each in part.inferences if each.text and not each.result)
+                for part in request
+            )
+            for request in requests
+        ]
+        switching = sum(self._switch_ms[name] for name in {part.member.name for parts in requests for part in parts})
+        for request, refusal in zip(requests, self._admission.refusals(costs, switching), strict=True):
+            if refusal:
+                for part in request:
+                    pipeline.refuse(part.inferences, refusal)
 
-    def _answers(self, asked: Sequence[Sequence[Part]], times: StageTimes) -> list[Answered | RequestError]:
-        """Tokenize, plan, call and gather; returns one answer per instance of every part, or its error."""
-        parts = [part for own in asked for part in own]
-        owners = [(part, instance) for part in parts for instance in part.request.instances]
-        with times.stage("tokenize"):
-            found = self._tokenize(asked)
-            every = [
-                (row, part.member)
-                for (part, _), answer in zip(owners, found)
-                if isinstance(answer, Tokenized)
-                for row in answer.rows
-            ]
-        with times.stage("plan"):
-            computed, places = distinct([row for row, _ in every], [member for _, member in every])
-            rows = [every[index][0] for index in computed]
-            members = [every[index][1] for index in computed]
-            lengths = [len(row.ids) for row in rows]
-            switches = self._schedule.switches
-            calls = self._schedule.plan(lengths, members)
-        with times.stage("graph"):
-            started = time.perf_counter()
-            results = self._runner.run(calls, rows)
-            if calls:
-                self._pace.observe(self._milliseconds(calls), (time.perf_counter() - started) * 1000)
-            outputs = (results[place] for place in places)
-        names = [member.name for member in self._members]
-        self.metrics.count_calls(calls, lengths, names)
-        self.metrics.count_repeats(len(places) - len(rows))
-        self.metrics.count_switches(self._schedule.switches - switches)
-        with times.stage("answer"):
-            return [
-                self._members[part.member].answer(
-                    instance, answer, [next(outputs) for _ in answer.rows], part.request.parameters
-                )
-                if isinstance(answer, Tokenized)
-                else answer
-                for (part, instance), answer in zip(owners, found)
-            ]
+    def _run(self, plan: Plan) -> None:
+        started = time.perf_counter()
+        self._graphs.run(plan)
+        if plan.calls:
+            self._pace.observe(self._milliseconds(plan.calls), (time.perf_counter() - started) * 1000)
+        with _counting():
+            self.metrics.count_calls(plan.calls, plan.lengths, [member.name for member in self._members])
+            self.metrics.count_repeats(plan.repeats)
+            self.metrics.count_switches(self._graphs.take_switches())
 
     def _milliseconds(self, calls: Sequence[Call]) -> float:
         """What calls need at the times of the start, which are of as many calls at once as there are streams."""
         streams = len(self._members[0].graphs.streams)
         return sum(self._members[call.member].times[call.shape] for call in calls) * streams / min(streams, len(calls))
 
-    def _tokenize(self, asked: Sequence[Sequence[Part]]) -> list[Tokenized | RequestError]:
-        """The rows of every instance of every part that is computed."""
-        groups = [[(part, self._members[part.member].prepare(part.request)) for part in own] for own in asked]
-        costs = [sum(self._members[part.member].costs.of_request(one) for part, one in group) for group in groups]
-        switching = sum(self._switch_ms[member] for member in {part.member for own in asked for part in own})
-        admitted: list[tuple[Part, list[Prepared]]] = []
-        for group, refusal in zip(groups, self._admission.refusals(costs, switching)):
-            for part, prepared in group:
-                admitted.append((part, [refusal] * len(prepared) if refusal else prepared))
-        answers = self._encode([(part.member, one) for part, prepared in admitted for one in prepared])
-        start = 0
-        for part, prepared in admitted:
-            own = slice(start, start + len(prepared))
-            start = own.stop
-            excess = self._members[part.member].excess(answers[own])
-            if excess:
-                answers[own] = [excess] * len(prepared)
-        return answers
-
-    def _encode(self, prepared: Sequence[tuple[int, Prepared]]) -> list[Tokenized | RequestError]:
-        """The rows of instances, each given with its model's number; models with equal tokenizers share the work."""
-        answers: list[Tokenized | RequestError | None] = [
-            one if isinstance(one, RequestError) else None for _, one in prepared
-        ]
-        for reader in self._readers:
-            own = [
-                (place, member, one)
-                for place, (member, one) in enumerate(prepared)
-                if not isinstance(one, RequestError) and self._members[member].reader is reader
-            ]
-            offsets = any(self._members[member].task.offsets for _, member, _ in own)
-            found = reader.encode([one[0] for _, _, one in own], [one[1] for _, _, one in own], offsets)
-            for (place, _, _), answer in zip(own, found):
-                answers[place] = answer
-        return [answer for answer in answers if answer is not None]
-
-    def _reply(self, asked: Asked | Lines | RequestError, answers: Iterator[Answered | RequestError]) -> Reply:
-        """The reply to a request, for which the next of the answers are."""
-        if isinstance(asked, Lines):
-            return lines_reply([self._reply(one, answers) for one in asked.requests])
-        if isinstance(asked, RequestError):
-            self.metrics.add("marina_requests_total", 1, self._unread_label, str(asked.status))
-            return error_reply(asked)
-        replies = {}
-        for name, part in asked.parts.items():
-            if isinstance(part, RequestError):
-                replies[name] = error_reply(part)
-            else:
-                own = [next(answers) for _ in part.request.instances]
-                replies[name] = self._write(self._members[part.member], part.request, own)
-            self.metrics.add("marina_requests_total", 1, name, str(replies[name].status))
-        return joint_reply(replies) if asked.several else next(iter(replies.values()))
-
-    def _write(self, member: Member, request: Request, answers: Sequence[Answered | RequestError]) -> Reply:
-        answered = []
-        for number, answer in enumerate(answers):
-            if isinstance(answer, RequestError):
-                return error_reply(answer, "" if answer.kind in OF_REQUESTS else request.place(number))
-            answered.append(answer)
-        cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
-        if cut:
-            self.metrics.add("marina_truncated_total", cut.count(",") + 1, member.name)
+    def _reply_or_error(self, request: RoutedRequest | Lines | RequestError) -> Reply:
         try:
-            body = write_answers(request, answered, {"name": member.name, "version": self._settings.version})
-            return answer_reply(body, cut)
+            return self._reply(request)
         except Exception as error:
             return error_reply(request_error(error))
+
+    def _reply(self, request: RoutedRequest | Lines | RequestError) -> Reply:
+        if isinstance(request, Lines):
+            return lines_reply([self._reply_or_error(line) for line in request.requests])
+        if isinstance(request, RequestError):
+            self._count_request(self._unread_label, request.status)
+            return error_reply(request)
+        replies = {}
+        for name, part in request.parts.items():
+            replies[name] = error_reply(part) if isinstance(part, RequestError) else self._write(part)
+            self._count_request(name, replies[name].status)
+        return joint_reply(replies) if request.several else next(iter(replies.values()))
+
+    def _count_request(self, label: str, status: int) -> None:
+        with _counting():
+            self.metrics.add("marina_requests_total", 1, label, str(status))
+
+    def _write(self, part: Part) -> Reply:
+        answered = []
+        for number, inference in enumerate(part.inferences):
+            if isinstance(inference.result, Answered):
+                answered.append(inference.result)
+            else:
+                error = inference.result or RequestError("Unexpected", "the worker has no answer for this instance")
+                return error_reply(error, "" if error.kind in OF_REQUESTS else part.request.place(number))
+        cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
+        if cut:
+            with _counting():
+                self.metrics.add("marina_truncated_total", cut.count(",") + 1, part.member.name)
+        model = {"name": part.member.name, "version": self._settings.version}
+        try:
+            return answer_reply(write_answers(part.request, answered, model), cut)
+        except Exception as error:
+            return error_reply(request_error(error))
+
+    def _traced(
+        self, reply: Reply, headers: Mapping[str, str], received: float, times: StageTimes, requests: int
+    ) -> Reply:
+        """A reply with the header `SERVER_TIMING`, if the settings enable it; a failure is logged by its id."""
+        if reply.status == 500:
+            _log.error("request %s was answered with %s", headers.get(REQUEST_ID, "without id"), reply.status)
+        if not self._settings.server_timing:
+            return reply
+        timing = server_timing(times.seconds, requests, waited_ms(headers, received))
+        return reply._replace(headers={**reply.headers, SERVER_TIMING: timing})
+
+
+@contextmanager
+def _counting() -> Iterator[None]:
+    """An error while counting is logged, and costs no answer."""
+    try:
+        yield
+    except Exception:
+        _log.exception("the metrics of a batch could not be counted")

@@ -169,7 +169,7 @@ class Sender:
             self.sizes.learn(len(lines), len(sent.body), time.monotonic() - sent_at)
             return [
                 _read(line.key, answer, number in sent.truncated)
-                for number, (line, answer) in enumerate(zip(lines, found))
+                for number, (line, answer) in enumerate(zip(lines, found, strict=True))
             ]
 
 

@@ -15,6 +15,7 @@ from marina.score.layout import Layout
 from marina.score.values import Read
 
 ROW_MS = 10.0  # an estimate of a long row, which decides the size of shards
+LOST = RequestError("Unexpected", "the server gave no answer for this instance")
 
 
 class Server(NamedTuple):
@@ -59,10 +60,10 @@ class RemoteScorer:
     def encode(self, read: Read) -> RemoteEncoded:
         """The instances of rows."""
         columns = self._layout.columns(read.rows.schema)
-        values = zip(*(read.rows[column].to_pylist() for column in columns.values()))
+        values = zip(*(read.rows[column].to_pylist() for column in columns.values()), strict=True)
         instances: list[dict[str, Json] | RequestError] = []
         for number, row in enumerate(values):
-            known = {field: value for field, value in zip(columns, row) if value is not None}
+            known = {field: value for field, value in zip(columns, row, strict=True) if value is not None}
             instances.append(read.unread.get(number, known))
         return RemoteEncoded(read.rows, instances)
 
@@ -72,13 +73,14 @@ class RemoteScorer:
         Raises:
             ClientError: the server cannot be reached, does not know the model, or fails.
         """
-        asked = [(number, one) for number, one in enumerate(encoded.instances) if not isinstance(one, RequestError)]
-        answers: list[Answered | RequestError | None] = [
-            one if isinstance(one, RequestError) else None for one in encoded.instances
-        ]
-        for one in self._client.stream(self._server.model, asked, **self._layout.parameters):
-            answers[one.key] = _answered(one)
-        return RemoteComputed(encoded.rows, [one for one in answers if one is not None])
+        instances = encoded.instances
+        sent = [(number, each) for number, each in enumerate(instances) if not isinstance(each, RequestError)]
+        results: dict[int, Answered | RequestError] = {
+            number: each for number, each in enumerate(instances) if isinstance(each, RequestError)
+        }
+        for streamed in self._client.stream(self._server.model, sent, **self._layout.parameters):
+            results[streamed.key] = _answered(streamed)
+        return RemoteComputed(encoded.rows, [results.get(number, LOST) for number in range(len(instances))])
 
     def answer(self, computed: RemoteComputed) -> tuple[pa.Table, int]:
         """The answers to rows, and how many of them are errors."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 import shutil
 import weakref
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from handlers.worker import pipeline
 from handlers.worker.errors import RequestError
+from handlers.worker.pipeline import Graphs, Inference
 from handlers.worker.request.instances import Answered, Request, read_instance
-from handlers.worker.rows.calls import Runner
-from handlers.worker.rows.plan import Planner
-from handlers.worker.rows.repeats import distinct
 from handlers.worker.rows.tokenizer import Tokenized
-from handlers.worker.values import Instance, Json, Outputs, Row
+from handlers.worker.values import Json
 from marina.score.layout import Asked, layout_of
 from marina.score.model import load, read_unpacked, unpack
 from marina.score.values import Read
@@ -27,20 +26,19 @@ AT_ONCE = 1000  # texts tokenized at once, as the library's encodings are large
 
 
 class Encoded(NamedTuple):
-    """Rows of a table, and for each its instance with its tokens, or why it has none."""
+    """Rows of a table, and the inference of each, or why it has none."""
 
     rows: pa.Table
-    instances: list[tuple[Instance, Tokenized] | RequestError]
+    inferences: list[Inference | RequestError]
 
 
 class Computed(NamedTuple):
-    """Encoded rows with the outputs of each row of graphs, in order.
+    """Encoded rows, whose inferences have their outputs.
 
     tokens counts those of the rows without padding, computed those of the graphs' shapes.
     """
 
     encoded: Encoded
-    outputs: list[Outputs | RequestError]
     tokens: int
     computed: int
 
@@ -92,8 +90,7 @@ class Scorer:
         self._member, self.placement = load(read_unpacked(folder, model), core_groups)
         asked = Asked(columns or {}, parameters or {}, None if keep is None else tuple(keep), prefix)
         self._layout = layout_of(self._member.artifact, self._member.settings, asked)
-        self._planner = Planner(self._member.times)
-        self._runner = Runner([self._member.graphs])
+        self._graphs = Graphs([self._member])
 
     @property
     def longest_row_ms(self) -> float:
@@ -129,64 +126,50 @@ class Scorer:
 
     def encode(self, read: Read) -> Encoded:
         """Read the instances of rows, and tokenize them."""
-        member, fields = self._member, self._layout.fields
         columns = self._layout.columns(read.rows.schema)
-        found: list[tuple[Instance, Tokenized] | RequestError | None] = []
-        readable = []
-        for number, values in enumerate(zip(*(read.rows[column].to_pylist() for column in columns.values()))):
-            if number in read.unread:
-                found.append(read.unread[number])
-                continue
-            try:
-                instance = read_instance(dict(zip(columns, values)), "the row", fields, member.settings.limits)
-                readable.append((number, instance))
-                found.append(None)
-            except RequestError as error:
-                found.append(error)
-        request = Request(tuple(one for _, one in readable), self._layout.parameters, "bulk")
-        ready = []
-        for (number, instance), prepared in zip(readable, member.prepare(request)):
-            if isinstance(prepared, RequestError):
-                found[number] = prepared
-            else:
-                ready.append((number, instance, *prepared))
-        for start in range(0, len(ready), AT_ONCE):
-            some = ready[start : start + AT_ONCE]
-            texts, windows = [text for _, _, text, _ in some], [window for *_, window in some]
-            for (number, instance, *_), one in zip(some, member.reader.encode(texts, windows, member.task.offsets)):
-                excess = member.excess([one])
-                if isinstance(one, RequestError):
-                    found[number] = one
-                elif excess:
-                    found[number] = excess
-                else:
-                    found[number] = instance, one if member.task.offsets else _small(one)
-        return Encoded(read.rows, [one for one in found if one is not None])
+        values = zip(*(read.rows[column].to_pylist() for column in columns.values()), strict=True)
+        inferences = [
+            read.unread[number] if number in read.unread else self._prepare(dict(zip(columns, row, strict=True)))
+            for number, row in enumerate(values)
+        ]
+        readable = [each for each in inferences if isinstance(each, Inference)]
+        for start in range(0, len(readable), AT_ONCE):
+            chunk = readable[start : start + AT_ONCE]
+            pipeline.tokenize(chunk)
+            for inference in chunk:
+                pipeline.check_limits([inference])
+                if inference.tokenized and not self._member.task.offsets:
+                    inference.tokenized = _small(inference.tokenized)
+        return Encoded(read.rows, inferences)
+
+    def _prepare(self, values: Mapping[str, Json]) -> Inference | RequestError:
+        """The instance of a row, which has these values in the columns that the model reads."""
+        member = self._member
+        try:
+            instance = read_instance(values, "the row", self._layout.fields, member.settings.limits)
+        except RequestError as error:
+            return error
+        (inference,) = pipeline.prepare(member, Request((instance,), self._layout.parameters, "bulk"))
+        return inference
 
     def compute(self, encoded: Encoded) -> Computed:
         """Run the model's graphs."""
-        rows: list[Row] = [row for one in encoded.instances if isinstance(one, tuple) for row in one[1].rows]
-        first, places = distinct(rows)
-        rows = [rows[index] for index in first]
-        lengths = [len(row.ids) for row in rows]
-        calls = self._planner.plan(lengths)
-        outputs = self._runner.run(calls, rows)
-        computed = sum(call.shape.tokens for call in calls)
-        return Computed(encoded, [outputs[place] for place in places], sum(lengths), computed)
+        plan = self._graphs.plan(each for each in encoded.inferences if isinstance(each, Inference))
+        self._graphs.run(plan)
+        return Computed(encoded, sum(plan.lengths), sum(call.shape.tokens for call in plan.calls))
 
     def answer(self, computed: Computed) -> tuple[pa.Table, int]:
         """The answers to rows, as `__call__` returns them, and how many of them are errors."""
-        outputs = iter(computed.outputs)
-        answers = (self._answer(one, outputs) for one in computed.encoded.instances)
-        return self._layout.table(computed.encoded.rows, answers)
+        return self._layout.table(computed.encoded.rows, map(_result, computed.encoded.inferences))
 
-    def _answer(
-        self, one: tuple[Instance, Tokenized] | RequestError, outputs: Iterator[Outputs | RequestError]
-    ) -> Answered | RequestError:
-        """The answer of an instance, whose outputs come next."""
-        if isinstance(one, RequestError):
-            return one
-        return self._member.answer(*one, [next(outputs) for _ in one[1].rows], self._layout.parameters)
+
+def _result(inference: Inference | RequestError) -> Answered | RequestError:
+    if isinstance(inference, RequestError):
+        return inference
+    pipeline.answer([inference])
+    assert inference.result is not None
+    inference.outputs = {}
+    return inference.result
 
 
 def _small(tokenized: Tokenized) -> Tokenized:

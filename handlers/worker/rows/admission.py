@@ -6,7 +6,8 @@ A request that is not computed is refused with 503 at once; its client may send 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from handlers.worker.errors import RequestError
 from handlers.worker.rows.backlog import Backlog
@@ -68,15 +69,16 @@ class Admission:
         self._exceeded = False
         self._full = self._late = self._unread = False
 
-    def begin(self, requests: int) -> None:
-        """A batch of so many requests is handed over."""
+    @contextmanager
+    def batch(self, requests: int) -> Iterator[None]:
+        """A batch of so many requests is handed over, and has been answered when the block ends, however it ends."""
         self._full = requests >= self._backlog.batch_size
         self._late = self._backlog.begin(requests)
         self._unread = False
-
-    def end(self) -> None:
-        """The batch has been answered."""
-        self._backlog.end()
+        try:
+            yield
+        finally:
+            self._backlog.end()
 
     def refusal_unread(self, size: int) -> RequestError | None:
         """Why a request whose body has this number of bytes is not even read; None if it is.

@@ -83,27 +83,25 @@ class Runner:
             ThreadPoolExecutor(len(self._streams), thread_name_prefix="stream") if len(self._streams) > 1 else None
         )
 
-    def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> list[Outputs | RequestError]:
-        """Compute every row.
+    def run(self, calls: Sequence[Call], rows: Sequence[Row]) -> dict[int, Outputs | RequestError]:
+        """Compute the rows that calls name by their index.
 
         Returns:
-            For each row its outputs in the order of its model's `Signature.outputs`, without the batch dimension, or
-            the error of the call that it was in.
+            By the index of each row its outputs in the order of its model's `Signature.outputs`, without the batch
+            dimension, or the error of the call that it was in.
         """
-        outputs: list[Outputs | RequestError] = [[] for _ in rows]
+        outputs: dict[int, Outputs | RequestError] = {}
         waiting = iter(calls)
 
         def work(stream: int) -> None:
             for call in waiting:
                 streams, signature = self._members[call.member]
-                outputs_of_call: Sequence[Outputs | RequestError]
                 try:
-                    own_rows = [rows[index] for index in call.rows]
-                    outputs_of_call = run_call(streams[stream][call.shape], call, own_rows, signature)
+                    rows_of_call = [rows[index] for index in call.rows]
+                    outputs_of_call = run_call(streams[stream][call.shape], call, rows_of_call, signature)
+                    outputs.update(zip(call.rows, outputs_of_call, strict=True))
                 except Exception as error:  # an error of the runtime affects only this call
-                    outputs_of_call = [request_error(error)] * len(call.rows)
-                for index, own in zip(call.rows, outputs_of_call):
-                    outputs[index] = own
+                    outputs.update(dict.fromkeys(call.rows, request_error(error)))
 
         if self._threads is None or len(calls) == 1:
             work(self._streams[0])
@@ -119,6 +117,12 @@ def run_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature
     """Run a call; returns the outputs of each of its rows, in the order of `Signature.outputs`."""
     write_call(graph, call, rows, signature)
     results = graph.run(call.used)
+    values = call.used * (call.shape.texts_a_line if call.shape.packed and not signature.per_token else 1)
+    if len(results) != len(signature.outputs) or any(len(result) < values for result in results):
+        raise ValueError(
+            f"graph {call.shape} returned {[len(result) for result in results]} values; at least {values} are needed "
+            f"of each of {len(signature.outputs)} outputs"
+        )
     if call.shape.packed:
         return read_packed(results, call, rows, signature)
     return [[result[place] for result in results] for place in range(len(rows))]
@@ -136,8 +140,9 @@ def run_all(graph: Graph, shape: Shape, rows: Sequence[Row], signature: Signatur
     """Run a graph of a shape as often as needed; returns the outputs of each row."""
     outputs: list[Outputs] = [[] for _ in rows]
     for call in calls_of(shape, [len(row.ids) for row in rows]):
-        for index, own in zip(call.rows, run_call(graph, call, [rows[index] for index in call.rows], signature)):
-            outputs[index] = own
+        outputs_of_call = run_call(graph, call, [rows[index] for index in call.rows], signature)
+        for index, row_outputs in zip(call.rows, outputs_of_call, strict=True):
+            outputs[index] = row_outputs
     return outputs
 
 

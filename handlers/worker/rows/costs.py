@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from handlers.worker.errors import RequestError
 from handlers.worker.rows.plan import longest
-from handlers.worker.rows.tokenizer import Window
-from handlers.worker.values import Instance, Shape
-
-# an instance as the tokenizer reads it, and how it is laid out in rows; or why it cannot be read
-Prepared = tuple[Instance, Window] | RequestError
+from handlers.worker.rows.tokenizer import Text
+from handlers.worker.values import Shape
 
 # characters per token: English, and text that is not ASCII
 CHARACTERS = {True: 4, False: 2}
@@ -43,12 +39,12 @@ class Costs:
         """Of a request whose body has this number of bytes, which has not been read."""
         return size / CHARACTERS[True] * self._per_token
 
-    def of_request(self, prepared: Sequence[Prepared]) -> float:
+    def of_request(self, texts: Iterable[Text]) -> float:
         """Of a request, from the lengths of its texts."""
-        return sum(0.0 if isinstance(one, RequestError) else self._of_instance(*one) for one in prepared)
+        return sum(map(self._of_text, texts))
 
-    def _of_instance(self, instance: Instance, window: Window) -> float:
-        texts = instance.texts
+    def _of_text(self, text: Text) -> float:
+        texts, window = text.instance.texts, text.window
         tokenizing = sum(map(len, texts)) / CHARACTERS_PER_MS
         tokens = SPECIAL_TOKENS + sum(len(text) // CHARACTERS[text.isascii()] for text in texts)
         rows, rest = divmod(tokens, self._max_length)

@@ -8,20 +8,21 @@ returns a tensor per input of the model, by name (`Dict[str, Tensor]`) or in ord
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.artifact import ATTENTION_MASK, VALID_LENGTH
 from handlers.worker.errors import ArtifactError, RequestError
-from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.scripts import load_script
 from handlers.worker.values import Instance, Row
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+K = TypeVar("K", bound=Hashable)
 
 
 class Preprocessor:
@@ -48,17 +49,15 @@ class Preprocessor:
                 "or each of them List[str]"
             )
 
-    def encode(
-        self, instances: Sequence[Instance], windows: Sequence[Window], _: bool = False
-    ) -> list[Tokenized | RequestError]:
-        """The row of each instance, or the error for an instance that has none; see `RowTokenizer.encode`."""
-        distinct = list(dict.fromkeys(instances))
+    def encode(self, texts: Mapping[K, Text], _: bool = False) -> dict[K, Tokenized | RequestError]:
+        """The row of each text, or why it has none, under the text's key; see `RowTokenizer.encode`."""
+        distinct = list(dict.fromkeys(instance for instance, _ in texts.values()))
+        rows: dict[Instance, Row | RequestError]
         try:
-            rows: list[Row | RequestError] = list(self._rows(distinct))
+            rows = dict(zip(distinct, self._rows(distinct), strict=True))
         except Exception:  # of the user's code: find out which instance caused it
-            rows = [self._alone(one) for one in distinct]
-        found = dict(zip(distinct, rows))
-        return [_checked(found[instance], window) for instance, window in zip(instances, windows)]
+            rows = {instance: self._alone(instance) for instance in distinct}
+        return {key: _checked(rows[instance], window) for key, (instance, window) in texts.items()}
 
     def run(self, instances: Sequence[Instance]) -> Arrays:
         """What the module returns for instances, by the names of the inputs, with the instances as first dimension."""

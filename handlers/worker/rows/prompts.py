@@ -8,7 +8,7 @@ from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import quote
 from handlers.worker.rows.reader import RowReader
-from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Row
 
 
@@ -44,7 +44,10 @@ def default_rows(
         max_length: the maximum number of tokens in a row.
         rule: for longer texts, with the values of `Window`: "truncate", or "reject" to leave them out.
     """
-    prepared = [prompted(instance, signature.default_prompt, signature) for instance in instances]
-    windows = [Window(max_length, rule, prompt_tokens=tokens) for _, tokens in prepared]
-    found = tokenizer.encode([instance for instance, _ in prepared], windows)
-    return [row for tokenized in found if isinstance(tokenized, Tokenized) for row in tokenized.rows]
+    texts = {}
+    for number, instance in enumerate(instances):
+        text, tokens = prompted(instance, signature.default_prompt, signature)
+        texts[number] = Text(text, Window(max_length, rule, prompt_tokens=tokens))
+    tokenized = tokenizer.encode(texts)
+    rows_of = (tokenized[number] for number in texts)
+    return [row for text in rows_of if isinstance(text, Tokenized) for row in text.rows]

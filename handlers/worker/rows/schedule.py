@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from handlers.worker.rows.plan import Planner
@@ -17,18 +18,15 @@ class Schedule:
 
     Args:
         planners: one per model.
-
-    Attributes:
-        switches: how often the model has changed.
     """
 
     def __init__(self, planners: Sequence[Planner]) -> None:
         self._planners = planners
         self._last: int | None = None
-        self.switches = 0
+        self._switches = 0
 
     def plan(self, lengths: Sequence[int], members: Sequence[int]) -> list[Call]:
-        """The calls in the order to run them.
+        """The calls in the order to run them. A model whose planner fails gets none.
 
         Args:
             lengths: the number of tokens in each row.
@@ -38,10 +36,20 @@ class Schedule:
         for row, member in enumerate(members):
             rows.setdefault(member, []).append(row)
         calls = []
-        for member in sorted(rows, key=lambda one: (one != self._last, one)):
-            own = rows[member]
-            for call in self._planners[member].plan([lengths[row] for row in own]):
-                calls.append(call._replace(rows=tuple(own[index] for index in call.rows), member=member))
-            self.switches += self._last not in (None, member)
+        for member in sorted(rows, key=lambda member: (member != self._last, member)):
+            member_rows = rows[member]
+            try:
+                member_calls = self._planners[member].plan([lengths[row] for row in member_rows])
+            except Exception:
+                logging.getLogger(__name__).exception("the rows of model %s could not be planned", member)
+                continue
+            for call in member_calls:
+                calls.append(call._replace(rows=tuple(member_rows[index] for index in call.rows), member=member))
+            self._switches += self._last not in (None, member)
             self._last = member
         return calls
+
+    def take_switches(self) -> int:
+        """How often the model has changed since the last time."""
+        switches, self._switches = self._switches, 0
+        return switches

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.rows.truncation import cut
@@ -14,6 +14,7 @@ from handlers.worker.values import Instance, Row
 
 # exceptions that end the process and must not become the error of one request
 ENDINGS = (KeyboardInterrupt, SystemExit)
+K = TypeVar("K", bound=Hashable)
 
 
 class Window(NamedTuple):
@@ -33,6 +34,13 @@ class Window(NamedTuple):
     side: str | None = None
     most: int = 256
     prompt_tokens: int = 0
+
+
+class Text(NamedTuple):
+    """What the tokenizer reads for an instance, and how it is laid out in rows."""
+
+    instance: Instance
+    window: Window
 
 
 class Tokenized(NamedTuple):
@@ -65,31 +73,32 @@ class RowTokenizer:
         self.library.no_padding()
         self.library.no_truncation()
 
-    def encode(
-        self, instances: Sequence[Instance], windows: Sequence[Window], offsets: bool = False
-    ) -> list[Tokenized | RequestError]:
-        """The rows of each instance, or the error for an instance that has none.
+    def encode(self, texts: Mapping[K, Text], offsets: bool = False) -> dict[K, Tokenized | RequestError]:
+        """The rows of each text, or why it has none, under the text's key.
 
         Args:
-            instances: texts; those that are equal are tokenized once.
-            windows: how each is laid out in rows.
+            texts: under any keys; those that are equal are tokenized once.
             offsets: whether encodings must contain the offsets of tokens in the text, which is slower.
         """
         # transformers treats an empty second text as no second text
-        inputs = [(one.text, one.text_pair) if one.text_pair else one.text for one in instances]
-        distinct = list(dict.fromkeys(inputs))
+        inputs = {
+            key: (instance.text, instance.text_pair) if instance.text_pair else instance.text
+            for key, (instance, _) in texts.items()
+        }
+        distinct = list(dict.fromkeys(inputs.values()))
         encode = self.library.encode_batch if offsets else self.library.encode_batch_fast
         try:
-            encodings = encode(distinct)
+            encodings: dict[Any, Any] = dict(zip(distinct, encode(distinct), strict=True))
         except ENDINGS:
             raise
         except BaseException:  # bare Exception, or a panic, which is a BaseException: find out which text caused it
-            encodings = [_encode_alone(encode, one) for one in distinct]
-        encoded = dict(zip(distinct, encodings))
-        return [
-            found if isinstance(found := encoded[one], RequestError) else self._laid_out(instance, window, found)
-            for one, instance, window in zip(inputs, instances, windows)
-        ]
+            encodings = {text: _encode_alone(encode, text) for text in distinct}
+        tokenized: dict[K, Tokenized | RequestError] = {}
+        for key, (instance, window) in texts.items():
+            encoding = encodings[inputs[key]]
+            failed = isinstance(encoding, RequestError)
+            tokenized[key] = encoding if failed else self._laid_out(instance, window, encoding)
+        return tokenized
 
     def _laid_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
         tokens = len(encoding)
@@ -127,7 +136,8 @@ class RowTokenizer:
 
 def _encode_alone(encode: Callable[[list[Any]], list[Any]], text: Any) -> Any:
     try:
-        return encode([text])[0]
+        (encoding,) = encode([text])
+        return encoding
     except ENDINGS:
         raise
     except Exception:

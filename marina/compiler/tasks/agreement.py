@@ -10,7 +10,7 @@ import numpy.typing as npt
 from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.request.parameters import read_parameters
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.rows.tokenizer import RowTokenizer, Text, Tokenized, Window
 from handlers.worker.tasks.base import Example, Task
 
 
@@ -23,11 +23,12 @@ def spans_of(
     parameters: Mapping[str, Any],
 ) -> list[set[tuple[int, int, str]]]:
     """For each text, the labelled spans in its answer."""
-    windows = [Window(max(len(row.row.ids) for row in rows), "reject")] * len(rows)
-    encoded = tokenizer.encode([row.instance for row in rows], windows, task.offsets)
+    window = Window(max(len(row.row.ids) for row in rows), "reject")
+    encoded = tokenizer.encode({number: Text(row.instance, window) for number, row in enumerate(rows)}, task.offsets)
     given = read_parameters(dict(parameters), task.parameters, {})
     spans = []
-    for row, output, tokenized in zip(rows, outputs, encoded):
+    for number, (row, output) in enumerate(zip(rows, outputs, strict=True)):
+        tokenized = encoded[number]
         assert isinstance(tokenized, Tokenized)  # the window is long enough for every row
         answer = task.answer(Example(row.instance, tokenized, [list(output)], given), signature, tokenizer)
         entries = answer if isinstance(answer, list) else [answer]

@@ -288,7 +288,7 @@ def test_a_graph_that_fails_fails_its_own_rows(
     monkeypatch.setattr(graphs[Shape(4, 64)], "run", fail)
     # so that no short text shares a call with a long one: as many as fill a call, and times that do not vary
     planner = Planner({shape: float(shape.batch_size * shape.sequence_length) for shape in graphs})
-    monkeypatch.setattr(model, "_schedule", Schedule([planner]))
+    monkeypatch.setattr(model._graphs, "_schedule", Schedule([planner]))
     different = [f"{long}{word}" for word in WORDS[:4]]  # equal ones would be computed once
     replies = ask(
         model, {"inputs": "ok"}, {"inputs": ["ok", *different[:2]]}, {"inputs": different[2:]}, {"inputs": "thanks"}

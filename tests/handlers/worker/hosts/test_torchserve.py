@@ -105,7 +105,8 @@ def test_a_failed_request_is_found_in_the_log_by_its_id(
     ids = ["abc-123", "two words", None]
     ctx.request_processor = [RequestProcessor({**OVER_HTTP, **({"X-Request-Id": one} if one else {})}) for one in ids]
     ctx.request_ids = {number: f"made-{number}" for number in range(3)}
-    monkeypatch.setattr(handler._model._runner, "run", lambda _, rows: [RequestError("NotFinite", "")] * len(rows))
+    failure = RequestError("NotFinite", "")
+    monkeypatch.setattr(handler._model._graphs._runner, "run", lambda _, rows: dict.fromkeys(range(len(rows)), failure))
     handler.handle([{"body": b"secret"}] * 3, ctx)
     logged = [line for line in caplog.messages if line.startswith("request ")]
     assert logged == [f"request {one} was answered with 500" for one in ("abc-123 (made-0)", "made-1", "made-2")]

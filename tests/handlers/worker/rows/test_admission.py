@@ -5,18 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.errors import RequestError
 from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
-from handlers.worker.rows.costs import Costs, Prepared
+from handlers.worker.rows.costs import Costs
 from handlers.worker.rows.pace import STALE_S, Pace
-from handlers.worker.rows.tokenizer import Window
+from handlers.worker.rows.tokenizer import Text, Window
 from handlers.worker.values import Instance, Shape
 
 TIMES = {Shape(1, 16): 2.0, Shape(8, 16): 8.0, Shape(1, 64): 5.0, Shape(8, 64): 24.0}
 CUT = Window(64, "truncate")
-SHORT: Prepared = (Instance("change company address"), CUT)  # one row of 16 tokens: about 1 ms
-LONG: Prepared = (Instance("ok " * 1000), CUT)  # one row of 64 tokens: 3 ms, and 1.5 ms for the tokenizer
+SHORT = Text(Instance("change company address"), CUT)  # one row of 16 tokens: about 1 ms
+LONG = Text(Instance("ok " * 1000), CUT)  # one row of 64 tokens: 3 ms, and 1.5 ms for the tokenizer
 MS = 4.5  # of LONG
 CHEAP, COSTLY = [LONG] * 2, [LONG] * 10  # 9 and 45 ms, where a request is costly above 10 ms
 FULL = 4  # requests in a full batch
@@ -33,17 +32,13 @@ class Worker:
         self.pace.observe(1, 1)
         self.admission = Admission([self.costs], max_batch_ms, deadline_ms, 1000, backlog, self.pace)
 
-    def begin(self, requests: int) -> None:
-        self.admission.begin(requests)
-
-    def computed(self, *requests: list[Prepared], took_s: float = 0.01) -> list[bool]:
+    def computed(self, *requests: list[Text], took_s: float = 0.01) -> list[bool]:
         """Whether each request of the next batch is computed, which is handed over as soon as the last one ended."""
-        self.begin(len(requests))
-        costs = [self.costs.of_request(request) for request in requests]
-        found = [refusal is None for refusal in self.admission.refusals(costs)]
-        self.now += took_s
-        self.admission.end()
-        return found
+        with self.admission.batch(len(requests)):
+            costs = [self.costs.of_request(request) for request in requests]
+            computed = [refusal is None for refusal in self.admission.refusals(costs)]
+            self.now += took_s
+        return computed
 
 
 def test_cheap_requests_come_first() -> None:
@@ -81,14 +76,14 @@ def test_cheap_requests_wait_for_one_costly_request_at_most() -> None:
 
 def test_a_request_beyond_the_deadline_is_refused_for_good() -> None:
     worker = Worker()
-    worker.begin(1)
-    (refusal,) = worker.admission.refusals([worker.costs.of_request([LONG] * 50)])
-    assert refusal is not None
-    assert (refusal.kind, refusal.status) == ("TooMuchWork", 413)
+    with worker.admission.batch(1):
+        (refusal,) = worker.admission.refusals([worker.costs.of_request([LONG] * 50)])
+        assert refusal is not None
+        assert (refusal.kind, refusal.status) == ("TooMuchWork", 413)
 
 
 def test_windows_cost_a_row_each() -> None:
-    windows: list[Prepared] = [(Instance("ok " * 1000), Window(64, "window"))]  # 12 rows of 3 ms
+    windows = [Text(Instance("ok " * 1000), Window(64, "window"))]  # 12 rows of 3 ms
     assert Worker().computed(windows, windows) == [True, False]
     assert Worker().computed([LONG], [LONG]) == [True, True]
 
@@ -110,17 +105,17 @@ def test_cheap_requests_are_computed_while_the_queue_is_refused() -> None:
 
 def test_costly_requests_are_not_even_read_while_the_queue_is_refused() -> None:
     worker = Worker()
-    worker.begin(FULL)
-    assert worker.admission.refusal_unread(10_000_000) is None
+    with worker.admission.batch(FULL):
+        assert worker.admission.refusal_unread(10_000_000) is None
     worker.computed(*[COSTLY] * FULL)
     for _ in range(3):
-        worker.begin(FULL)
-        assert worker.admission.refusal_unread(100_000) is not None
-        assert worker.admission.refusal_unread(20) is None
-        assert worker.admission.refusals([]) == []
+        with worker.admission.batch(FULL):
+            assert worker.admission.refusal_unread(100_000) is not None
+            assert worker.admission.refusal_unread(20) is None
+            assert worker.admission.refusals([]) == []
     assert worker.computed(COSTLY) == [False]
-    worker.begin(1)
-    assert worker.admission.refusal_unread(100_000) is None
+    with worker.admission.batch(1):
+        assert worker.admission.refusal_unread(100_000) is None
 
 
 def test_a_queue_that_may_be_late_is_refused_unread_although_all_of_it_is_cheap() -> None:
@@ -129,14 +124,13 @@ def test_a_queue_that_may_be_late_is_refused_unread_although_all_of_it_is_cheap(
     assert worker.computed(*batch, took_s=0.15) == [True] * 4
     # these may have waited for 150 ms, and the deadline is 200 ms
     for requests in (FULL, FULL, 1):
-        worker.begin(requests)
-        refusal = worker.admission.refusal_unread(20)
-        assert refusal is not None
-        assert (refusal.kind, refusal.status) == ("Overloaded", 503)
-        worker.admission.end()
+        with worker.admission.batch(requests):
+            refusal = worker.admission.refusal_unread(20)
+            assert refusal is not None
+            assert (refusal.kind, refusal.status) == ("Overloaded", 503)
     # two batches that are not full: the queue is empty
-    worker.begin(1)
-    assert worker.admission.refusal_unread(20) is None
+    with worker.admission.batch(1):
+        assert worker.admission.refusal_unread(20) is None
 
 
 def test_costs_follow_the_pace_of_the_calls() -> None:
@@ -167,28 +161,22 @@ def test_a_request_that_other_work_makes_slow_is_not_refused_for_good() -> None:
     worker = Worker()
     for _ in range(60):
         worker.pace.observe(10, 20)
-    worker.begin(1)
-    assert worker.admission.refusals([150.0]) == [None]  # 300 ms now
-    worker.begin(2)
-    kinds = [one and one.kind for one in worker.admission.refusals([150.0, 150.0])]
-    assert sorted(map(str, kinds)) == ["None", "Overloaded"]
+    with worker.admission.batch(1):
+        assert worker.admission.refusals([150.0]) == [None]  # 300 ms now
+    with worker.admission.batch(2):
+        kinds = [one and one.kind for one in worker.admission.refusals([150.0, 150.0])]
+        assert sorted(map(str, kinds)) == ["None", "Overloaded"]
 
 
 def test_switching_between_models_leaves_less_for_costly_requests_and_none_starve() -> None:
     worker = Worker()
-    worker.begin(2)
-    costs = [worker.costs.of_request(request) for request in (COSTLY, [SHORT])]
-    assert [one is None for one in worker.admission.refusals(costs, switching=1000.0)] == [True, True]
+    with worker.admission.batch(2):
+        costs = [worker.costs.of_request(request) for request in (COSTLY, [SHORT])]
+        assert [one is None for one in worker.admission.refusals(costs, switching=1000.0)] == [True, True]
     for _ in range(20):  # after an overload too, cheap requests are computed
-        worker.begin(FULL)
-        refusals = worker.admission.refusals([*costs[:1] * (FULL - 1), *costs[1:]], switching=1000.0)
-        assert refusals[-1] is None
-        worker.admission.end()
-
-
-def test_a_request_that_cannot_be_read_costs_nothing() -> None:
-    wrong = RequestError("InvalidParameter", "no")
-    assert Worker().computed([wrong] * 100, [LONG] * 2) == [True, True]
+        with worker.admission.batch(FULL):
+            refusals = worker.admission.refusals([*costs[:1] * (FULL - 1), *costs[1:]], switching=1000.0)
+            assert refusals[-1] is None
 
 
 @given(

@@ -64,9 +64,8 @@ def test_rows_come_back_in_order_however_many_calls_run_at_once(
     calls = [Call(Shape(3, 16), tuple(range(start, start + 3))) for start in range(0, 24, 3)]
     for _ in range(3):
         outputs = Runner([ModelGraphs(streams, artifact.signature)]).run(calls, rows)
-        assert [float(output[0][0]) for output in outputs if isinstance(output, list)] == [
-            float(number) for number in range(100, 124)
-        ]
+        first = {index: float(output[0][0]) for index, output in outputs.items() if isinstance(output, list)}
+        assert first == {index: float(100 + index) for index in range(24)}
 
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", POOLING_MASK)

@@ -14,6 +14,7 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.rows.preprocess import Preprocessor, rows_of
 from handlers.worker.rows.tokenizer import Tokenized, Window
 from handlers.worker.values import Instance
+from tests.handlers.worker.rows.encoding import encode
 
 MASK = [[1, 1, 0], [1, 1, 1]]
 IDS = [[5, 6, 0], [7, 8, 9]]
@@ -106,7 +107,7 @@ def preprocessor(tmp_path: Path) -> Callable[[str], Preprocessor]:
 
 def encoded(preprocessor: Preprocessor, *instances: Instance) -> list[Any]:
     """The ids of each instance, or the type and message of its error."""
-    found = preprocessor.encode(instances, [WINDOW] * len(instances))
+    found = encode(preprocessor, instances, [WINDOW] * len(instances))
     return [one.rows[0].ids if isinstance(one, Tokenized) else (one.kind, str(one)) for one in found]
 
 

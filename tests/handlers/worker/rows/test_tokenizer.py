@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from handlers.worker.errors import ArtifactError, RequestError
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized, Window
+from handlers.worker.rows.tokenizer import RowTokenizer, Text, Tokenized, Window
 from handlers.worker.values import Instance, Row
 from tests.conftest import WORDS
+from tests.handlers.worker.rows.encoding import encode
 from tests.handlers.worker.tasks.architectures import save_model
 
 texts = st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
@@ -30,7 +32,7 @@ def tokenizer(source: Path) -> RowTokenizer:
 @given(texts, st.none() | texts)
 def test_rows_are_those_of_transformers(source: Path, text: str, pair: str | None) -> None:
     reference = AutoTokenizer.from_pretrained(source)(text, pair, truncation=True, max_length=24)
-    (tokenized,) = tokenizer(source).encode([Instance(text, pair)], [Window(24, "truncate")])
+    (tokenized,) = encode(tokenizer(source), [Instance(text, pair)], [Window(24, "truncate")])
     assert isinstance(tokenized, Tokenized)
     assert tokenized.rows == [Row(reference["input_ids"], reference["token_type_ids"])]
     whole = AutoTokenizer.from_pretrained(source)(text, pair)
@@ -40,8 +42,8 @@ def test_rows_are_those_of_transformers(source: Path, text: str, pair: str | Non
 @in_any_project
 @given(st.sampled_from(WORDS), texts, st.integers(8, 30), st.integers(0, 20))
 def test_windows_are_those_of_transformers(source: Path, question: str, context: str, length: int, stride: int) -> None:
-    (tokenized,) = tokenizer(source).encode(
-        [Instance(question, context or "ok")], [Window(length, "window", stride, cut="only_second")]
+    (tokenized,) = encode(
+        tokenizer(source), [Instance(question, context or "ok")], [Window(length, "window", stride, cut="only_second")]
     )
     if isinstance(tokenized, RequestError):
         assert "must have room for more" in str(tokenized)
@@ -61,7 +63,7 @@ def test_windows_are_those_of_transformers(source: Path, question: str, context:
 
 def test_a_text_that_is_too_long_is_refused_where_the_spec_says_so(source: Path) -> None:
     windows = [Window(8, "reject")] * 2
-    short, long = tokenizer(source).encode([Instance("ok"), Instance("ok " * 7)], windows)
+    short, long = encode(tokenizer(source), [Instance("ok"), Instance("ok " * 7)], windows)
     assert isinstance(short, Tokenized)
     assert isinstance(long, RequestError)
     assert str(long) == "the text has 9 tokens; at most 8 are allowed"
@@ -85,8 +87,10 @@ def test_a_text_that_is_too_long_is_refused_where_the_spec_says_so(source: Path)
     ],
 )
 def test_windows_that_cannot_be_made_are_refused(source: Path, question: str, window: Window, message: str) -> None:
-    neighbour, refused = tokenizer(source).encode(
-        [Instance("ok", "ok"), Instance(question, "ok " * 300)], [Window(10, "window", 1, cut="only_second"), window]
+    neighbour, refused = encode(
+        tokenizer(source),
+        [Instance("ok", "ok"), Instance(question, "ok " * 300)],
+        [Window(10, "window", 1, cut="only_second"), window],
     )
     assert isinstance(neighbour, Tokenized)
     assert isinstance(refused, RequestError)
@@ -102,7 +106,7 @@ def test_a_damaged_tokenizer_is_said_so(tmp_path: Path) -> None:
 
 def test_an_overlap_that_nobody_asked_for_gives_way(source: Path) -> None:
     window = Window(10, "window", 9, exact=False, cut="only_second")
-    (tokenized,) = tokenizer(source).encode([Instance("ok ok", "ok " * 40)], [window])
+    (tokenized,) = encode(tokenizer(source), [Instance("ok ok", "ok " * 40)], [window])
     assert isinstance(tokenized, Tokenized)
     assert len(tokenized.rows) > 8
     assert not tokenized.cut
@@ -119,7 +123,7 @@ def test_long_texts_are_cut_as_transformers_cuts_them_and_soon(source: Path, sid
     short = text[:600] if side == "right" else text[-600:]
     expected = reference(short, short_pair, truncation=True, max_length=24)["input_ids"]
     cutter = RowTokenizer(source / "tokenizer.json", side)
-    (tokenized,) = cutter.encode([Instance(text, pair)], [Window(24, "truncate")])
+    (tokenized,) = encode(cutter, [Instance(text, pair)], [Window(24, "truncate")])
     assert isinstance(tokenized, Tokenized)
     assert tokenized.rows[0].ids == expected
 
@@ -130,7 +134,7 @@ def test_two_endless_words_are_cut_too(tmp_path: Path) -> None:
     cutter = RowTokenizer(folder / "tokenizer.json", "right")
     endless = "invoice" * 3000
     windows = [Window(24, "truncate")] * 2
-    alone, both = cutter.encode([Instance(endless), Instance(endless, endless)], windows)
+    alone, both = encode(cutter, [Instance(endless), Instance(endless, endless)], windows)
     assert isinstance(alone, Tokenized)
     assert isinstance(both, Tokenized)
     assert len(both.rows[0].ids) == 24
@@ -161,7 +165,7 @@ def test_any_pair_is_cut_as_the_library_cuts_it_whole(
 ) -> None:
     text, other = pair[0], pair[1] or "ok"
     cutter = RowTokenizer(tokenizers[kind], side)
-    (found,) = cutter.encode([Instance(text, other)], [Window(length, "truncate", cut=strategy)], offsets=True)
+    (found,) = encode(cutter, [Instance(text, other)], [Window(length, "truncate", cut=strategy)], offsets=True)
     library = Tokenizer.from_file(str(tokenizers[kind]))
     library.enable_truncation(length, strategy=strategy, direction=side)
     try:
@@ -182,7 +186,7 @@ def test_any_pair_is_cut_as_the_library_cuts_it_whole(
 
 def test_a_text_that_is_nothing_but_a_prompt_is_refused(source: Path) -> None:
     windows = [Window(8, "truncate", prompt_tokens=2), Window(8, "truncate", prompt_tokens=3)]
-    fine, refused = tokenizer(source).encode([Instance("ok"), Instance("ok")], windows)
+    fine, refused = encode(tokenizer(source), [Instance("ok"), Instance("ok")], windows)
     assert isinstance(fine, Tokenized)
     assert fine.rows[0].prompt_tokens == 2
     assert isinstance(refused, RequestError)
@@ -191,7 +195,7 @@ def test_a_text_that_is_nothing_but_a_prompt_is_refused(source: Path) -> None:
 
 def test_what_is_cut_is_read_once(source: Path) -> None:
     """Each look into an encoding of the library makes a list of the whole text."""
-    (found,) = tokenizer(source).encode([Instance("ok " * 3000)], [Window(32, "truncate")], offsets=True)
+    (found,) = encode(tokenizer(source), [Instance("ok " * 3000)], [Window(32, "truncate")], offsets=True)
     assert isinstance(found, Tokenized)
     (encoding,) = found.encodings
     for field in ("tokens", "offsets", "special_tokens_mask", "sequence_ids"):
@@ -214,10 +218,31 @@ def test_a_panic_of_the_library_fails_its_text_alone(source: Path, monkeypatch: 
             return list(library.encode_batch_fast(inputs))
 
     monkeypatch.setattr(own, "library", Panics)
-    fine, failed, also_fine = own.encode(
-        [Instance("ok"), Instance("secret"), Instance("ok")], [Window(8, "reject")] * 3
+    fine, failed, also_fine = encode(
+        own, [Instance("ok"), Instance("secret"), Instance("ok")], [Window(8, "reject")] * 3
     )
     assert isinstance(fine, Tokenized)
     assert isinstance(also_fine, Tokenized)
     assert isinstance(failed, RequestError)
     assert (failed.status, str(failed)) == (500, "the tokenizer failed with PanicException")
+
+
+def test_what_the_tokenizer_loses_costs_no_other_text(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of too few or too many encodings is not believed; each text is then tokenized alone."""
+    tokenizer = RowTokenizer(source / "tokenizer.json", "right")
+    library = tokenizer.library
+
+    def encode_batch(texts: list[str]) -> list[Any]:
+        encodings = library.encode_batch_fast(texts)
+        return encodings[1:] if len(texts) > 1 else encodings
+
+    monkeypatch.setattr(tokenizer, "library", SimpleNamespace(encode_batch_fast=encode_batch))
+    window = Window(16, "reject")
+    texts = {key: Text(Instance(text), window) for key, text in (("a", "ok"), ("b", "thanks ok"), ("c", "ok"))}
+    expected = RowTokenizer(source / "tokenizer.json", "right").encode(texts)
+    tokenized = tokenizer.encode(texts)
+    for key in texts:
+        one, other = tokenized[key], expected[key]
+        assert isinstance(one, Tokenized)
+        assert isinstance(other, Tokenized)
+        assert one.rows == other.rows

@@ -1,0 +1,186 @@
+"""The way from instances to answers: tokenize, plan, run, answer.
+
+Hosts, bulk jobs and measurements all take it. What becomes of an instance travels in its `Inference`: no stage matches
+answers with instances by their order. A stage skips an instance whose result is known, and an error in a stage is the
+result of those instances that it concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from handlers.worker.errors import RequestError, request_error
+from handlers.worker.member import Member
+from handlers.worker.request.instances import Answered, Request
+from handlers.worker.rows.calls import Runner
+from handlers.worker.rows.plan import Planner
+from handlers.worker.rows.reader import RowReader
+from handlers.worker.rows.schedule import Schedule
+from handlers.worker.rows.tokenizer import Text, Tokenized
+from handlers.worker.values import Call, Instance, Json, Outputs, Row
+
+
+@dataclass(eq=False, slots=True)
+class Inference:
+    """An instance and what has become of it so far.
+
+    Attributes:
+        member: its model.
+        instance: its texts.
+        parameters: those of its request.
+        text: what the tokenizer reads.
+        tokenized: its rows.
+        outputs: of its rows, by number, or why a row has none.
+        result: its answer, or why it gets none; None while it is under way.
+    """
+
+    member: Member
+    instance: Instance
+    parameters: Mapping[str, Json]
+    text: Text | None = None
+    tokenized: Tokenized | None = None
+    outputs: dict[int, Outputs | RequestError] = field(default_factory=dict)
+    result: Answered | RequestError | None = None
+
+
+class RowUse(NamedTuple):
+    """An inference that needs a row, and the row's number among those of the inference."""
+
+    inference: Inference
+    number: int
+
+
+class Plan(NamedTuple):
+    """The rows of inferences that all differ, and the calls that compute them.
+
+    Attributes:
+        calls: in the order to run them.
+        rows: the rows that calls refer to by index.
+        uses: for each row, who needs it.
+    """
+
+    calls: list[Call]
+    rows: list[Row]
+    uses: list[list[RowUse]]
+
+    @property
+    def lengths(self) -> list[int]:
+        """The tokens of each row."""
+        return [len(row.ids) for row in self.rows]
+
+    @property
+    def repeats(self) -> int:
+        """How many rows equal another one, and are not computed again."""
+        return sum(map(len, self.uses)) - len(self.rows)
+
+
+def prepare(member: Member, request: Request) -> list[Inference]:
+    """The instances of a request, each with what the tokenizer reads."""
+    inferences = [Inference(member, instance, request.parameters) for instance in request.instances]
+    try:
+        window = member.window(request.parameters)
+        for inference in inferences:
+            inference.text = member.text(inference.instance, request.parameters, window)
+    except Exception as error:
+        refuse(inferences, request_error(error))
+    return inferences
+
+
+def refuse(inferences: Iterable[Inference], error: RequestError) -> None:
+    """Make an error the result of those inferences that have none."""
+    for inference in inferences:
+        if inference.result is None:
+            inference.result = error
+
+
+def tokenize(inferences: Iterable[Inference]) -> None:
+    """Find the rows of inferences; models with the same tokenizer share the work."""
+    texts_of: dict[RowReader, dict[Inference, Text]] = {}
+    for inference in inferences:
+        if inference.result is None and inference.text is not None:
+            texts_of.setdefault(inference.member.reader, {})[inference] = inference.text
+    for reader, texts in texts_of.items():
+        try:
+            tokenized = reader.encode(texts, any(inference.member.task.offsets for inference in texts))
+        except Exception as error:
+            refuse(texts, request_error(error))
+            continue
+        for inference in texts:
+            rows = tokenized.get(inference)
+            if isinstance(rows, Tokenized):
+                inference.tokenized = rows
+            elif rows is not None:
+                inference.result = rows
+    refuse((each for texts in texts_of.values() for each in texts if each.tokenized is None), _lost("tokens"))
+
+
+def check_limits(inferences: Sequence[Inference]) -> None:
+    """Refuse the inferences of a request whose rows together are more than their model's limits allow."""
+    rows = [row for each in inferences if each.result is None and each.tokenized for row in each.tokenized.rows]
+    excess = inferences[0].member.excess(rows) if inferences else None
+    if excess:
+        for inference in inferences:
+            inference.result = excess
+
+
+def answer(inferences: Iterable[Inference]) -> None:
+    """Turn the outputs of inferences into their results."""
+    for inference in inferences:
+        if inference.result is not None:
+            continue
+        if inference.tokenized is None or len(inference.outputs) != len(inference.tokenized.rows):
+            inference.result = _lost("outputs")
+            continue
+        outputs = [inference.outputs[number] for number in range(len(inference.outputs))]
+        inference.result = inference.member.answer(
+            inference.instance, inference.tokenized, outputs, inference.parameters
+        )
+
+
+class Graphs:
+    """The graphs of a worker's models: plans their calls and runs them.
+
+    Args:
+        members: the models.
+    """
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._numbers = {member: number for number, member in enumerate(members)}
+        self._schedule = Schedule([Planner(member.times) for member in members])
+        self._runner = Runner([member.graphs for member in members])
+
+    def plan(self, inferences: Iterable[Inference]) -> Plan:
+        """Plan the calls for all rows of inferences."""
+        rows: list[Row] = []
+        members: list[int] = []
+        uses: dict[Any, list[RowUse]] = {}
+        for inference in inferences:
+            if inference.result is not None or inference.tokenized is None:
+                continue
+            member = self._numbers[inference.member]
+            for number, row in enumerate(inference.tokenized.rows):
+                use = RowUse(inference, number)
+                key = use if row.tensors else (member, tuple(row.ids), tuple(row.type_ids), row.prompt_tokens)
+                if key not in uses:
+                    uses[key] = []
+                    rows.append(row)
+                    members.append(member)
+                uses[key].append(use)
+        calls = self._schedule.plan([len(row.ids) for row in rows], members)
+        return Plan(calls, rows, list(uses.values()))
+
+    def run(self, plan: Plan) -> None:
+        """Run the calls of a plan; each inference gets the outputs of its rows."""
+        for index, outputs in self._runner.run(plan.calls, plan.rows).items():
+            for inference, number in plan.uses[index]:
+                inference.outputs[number] = outputs
+
+    def take_switches(self) -> int:
+        """How often calls changed the model since the last time."""
+        return self._schedule.take_switches()
+
+
+def _lost(what: str) -> RequestError:
+    return RequestError("Unexpected", f"the worker has no {what} for this instance")
