@@ -67,7 +67,7 @@ def read_members(bundle: Bundle, models: Path, overrides: dict[str, Any]) -> lis
     specs = [read_spec(models / f"{name}.yaml", overrides) for name in bundle.bundle]
     for field, values in (("engine", [spec.engine for spec in specs]), ("mode", [spec.mode for spec in specs])):
         if len(set(values)) > 1:
-            each = ", ".join(f"{spec.name} {value}" for spec, value in zip(specs, values))
+            each = ", ".join(f"{spec.name} {value}" for spec, value in zip(specs, values, strict=True))
             raise SpecError(f"{where}: models of a bundle have the same {field}: {each}")
     for spec in specs:
         try:

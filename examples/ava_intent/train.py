@@ -43,7 +43,7 @@ def main() -> None:
     test = read_csv(HERE / "test.csv")
     with torch.no_grad():
         predicted = [model.config.id2label[int(logits([row["text"]]).argmax())] for row in test]
-    right = sum(one == row["intent"] for one, row in zip(predicted, test))
+    right = sum(one == row["intent"] for one, row in zip(predicted, test, strict=True))
     count = model.config.num_labels
     print(f"held-out accuracy: {right / len(test):.1%} ({right} of {len(test)}, {count} intents)")
     save(model, tokenizer, "ava-intent")

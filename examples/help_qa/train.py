@@ -47,7 +47,7 @@ def target(encoding: Any, question: Question) -> tuple[int, int]:
     end = start + len(question.answer)
     inside = [
         i
-        for i, (offsets, sequence) in enumerate(zip(encoding.offsets, encoding.sequence_ids))
+        for i, (offsets, sequence) in enumerate(zip(encoding.offsets, encoding.sequence_ids, strict=True))
         if sequence == 1 and offsets[0] < end and offsets[1] > start
     ]
     return (inside[0], inside[-1]) if inside else (0, 0)

@@ -59,7 +59,7 @@ def main() -> None:
     with torch.no_grad():
         found = [{name: HEADS[name][int(row.argmax())] for name, row in logits([pair]).items()} for pair in test]
     for name in HEADS:
-        right = sum(one[name] == pair[name] for one, pair in zip(found, test))
+        right = sum(one[name] == pair[name] for one, pair in zip(found, test, strict=True))
         print(f"held-out accuracy of {name}: {right / len(test):.1%} ({right} of {len(test)} pairs)")
     folder = save(encoder, tokenizer, "product-duplicates")
     save_file(heads.state_dict(), folder / "heads.safetensors")

@@ -21,13 +21,13 @@ def seconds_a_text(sources: tuple[Path, Path], texts: Sequence[str]) -> float:
     """
     models = [
         kind.from_pretrained(source, trust_remote_code=False)
-        for kind, source in zip((AutoModel, AutoModelForTokenClassification), sources)
+        for kind, source in zip((AutoModel, AutoModelForTokenClassification), sources, strict=True)
     ]
     tokenizers = [AutoTokenizer.from_pretrained(source, trust_remote_code=False) for source in sources]
     with torch.inference_mode():
 
         def understand(text: str) -> None:
-            for model, tokenizer in zip(models, tokenizers):
+            for model, tokenizer in zip(models, tokenizers, strict=True):
                 encoded = tokenizer(text, padding="max_length", truncation=True, max_length=TOKENS, return_tensors="pt")
                 model.eval()(**encoded)
 

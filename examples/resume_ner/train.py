@@ -42,7 +42,7 @@ def read(path: Path) -> list[tuple[str, list[Entity]]]:
 def label_tokens(encoding: Any, entities: list[Entity], label2id: dict[str, int]) -> list[int]:
     """The label ids of tokens: B- for the first token of an entity, I- for its others, O elsewhere."""
     labels = []
-    for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask):
+    for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
         inside = [entity for entity in entities if entity[0] <= start and end <= entity[1]]
         if special:
             labels.append(IGNORED)
@@ -64,7 +64,7 @@ def main() -> None:
         batch = tokenizer([snippets[i][0] for i in chosen], padding=True, truncation=True, return_tensors="pt")
         targets = [
             label_tokens(encoding, snippets[i][1], model.config.label2id)
-            for i, encoding in zip(chosen, batch.encodings)
+            for i, encoding in zip(chosen, batch.encodings, strict=True)
         ]
         return model(**batch, labels=torch.tensor(targets)).loss
 

@@ -85,8 +85,8 @@ def check_rows(
     for call in calls_of(shape, [len(entry.row.ids) for entry in fitting], fill=True):
         entries = [fitting[index] for index in call.rows]
         outputs = run_call(graph, call, [entry.row for entry in entries], signature)
-        for entry, own in zip(entries, outputs):
-            for name, values, expected in zip(signature.outputs, own, entry.outputs):
+        for entry, own in zip(entries, outputs, strict=True):
+            for name, values, expected in zip(signature.outputs, own, entry.outputs, strict=True):
                 _refuse_not_finite(values, f"graph {shape}: output {name!r} of golden rows")
                 if not _fits(values.shape, expected.shape, len(entry.row.ids), shape.sequence_length):
                     raise GoldenError(
@@ -122,7 +122,7 @@ def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signa
     full = [full_row(signature, shape.sequence_length, every)] * shape.batch_size
     for rows, kind in ((full, "full rows"),) if signature.tensors else (([], "padding"), (full, "full rows")):
         write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
-        for name, values in zip(signature.outputs, graph.run(shape.batch_size)):
+        for name, values in zip(signature.outputs, graph.run(shape.batch_size), strict=True):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of {kind}")
 
 

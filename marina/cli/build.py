@@ -53,7 +53,7 @@ def archive(
         artifacts = [Path(document["artifact"]) for document in done]
         if isinstance(model, Bundle):
             document: dict[str, Any] = {"name": model.name, "members": done}
-            packed = pack_bundle(model, list(zip(specs, artifacts)), project.model_store)
+            packed = pack_bundle(model, list(zip(specs, artifacts, strict=True)), project.model_store)
         else:
             document = done[0]
             packed = pack(model, artifacts[0], project.model_store)

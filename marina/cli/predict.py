@@ -56,7 +56,7 @@ def predict(
     if as_json:
         print_json(answers if len(texts) > 1 else answers[0])
         return
-    for text, answer in zip(texts, answers):
+    for text, answer in zip(texts, answers, strict=True):
         if len(texts) > 1:
             say(text)
         print_answer(answer)

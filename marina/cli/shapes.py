@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,7 +122,7 @@ def shapes(
 def _savings(advice: Advice) -> str:
     """What the chosen shapes change, in a sentence."""
     parts = []
-    for when, before, after in zip(("alone", "in full batches"), advice.before, advice.after):
+    for when, before, after in zip(("alone", "in full batches"), advice.before, advice.after, strict=True):
         change = 1 - after.milliseconds / before.milliseconds
         parts.append(f"{abs(change):.0%} {'less' if change >= 0 else 'more'} time for a text {when}")
     return f"the chosen shapes take {' and '.join(parts)}"
@@ -129,10 +130,10 @@ def _savings(advice: Advice) -> str:
 
 def _print_lengths(lengths: list[int], levels: list[int]) -> None:
     """How many texts each sequence length is the smallest for."""
-    counts = [sum(low < tokens <= high for tokens in lengths) for low, high in zip([0, *levels], levels)]
+    counts = [sum(low < tokens <= high for tokens in lengths) for low, high in pairwise([0, *levels])]
     rows = [
         [f"up to {level}", "█" * round(BAR * count / max(counts)), f"{count / len(lengths):.1%}"]
-        for level, count in zip(levels, counts)
+        for level, count in zip(levels, counts, strict=True)
     ]
     print_table(["tokens", "texts", ""], rows, numbers=1)
 

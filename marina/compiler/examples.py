@@ -69,7 +69,7 @@ def read_examples(spec: Spec, root: Path) -> Examples:
     if spec.preprocess:
         # every field has a text, and each instance another combination
         turned = [BUILT_IN[number:] + BUILT_IN[:number] for number in range(len(fields.names))]
-        instances = [instance_of(texts) for texts in zip(*turned)]
+        instances = [instance_of(texts) for texts in zip(*turned, strict=True)]
     elif fields.second_required:
         questions = itertools.cycle(QUESTIONS)
         instances = [Instance("?", "ok"), *(Instance(next(questions), text) for text in BUILT_IN if text)]

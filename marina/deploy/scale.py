@@ -95,7 +95,7 @@ def read_scale(path: Path, archives: Sequence[Archive]) -> Scale:
             f"{' and '.join(archive.name for archive in archives)}",
             "deploy the models of one plan together, or plan again",
         )
-    chosen = dict(zip(scale.models, scale.choice.core_groups))
+    chosen = dict(zip(scale.models, scale.choice.core_groups, strict=True))
     for archive in archives:
         packed = ",".join(map(str, archive.groups)), archive.config["batchSize"]
         if packed != (chosen[archive.name], scale.choice.batch_size):

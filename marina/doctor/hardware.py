@@ -103,7 +103,7 @@ def make_project(root: Path, engine: str, wanted: list[Trial]) -> Project:
 def attempt(trial: Trial, project: Project, seconds: float) -> None:
     """Compile, serve, query and measure a trial, and fill in its results."""
     ports = free_ports(len(PORTS))
-    options = [part for name, port in zip(PORTS, ports) for part in (name, str(port))]
+    options = [part for name, port in zip(PORTS, ports, strict=True) for part in (name, str(port))]
     try:
         start = time.monotonic()
         _marina(project, "archive", trial.name)

@@ -79,7 +79,7 @@ def _convert(model: ExportedModel, packed: bool) -> Any:
         with _root_logger_kept():
             converted = openvino.convert_model(traced, example_input=example)
     for ports, own in ((converted.inputs, names), (converted.outputs, model.outputs)):
-        for port, name in zip(ports, own):
+        for port, name in zip(ports, own, strict=True):
             port.get_tensor().set_names({name})
     return converted
 

@@ -86,7 +86,7 @@ class Candidate:
     @property
     def megabytes(self) -> float:
         """Memory of the workers of an instance."""
-        return sum(variant.megabytes * len(groups) for variant, groups in zip(self.variants, self.groups))
+        return sum(variant.megabytes * len(groups) for variant, groups in zip(self.variants, self.groups, strict=True))
 
 
 def candidates_of(place: Place) -> Iterator[Candidate]:

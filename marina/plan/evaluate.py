@@ -63,7 +63,7 @@ def system_of(candidate: Candidate, count: int = 1, least: bool = False) -> tupl
     place = candidate.place
     queue = WorkerServing(batch_size=candidate.batch_size).queue
     services = [Service(groups, candidate.batch_size, candidate.delay_ms, queue) for groups in candidate.groups]
-    costs = [variant.costs[groups[0]] for variant, groups in zip(candidate.variants, candidate.groups)]
+    costs = [variant.costs[groups[0]] for variant, groups in zip(candidate.variants, candidate.groups, strict=True)]
     return models_of(costs, services), machines_at(place, costs, services, count, least)
 
 

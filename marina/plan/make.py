@@ -42,7 +42,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Answe
         MarinaError: a model is not calibrated on this machine.
     """
     models = [Calibrated(read_spec(project.models / f"{demand.name}.yaml"), project) for demand in workload.models]
-    traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models)]
+    traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models, strict=True)]
     tokens = [own.tokens for own in traffic]
     places = [
         place_here(models, workload.price, tokens=tokens)
@@ -64,7 +64,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Answe
     reach = most_requests(best, count, traffic, workload.promise, least)
     sizes = {
         model.spec.name: _mini_batch(best, number, own, model)
-        for number, (own, model) in enumerate(zip(traffic, models))
+        for number, (own, model) in enumerate(zip(traffic, models, strict=True))
     }
     lost, upgraded = (
         disrupt(best, count, traffic, workload.promise, least) for disrupt in (fleet.lose_one, fleet.upgrade)

@@ -104,12 +104,14 @@ def search(
                 level.append(heapq.heappop(waiting))
             progress(f"{price:.4g} an hour, {len(level)} candidates", open_at_first - len(waiting), open_at_first)
             rough = _evaluate(threads, level, traffic, promise, ROUGH, least)
-            found.trials += [Trial(one[3], figures) for one, figures in zip(level, rough)]
+            found.trials += [Trial(one[3], figures) for one, figures in zip(level, rough, strict=True)]
             order = sorted(range(len(level)), key=lambda place: rough[place].promised)
             near = [place for place in order if rough[place].promised <= NEAR * promise.latency_ms][:REFINED]
             fine = _evaluate(threads, [level[place] for place in near], traffic, promise, FINE, least)
-            kept = [Trial(level[at][3], figures) for at, figures in zip(near, fine) if figures.keeps(promise)]
-            found.trials += [Trial(level[at][3], figures) for at, figures in zip(near, fine)]
+            kept = [
+                Trial(level[at][3], figures) for at, figures in zip(near, fine, strict=True) if figures.keeps(promise)
+            ]
+            found.trials += [Trial(level[at][3], figures) for at, figures in zip(near, fine, strict=True)]
             if kept:
                 found.best = min(kept, key=lambda trial: trial.figures.promised * trial.candidate.doubt)
                 break
@@ -150,7 +152,7 @@ def cost(candidate: Candidate, count: int) -> float:
 def fastest(candidate: Candidate, traffic: Sequence[Traffic], percentile: float) -> float:
     """The percentile of latencies, in milliseconds, if every request came alone: no simulation has less."""
     found = []
-    for variant, groups, own in zip(candidate.variants, candidate.groups, traffic):
+    for variant, groups, own in zip(candidate.variants, candidate.groups, traffic, strict=True):
         costs = variant.costs[groups[0]]
         rows = _row_times(costs, own) * own.instances
         alone = (
@@ -170,7 +172,7 @@ def fastest(candidate: Candidate, traffic: Sequence[Traffic], percentile: float)
 def least_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
     """The least number of instances whose cores have time for all requests."""
     core_ms, most = 0.0, 0.0
-    for variant, groups, own in zip(candidate.variants, candidate.groups, traffic):
+    for variant, groups, own in zip(candidate.variants, candidate.groups, traffic, strict=True):
         costs = variant.costs[groups[0]]
         request = costs.batch / candidate.batch_size + costs.request
         request += own.instances * (costs.instance + float(_row_times(costs, own).mean()))

@@ -79,7 +79,9 @@ def plan_json(answer: Answer) -> dict[str, object]:
         "cores": place.cores,
         "instances": best.figures.count,
         "least_instances": min(answer.by_hour() or [best.figures.count]),
-        "calls_per_minute": {name: round(calls * own.rate / rate) for name, own in zip(names, answer.traffic)},
+        "calls_per_minute": {
+            name: round(calls * own.rate / rate) for name, own in zip(names, answer.traffic, strict=True)
+        },
         "under_way": round(SCALE_AT * reach.under_way / best.figures.count, 2),
         "busy": round(min(1.0, best.figures.utilisation * load), 3),
         "choice": trial_json(best),

@@ -127,9 +127,9 @@ class Layout:
         errors, waiting = 0, iter(answers)
         while some := list(itertools.islice(waiting, AT_ONCE)):
             errors += sum(isinstance(one, RequestError) for one in some)
-            for piece, field, values in zip(pieces, own, self._values(some)):
+            for piece, field, values in zip(pieces, own, self._values(some), strict=True):
                 piece.append(pa.array(values, field.type))
-        columns = [pa.chunked_array(piece, field.type) for piece, field in zip(pieces, own)]
+        columns = [pa.chunked_array(piece, field.type) for piece, field in zip(pieces, own, strict=True)]
         carried = [rows[name] for name in schema.names[: -len(own)]]
         return pa.table([*carried, *columns], schema=schema), errors
 

@@ -47,7 +47,7 @@ class Counts(NamedTuple):
 
     def plus(self, other: Counts) -> Counts:
         """The sums."""
-        return Counts(*(one + two for one, two in zip(self, other)))
+        return Counts(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 class Outcome(Protocol):

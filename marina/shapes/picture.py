@@ -47,9 +47,9 @@ def draw(advice: Advice, name: str, path: Path) -> None:
         (LABELS[0], COLOURS[0], [found.length_waste for _, found in bars]),
         (LABELS[1], COLOURS[1], [found.empty_waste for _, found in bars]),
     ):
-        widths = [share * found.milliseconds for share, (_, found) in zip(shares, bars)]
+        widths = [share * found.milliseconds for share, (_, found) in zip(shares, bars, strict=True)]
         right.barh(names, widths, left=start, color=colour, label=label)
-        start = [one + other for one, other in zip(start, widths)]
+        start = [one + other for one, other in zip(start, widths, strict=True)]
     right.set(xlabel="milliseconds per text, by what is computed")
     right.margins(x=0.08)
     left.yaxis.get_major_locator().set_params(integer=True)

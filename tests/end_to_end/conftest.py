@@ -33,7 +33,7 @@ MARINA = (sys.executable, "-m", "marina")
 
 def port_options(ports: list[int]) -> list[str]:
     names = ("--port", "--management-port", "--metrics-port", "--grpc-inference-port", "--grpc-management-port")
-    return [part for name, port in zip(names, ports) for part in (name, str(port))]
+    return [part for name, port in zip(names, ports, strict=True) for part in (name, str(port))]
 
 
 @dataclass(frozen=True)

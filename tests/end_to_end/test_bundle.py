@@ -68,7 +68,7 @@ def close(one: Any, other: Any, within: float) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(close(one[key], other[key], within) for key in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(close(a, b, within) for a, b in zip(one, other))
+        return len(one) == len(other) and all(close(a, b, within) for a, b in zip(one, other, strict=True))
     return bool(abs(one - other) <= within) if isinstance(one, float) else bool(one == other)
 
 
@@ -124,7 +124,7 @@ def test_six_models_answer_in_one_worker_as_they_do_alone(engine: str, count: in
     wanted, expected = mixed(count), alone(project, tmp_path)
     with serving(project, "bot") as server:
         assert len(server.worker_pids("bot")) == 1
-        for (name, inputs), found in zip(wanted, ask_all(server, wanted, lambda _: "bot", named=True)):
+        for (name, inputs), found in zip(wanted, ask_all(server, wanted, lambda _: "bot", named=True), strict=True):
             assert close(by_label(found), by_label(expected(name, inputs)), 1e-4), (name, inputs)
         check_client(server)
         check_metrics(server)
@@ -197,7 +197,7 @@ def test_six_models_on_four_neuroncores(tmp_path: Path) -> None:
     # six archives with a core each need more cores than there are
     with serving(project, *MEMBERS, **standin_environment(tmp_path / "other", 6)) as server:
         expected = ask_all(server, wanted, lambda name: name, named=False)
-    for (name, inputs), found, right in zip(wanted, together, expected):
+    for (name, inputs), found, right in zip(wanted, together, expected, strict=True):
         assert close(by_label(found), by_label(right), ROUNDED), (name, inputs)
     refused = run_marina(project, "serve", *MEMBERS, **standin_environment(tmp_path / "third", 4))
     assert refused.returncode == 1

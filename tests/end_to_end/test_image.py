@@ -94,7 +94,7 @@ class Container:
 
 def variables(ports: list[int]) -> dict[str, str]:
     names = ("MARINA_PORT", "MARINA_GRPC_PORT", "MARINA_METRICS_PORT")
-    return {name: str(port) for name, port in zip(names, ports)}
+    return {name: str(port) for name, port in zip(names, ports, strict=True)}
 
 
 @contextmanager
@@ -306,7 +306,7 @@ class Pod:
         self.secret.mkdir()
         (self.secret / "token").write_text(TOKEN)
         # the ports of a pod are its own; here they are those that are free
-        self.ports = dict(zip((port["containerPort"] for port in self.container["ports"]), free_ports(3)))
+        self.ports = dict(zip((port["containerPort"] for port in self.container["ports"]), free_ports(3), strict=True))
 
     @contextmanager
     def running(self, images: Images, archives: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
@@ -399,7 +399,7 @@ def test_the_runtime_of_kserve(images: Images, project: Project, tmp_path: Path)
 
 def test_the_health_check_of_ecs(images: Images, project: Project, tmp_path: Path) -> None:
     (container,) = json.loads((manifests(project, "ecs") / "task-definition.json").read_text())["containerDefinitions"]
-    ports = dict(zip((port["containerPort"] for port in container["portMappings"]), free_ports(3)))
+    ports = dict(zip((port["containerPort"] for port in container["portMappings"]), free_ports(3), strict=True))
     numbers = [ports[8080], ports[7070], ports[8082]]
     environment = {one["name"]: one["value"] for one in container["environment"]}
     given = {**environment, **variables(numbers), "MARINA_TOKEN": TOKEN}

@@ -77,7 +77,7 @@ def check_answers(server: Server, model: str, store: Project) -> None:
 
     expected = pipeline("text-classification", model=str(store.root / "tiny"), top_k=None)(TEXTS)
     found = server.post(model, {"inputs": TEXTS}).json()
-    for answer, right in zip(found, expected):
+    for answer, right in zip(found, expected, strict=True):
         for label, score in scores(right).items():
             assert abs(scores(answer)[label] - score) < 5e-3
 

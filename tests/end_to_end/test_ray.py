@@ -74,7 +74,7 @@ def answers_in(project: Project, folder: str) -> list[dict[str, Any]]:
 def assert_same(found: list[dict[str, Any]], unbroken: list[dict[str, Any]]) -> None:
     """The same answers; scores differ a little as shards and so graphs differ."""
     assert [row["id"] for row in found] == [row["id"] for row in unbroken]
-    for one, other in zip(found, unbroken):
+    for one, other in zip(found, unbroken, strict=True):
         assert (one["label"], one["error"], one["truncated"]) == (other["label"], other["error"], other["truncated"])
         assert one["score"] is None or abs(one["score"] - other["score"]) < 2e-5
 

@@ -206,7 +206,7 @@ def test_answers_equal_those_of_torchserve(cluster: Cluster, torchserve: Server)
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, asked))
     assert Counter(one.status_code for one, _ in answers)[200] > 800
-    for request, (one, other) in zip(asked, answers):
+    for request, (one, other) in zip(asked, answers, strict=True):
         assert (one.status_code, one.headers["content-type"]) == (other.status_code, other.headers["content-type"])
         assert alike(parsed(one), parsed(other)), (request, one.text, other.text)
 

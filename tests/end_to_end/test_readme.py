@@ -55,7 +55,7 @@ def run_blocks(document: str, copy: Path, ports: list[int], language: str = "sh"
     found = re.findall(BLOCK.format(language), (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
     script = "\n".join(found)
     assert script
-    for default, port in zip(DEFAULT_PORTS, ports):
+    for default, port in zip(DEFAULT_PORTS, ports, strict=True):
         script = script.replace(f"localhost:{default}", f"localhost:{port}")
     script = script.replace("make serve", f"make serve SERVE_FLAGS='{' '.join(port_options(ports))}'")
     script = re.sub(
@@ -92,7 +92,7 @@ def plain(copy: Path, ports: list[int], tmp_path: Path) -> Iterator[dict[str, st
     """A configuration with free ports, and the folders of a server that is started by hand; stops it."""
     config = copy / "config.properties"
     before = text = config.read_text()
-    for default, port in zip(DEFAULT_PORTS, ports):
+    for default, port in zip(DEFAULT_PORTS, ports, strict=True):
         text = re.sub(rf"\b{default}\b", str(port), text)
     config.write_text(text)
     temp = tmp_path / "t"

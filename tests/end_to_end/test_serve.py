@@ -125,7 +125,7 @@ def test_intents_are_those_of_the_eager_model(
     any_server: Server, texts: list[str], intents: list[dict[str, float]], suffix: str
 ) -> None:
     answers = answers_of(any_server, f"ava-intent{suffix}", texts)
-    for answer, expected in zip(answers, intents):
+    for answer, expected in zip(answers, intents, strict=True):
         assert scores(answer) == pytest.approx(expected, abs=1e-4)
 
 

@@ -38,7 +38,7 @@ def test_a_stream_gets_the_answers_of_single_requests(tiny_server: Server) -> No
     assert [one.key for one in found] == list(range(len(instances)))
     assert isinstance(found[-1].error, RefusedError)
     assert {one.error for one in found[:-1]} == {None}
-    for one, answer in zip(found, alone):
+    for one, answer in zip(found, alone, strict=True):
         assert scores(one.answer) == dict.fromkeys(scores(answer)) | scores(one.answer)
         assert all(abs(scores(one.answer)[label] - score) < 1e-4 for label, score in scores(answer).items())
 
@@ -54,7 +54,7 @@ def test_a_job_that_a_server_answers_equals_one_without(tiny_server: Server) -> 
         assert "201 rows, 200 answered, 1 errors" in ran.stdout
     here, there = (pq.read_table(root / f"{name}.parquet") for name in ("here", "there"))
     assert here.schema == there.schema
-    for one, other in zip(here.to_pylist(), there.to_pylist()):
+    for one, other in zip(here.to_pylist(), there.to_pylist(), strict=True):
         assert (one["id"], one["label"], one["truncated"]) == (other["id"], other["label"], other["truncated"])
         assert (one["error"] is None) == (other["error"] is None)
         assert one["score"] is None or abs(one["score"] - other["score"]) < 1e-4

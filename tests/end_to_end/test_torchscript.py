@@ -42,7 +42,7 @@ def test_the_example_answers_as_the_model_that_it_was_made_from(tmp_path: Path) 
         for start in range(0, len(texts), 8):
             body = {"models": list(MODELS), "inputs": texts[start : start + 8]}
             found = server.post("both", body).json()
-            for one, other in zip(found["ava-intent"], found["torchscript-intent"]):
+            for one, other in zip(found["ava-intent"], found["torchscript-intent"], strict=True):
                 assert scores(one) == pytest.approx(scores(other), abs=1e-4)
 
 
@@ -70,4 +70,4 @@ def check_weighted(server: Server, project: Project) -> None:
     with torch.no_grad():
         logits = load("Weighted")(made["input_ids"], made["weights"], made["language"], made["attention_mask"])
     answer = server.post("weighted", {"inputs": {"title": "red shoes", "body": "size 38"}}).json()
-    assert scores(answer) == pytest.approx(dict(zip(LABELS, logits[0].softmax(-1).tolist())), abs=0.02)
+    assert scores(answer) == pytest.approx(dict(zip(LABELS, logits[0].softmax(-1).tolist(), strict=True)), abs=0.02)

@@ -124,7 +124,8 @@ def test_device_memory_is_added_up(
     spec = make_spec({"name": "a", **FIELDS, "engine": engine, **fields})
     first = Artifact(Path(), "a", spec.task, engine, "f32", signature, 1e-3, {}, (graph,), {}, {})
     artifacts = [
-        replace(first, name=name, files={graph.graph: {"bytes": size * 1e9}}) for name, size in zip("ab", gigabytes)
+        replace(first, name=name, files={graph.graph: {"bytes": size * 1e9}})
+        for name, size in zip("ab", gigabytes, strict=True)
     ]
     bundle = Bundle.model_validate({"name": "bot", "bundle": ["a", "b"], "core_groups": groups})
     if fits:

@@ -75,7 +75,7 @@ def varied_inputs(model: ExportedModel, shape: Shape) -> tuple[object, ...]:
     import torch
 
     names = model.packed_inputs if shape.packed else model.inputs
-    named = dict(zip(names, example_inputs(model, shape)))
+    named = dict(zip(names, example_inputs(model, shape), strict=True))
     ids = 4 + torch.arange(SHAPE.batch_size * SHAPE.sequence_length).reshape(SHAPE.dims) % 60
     named["input_ids"] = ids
     if model.padding_position is not None and not shape.packed:

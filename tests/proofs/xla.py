@@ -49,7 +49,8 @@ def outcome(case: Case) -> str:
     if fallen:
         return f"fell back: {', '.join(fallen)}"
     worst = max(
-        float((one - other).abs().max() / other.abs().max().clamp(min=1)) for one, other in zip(found, expected)
+        float((one - other).abs().max() / other.abs().max().clamp(min=1))
+        for one, other in zip(found, expected, strict=True)
     )
     return "lowered" if worst < TOLERANCE else f"differs: {worst:.1g}"
 

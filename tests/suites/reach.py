@@ -118,7 +118,7 @@ def commands_of(tree: Tree) -> dict[str, str]:
     found = {}
     for node in ast.walk(code):
         if isinstance(node, ast.Dict):  # COMMANDS
-            for key, value in zip(node.keys, node.values):
+            for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Name) and isinstance(value, ast.Tuple) and key.id in modules:
                     found[ast.literal_eval(value.elts[0])] = modules[key.id]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_typer":

@@ -56,7 +56,7 @@ class Batches:
                     if not future.done():
                         future.set_exception(error)
                 continue
-            for (_, _, future), reply in zip(batch, replies):
+            for (_, _, future), reply in zip(batch, replies, strict=True):
                 if not future.done():  # of a client that has gone
                     future.set_result(reply)
         self._running = None

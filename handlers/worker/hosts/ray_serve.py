@@ -225,7 +225,7 @@ class _Emitter(threading.Thread):
             self._metrics.add(READY_SECONDS, now - since)
             since = now
             for (name, labels), value in self._metrics.take().items():
-                tags = dict(zip((*COUNTERS[name].labels, "model"), (*labels, self._name)))
+                tags = dict(zip((*COUNTERS[name].labels, "model"), (*labels, self._name), strict=True))
                 self._counters[name].inc(value, tags)
 
 

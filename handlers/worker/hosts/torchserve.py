@@ -65,12 +65,15 @@ class TorchServeHandler:
         given = [given_id(own) for own in headers]
         # TorchServe creates an id for every request, and returns it with the answer
         made = [context.get_request_id(index) or "" for index in range(len(data))]
-        ids = [f"{own} ({other})" if own else other for own, other in zip(given, made)]
-        bodies = [(_body(request, own), {**own, REQUEST_ID: name}) for request, own, name in zip(data, headers, ids)]
+        ids = [f"{own} ({other})" if own else other for own, other in zip(given, made, strict=True)]
+        bodies = [
+            (_body(request, own), {**own, REQUEST_ID: name})
+            for request, own, name in zip(data, headers, ids, strict=True)
+        ]
         answers = []
         # the URLs /explanations, :explain and /explain
         explained = [own.get("explain") == "True" for own in headers]
-        answered = iter(self._model.reply([one for one, other in zip(bodies, explained) if not other]))
+        answered = iter(self._model.reply([one for one, other in zip(bodies, explained, strict=True) if not other]))
         refusal = error_reply(RequestError("NoExplanation", "this model gives predictions, and no explanations"))
         replies = [refusal if other else next(answered) for other in explained]
         for index, reply in enumerate(replies):

@@ -140,7 +140,9 @@ class Urls:
         found = await asyncio.gather(*(self._models[own].describe(version) for own in asked), return_exceptions=True)
         if name and found[0] is None:
             return unknown_version(name, version)
-        missing: list[Json] = [own for own, answer in zip(asked, found) if isinstance(answer, BaseException)]
+        missing: list[Json] = [
+            own for own, answer in zip(asked, found, strict=True) if isinstance(answer, BaseException)
+        ]
         return _document({"name": name or "marina", "ready": not missing, "missing": missing}, 503 if missing else 200)
 
     def _allows(self, headers: Mapping[str, str]) -> bool:

@@ -48,7 +48,7 @@ def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], si
             *file.paths(locate),
             [new_inputs(shape, signature) for _ in streams],
         )
-        for stream, graph in zip(streams, loaded):
+        for stream, graph in zip(streams, loaded, strict=True):
             stream[shape] = graph
     return list(streams)
 
@@ -158,7 +158,7 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
     An empty place attends to its first padding token, because some kernels return NaN for attention
     over no tokens.
     """
-    inputs = dict(zip(signature.inputs, graph.inputs))
+    inputs = dict(zip(signature.inputs, graph.inputs, strict=True))
     for name, array in inputs.items():
         if name in signature.tensors:
             _write_tensor(array, name, rows, signature.tensors[name])

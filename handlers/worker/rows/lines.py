@@ -20,7 +20,7 @@ from handlers.worker.values import Call, Outputs, Place, Row
 
 def write_packed(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> None:
     """Write the rows of a call into a packed graph's inputs. Padding attends to padding only."""
-    arrays = dict(zip(signature.packed_inputs, graph.inputs))
+    arrays = dict(zip(signature.packed_inputs, graph.inputs, strict=True))
     padding = {"input_ids": signature.pad_token_id, "token_type_ids": signature.pad_token_type_id}
     write_lines(arrays, rows, call.places, signature.padding_position, padding)
 
@@ -30,7 +30,7 @@ def read_packed(results: Outputs, call: Call, rows: Sequence[Row], signature: Si
     if signature.per_token:
         return [
             [result[line, start : start + len(row.ids)] for result in results]
-            for row, (line, _, start) in zip(rows, call.places)
+            for row, (line, _, start) in zip(rows, call.places, strict=True)
         ]
     texts = call.shape.texts_a_line
     return [[result[line * texts + number] for result in results] for line, number, _ in call.places]
@@ -56,7 +56,7 @@ def write_lines(
     empty = {SEGMENTS: -1, POSITION_IDS: first, **padding}
     for name, array in arrays.items():
         array.fill(empty.get(name, 0))
-        for row, (line, number, start) in zip(rows, places):
+        for row, (line, number, start) in zip(rows, places, strict=True):
             own = array[line, start : start + len(row.ids)]
             if name == "input_ids":
                 own[:] = row.ids

@@ -76,7 +76,7 @@ class Packer:
 def lines_of(rows: Sequence[int], places: Sequence[Place]) -> list[Line]:
     """The lines that rows were packed into, from the places of each."""
     lines: list[Line] = [[] for _ in range(max((place.line for place in places), default=-1) + 1)]
-    for row, place in zip(rows, places):
+    for row, place in zip(rows, places, strict=True):
         lines[place.line].append((row, place))
     return lines
 

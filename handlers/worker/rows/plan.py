@@ -95,7 +95,7 @@ class Planner:
         best = _Part(len(order), least[-1], [])
         if least[-1] < inf:
             best.calls.extend(_read_back(order, chosen))
-        for packer, beyond in zip(packers, longer):
+        for packer, beyond in zip(packers, longer, strict=False):
             own = order[: len(order) - beyond.rows]
             places, used = packer.pack([lengths[row] for row in reversed(own)])
             # how many of the longest rows to pack, told by the time of lines of this length alone

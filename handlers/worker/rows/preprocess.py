@@ -67,12 +67,12 @@ class Preprocessor:
             if self.arguments[0] == "str":
                 single = [self._named(self._module(*one.texts)) for one in instances]
                 return {name: _stacked([own[name] for own in single]) for name in self._inputs}
-            columns = [list(column) for column in zip(*(one.texts for one in instances))]
+            columns = [list(column) for column in zip(*(one.texts for one in instances), strict=True)]
             return {name: tensor.numpy() for name, tensor in self._named(self._module(*columns)).items()}
 
     def _named(self, result: Any) -> dict[str, Any]:
         if not isinstance(result, dict):
-            result = dict(zip(self._inputs, result if isinstance(result, (tuple, list)) else [result]))
+            result = dict(zip(self._inputs, result if isinstance(result, (tuple, list)) else [result], strict=False))
         return {name: result[name] for name in self._inputs}
 
     def _rows(self, instances: Sequence[Instance]) -> list[Row]:

@@ -66,9 +66,9 @@ def time_switches(
     if len(models) == 1:
         return [0.0]
     quickest = [min(own, key=own.__getitem__) for own in times]
-    graphs = [model.streams[0][shape] for model, shape in zip(models, quickest)]
+    graphs = [model.streams[0][shape] for model, shape in zip(models, quickest, strict=True)]
     found = []
-    for number, (graph, shape) in enumerate(zip(graphs, quickest)):
+    for number, (graph, shape) in enumerate(zip(graphs, quickest, strict=True)):
         other = (number + 1) % len(graphs)
         alone: list[float] = []
         in_turn: list[float] = []

@@ -60,7 +60,7 @@ class Cut:
     @cached_property
     def _spans(self) -> dict[tuple[int | None, int | None], tuple[int, int]]:
         spans: dict[tuple[int | None, int | None], tuple[int, int]] = {}
-        for (start, end), *word in zip(self.offsets, self._words, self.sequence_ids):
+        for (start, end), *word in zip(self.offsets, self._words, self.sequence_ids, strict=True):
             first, _ = spans.get((word[0], word[1]), (start, end))
             spans[word[0], word[1]] = first, end
         return spans

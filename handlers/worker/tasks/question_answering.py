@@ -50,7 +50,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     top_k, align = parameters["top_k"], parameters["align_to_words"]
     merged: dict[str, Span] = {}
     null_score = 1.0
-    for encoding, (starts, ends) in zip(example.tokenized.encodings, example.outputs):
+    for encoding, (starts, ends) in zip(example.tokenized.encodings, example.outputs, strict=True):
         found, null = best_spans(
             starts,
             ends,

@@ -59,7 +59,7 @@ def best_spans(
     firsts, lasts = np.unravel_index(order, scores.shape)
     spans = [
         Span(float(scores[first, last]), int(first), int(last))
-        for first, last in zip(firsts, lasts)
+        for first, last in zip(firsts, lasts, strict=True)
         if allowed[first] and allowed[last] and first <= last
     ]
     return spans, null_score

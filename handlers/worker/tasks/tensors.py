@@ -17,7 +17,7 @@ def answer(example: Example, signature: Signature, _: Any) -> Json:
     tokens = len(example.tokenized.rows[0].ids)
     return {
         name: (values[:tokens] if name in signature.token_outputs else values).tolist()
-        for name, values in zip(signature.outputs, example.outputs[0])
+        for name, values in zip(signature.outputs, example.outputs[0], strict=True)
     }
 
 

@@ -32,7 +32,7 @@ PARAMETERS: Mapping[str, Parameter] = {
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     ranked = {
         name: _rank(output, signature.heads[name], example.parameters)
-        for name, output in zip(signature.outputs, example.outputs[0])
+        for name, output in zip(signature.outputs, example.outputs[0], strict=True)
     }
     return ranked["logits"] if signature.outputs == ONLY_OUTPUT else ranked
 
@@ -42,7 +42,10 @@ def _rank(logits: npt.NDArray[np.float32], head: Head, parameters: Parameters) -
     scores = activate(logits, head.activation if function == "default" else function)
     top_k = parameters["top_k"] if parameters["return_all_scores"] else 1
     order = np.argsort(-scores, kind="stable")[:top_k]
-    return [{"label": head.labels[i], "score": score} for i, score in zip(order.tolist(), scores[order].tolist())]
+    return [
+        {"label": head.labels[i], "score": score}
+        for i, score in zip(order.tolist(), scores[order].tolist(), strict=True)
+    ]
 
 
 TASK = Task(

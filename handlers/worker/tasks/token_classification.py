@@ -46,7 +46,7 @@ def answer(example: Example, signature: Signature, tokenizer: RowTokenizer) -> J
         )
     ignored = frozenset(example.parameters["ignore_labels"])
     entities = []
-    for encoding, outputs in zip(example.tokenized.encodings, example.outputs):
+    for encoding, outputs in zip(example.tokenized.encodings, example.outputs, strict=True):
         tokens = _tokens(example, encoding, outputs[0], signature, tokenizer)
         joined = join_tokens(tokens, strategy, signature.heads["logits"].labels, tokenizer.library)
         entities += [entity for entity in joined if entity.get("entity_group", entity.get("entity")) not in ignored]

@@ -129,7 +129,7 @@ class Metrics:
             counts, self._counts = self._counts, defaultdict(float)
             buckets, self._buckets = self._buckets, {}
         for (name, labels), values in buckets.items():
-            for bound, value in zip((*BUCKETS[name], float("inf")), accumulate(values)):
+            for bound, value in zip((*BUCKETS[name], float("inf")), accumulate(values), strict=True):
                 counts[f"{name}_bucket", (*labels, f"{bound:g}".replace("inf", "+Inf"))] = value
         return {key: value for key, value in counts.items() if value}
 

@@ -109,4 +109,4 @@ def _document(instance: Instance, fields: Fields) -> Any:
     """An instance in the format of requests."""
     if instance.text_pair is None:
         return instance.text
-    return dict(zip(fields.names, instance.texts))
+    return dict(zip(fields.names, instance.texts, strict=True))

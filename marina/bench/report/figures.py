@@ -55,7 +55,7 @@ class Figures:
 def figures_of(result: Result) -> list[Figures]:
     """The figures of each entry, in order."""
     figures = [_figures(entry, result) for entry in result.entries]
-    return [replace(one, place=place) for one, place in zip(figures, _places(figures))]
+    return [replace(one, place=place) for one, place in zip(figures, _places(figures), strict=True)]
 
 
 def under_load(configuration: Configuration) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ def median(entry: Entry, value: Callable[[Measurement], float | None]) -> float 
 
 def ratio(rounds: Sequence[Measurement], base: Sequence[Measurement]) -> Interval | None:
     """Throughput divided by another's, within rounds, because other activity on the machine changes between rounds."""
-    ratios = [one.throughput / other.throughput for one, other in zip(rounds, base) if other.throughput]
+    ratios = [one.throughput / other.throughput for one, other in zip(rounds, base, strict=False) if other.throughput]
     return bootstrap(ratios) if ratios else None
 
 
@@ -130,6 +130,6 @@ def _places(figures: list[Figures]) -> list[str]:
         open_loop = figures[numbers[0]].entry.configuration.rate is not None
         intervals = [figures[number].p99_ms if open_loop else figures[number].throughput for number in numbers]
         ranked = places([one for one in intervals if one], "low" if open_loop else "high")
-        for number, place in zip(numbers, ranked):
+        for number, place in zip(numbers, ranked, strict=True):
             ranks[number] = place
     return ranks

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def command() -> str:
     words = [Path(sys.argv[0]).name, *sys.argv[1:]]
     hidden = [
         "..." if before == "--token" else "--token=..." if word.startswith("--token=") else word
-        for before, word in zip(["", *words], words)
+        for before, word in pairwise(["", *words])
     ]
     return shlex.join(hidden)
 

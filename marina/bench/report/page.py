@@ -43,7 +43,11 @@ def _table(table: Table) -> str:
 
     def row(tag: str, cells: list[str]) -> str:
         marks = ["" if place < first else ' class="number"' for place in range(len(cells))]
-        return "<tr>" + "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for mark, cell in zip(marks, cells)) + "</tr>\n"
+        return (
+            "<tr>"
+            + "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for mark, cell in zip(marks, cells, strict=True))
+            + "</tr>\n"
+        )
 
     rows = "".join(row("td", cells) for cells in table.rows)
     heading = f"<h2>{escape(table.heading)}</h2>\n" if table.heading else ""

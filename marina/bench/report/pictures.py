@@ -63,14 +63,14 @@ def latency_throughput(axis: Any, figures: list[Figures]) -> bool:
     if len(answered) < 2:
         return False
     labels = []
-    for (label, ones), colour in zip(_by_configuration(answered), COLOURS):
+    for (label, ones), colour in zip(_by_configuration(answered), COLOURS, strict=False):
         ones.sort(key=lambda one: one.throughput.median)
         rates = [one.throughput.median for one in ones]
         tails = [one.p99_ms for one in ones if one.p99_ms]
         axis.plot(rates, [one.latency_ms["p50"] for one in ones], "o-", color=colour, label=label)
         medians = [tail.median for tail in tails]
         axis.errorbar(rates, medians, _errors(tails), fmt="o--", color=colour, mfc="white", capsize=2)
-        labels += [(_load(one), (rate, one.latency_ms["p50"])) for one, rate in zip(ones, rates)]
+        labels += [(_load(one), (rate, one.latency_ms["p50"])) for one, rate in zip(ones, rates, strict=True)]
     title = "Latency and throughput: median (solid) and p99 (dashed)"
     axis.set(xlabel="instances per second", ylabel="milliseconds", title=title)
     axis.margins(x=0.1)
@@ -86,7 +86,7 @@ def _cost_p99(axis: Any, figures: list[Figures]) -> bool:
     if len(priced) < 2:
         return False
     labels = []
-    for (label, ones), colour in zip(_by_configuration(priced), COLOURS):
+    for (label, ones), colour in zip(_by_configuration(priced), COLOURS, strict=False):
         axis.scatter([one.latency_ms["p99"] for one in ones], [one.cost for one in ones], color=colour, label=label)
         labels += [(_load(one), (one.latency_ms["p99"], one.cost or 0.0)) for one in ones]
     axis.set(xlabel="p99, milliseconds", ylabel="USD per million inferences", title="Cost and p99")
@@ -138,7 +138,7 @@ def _percentiles(axis: Any, figures: list[Figures]) -> bool:
     shown = [one for one in figures if one.p99_ms][:MOST_LINES]
     if len(shown) < 2:
         return False
-    for one, colour in zip(shown, COLOURS):
+    for one, colour in zip(shown, COLOURS, strict=False):
         whole = merged(decoded(each.histogram) for each in one.entry.rounds)
         values = [whole.get_value_at_percentile(percent) / 1000 for percent in PERCENTS]
         axis.plot(range(len(PERCENTS)), values, ".-", color=colour, label=_label(one, figures))
@@ -153,7 +153,7 @@ def over_time(axes: list[Any], figures: list[Figures]) -> bool:
     """Figures of each window, the rounds one after the other: throughput above, median and p99 (dashed) below."""
     above, below = axes
     longest, tails = 0.0, [0.0]
-    for one, colour in zip(figures, COLOURS):
+    for one, colour in zip(figures, COLOURS, strict=False):
         windows = [window for each in one.entry.rounds for window in each.windows if window.p99_ms is not None]
         if len(windows) < 2:
             continue

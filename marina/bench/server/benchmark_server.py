@@ -59,7 +59,7 @@ class BenchmarkServer:
     def archive_bundle(self, bundle: Bundle, specs: Sequence[Spec]) -> None:
         """Pack a bundle of these models here, which are compiled in the user's project if they are not."""
         artifacts = [self._compile(spec) for spec in specs]
-        members = [(_unlimited(spec), artifact) for spec, artifact in zip(specs, artifacts)]
+        members = [(_unlimited(spec), artifact) for spec, artifact in zip(specs, artifacts, strict=True)]
         limits = {name: value for name, value in UNLIMITED.items() if name in WorkerServing.model_fields}
         serving = bundle.serving.model_copy(update={**limits, "queue_size": bundle.serving.queue})
         pack_bundle(bundle.model_copy(update={"serving": serving}), members, self.project.model_store)

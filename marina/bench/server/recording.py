@@ -79,7 +79,7 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
             before = found
             spread = sorted(chance.uniform(then, now) - start for _ in range(came))
             tokens = chance.choices(list(rows), list(rows.values()), k=came) if rows else [None] * came
-            arrivals += [Arrival(at, one) for at, one in zip(spread, tokens)]
+            arrivals += [Arrival(at, one) for at, one in zip(spread, tokens, strict=True)]
             tick(len(arrivals), round(now - start))
     return arrivals
 

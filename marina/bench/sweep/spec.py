@@ -93,7 +93,7 @@ def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
     fields = {name: values for name, values in vary.model_dump(exclude=set(LOAD)).items() if values}
     settings = []
     for values in itertools.product(*fields.values()):
-        chosen = dict(zip(fields, values))
+        chosen = dict(zip(fields, values, strict=True))
         overrides = {name: value for name, value in chosen.items() if name not in (*SERVING, "shapes")}
         if "shapes" in chosen:
             overrides["shapes"] = {"exact": str(chosen["shapes"]).split(",")}

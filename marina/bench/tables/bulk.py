@@ -249,7 +249,7 @@ def _conclusion(result: Result) -> str:
     rates = {str(one.configuration.strategy): one.rounds for one in result.entries}
     ours = rates[f"{SCORE}, int8"]
     shares = {
-        name: median(one.throughput / other.throughput for one, other in zip(ours, rates[name]))
+        name: median(one.throughput / other.throughput for one, other in zip(ours, rates[name], strict=False))
         for name in (BARE, *BACKENDS)
     }
     return (

@@ -48,7 +48,7 @@ def measure(job: Job) -> Result:
 
 def _in_turn(payloads: Sequence[Payload], specs: Sequence[Spec] | None) -> Payload:
     """One request for each model in turn; with specs, each names its model."""
-    named = [naming(spec.name, payload) for spec, payload in zip(specs, payloads)] if specs else payloads
+    named = [naming(spec.name, payload) for spec, payload in zip(specs, payloads, strict=True)] if specs else payloads
     bodies = [payload.bodies[turn % len(payload.bodies)] for turn in range(TURNS) for payload in named]
     return Payload(bodies, 1, "each model's own, in turn")
 
@@ -91,7 +91,9 @@ def layout(result: Result) -> Layout:
     for one in figures_of(result):
         configuration = one.entry.configuration
         base = bases[configuration.connections]
-        ratio = bootstrap([own.throughput / other.throughput for own, other in zip(one.entry.rounds, base.rounds)])
+        ratio = bootstrap(
+            [own.throughput / other.throughput for own, other in zip(one.entry.rounds, base.rounds, strict=False)]
+        )
         if configuration.strategy == TOGETHER:
             ratios.append(ratio.median)
         rows.append(

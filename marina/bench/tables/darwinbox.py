@@ -66,7 +66,7 @@ def layout(result: Result) -> Layout:
         configuration, rounds = one.entry.configuration, one.entry.rounds
         base = bases[configuration.model]
         times = bootstrap([1000 / one.throughput for one in rounds])
-        saved = [(1 - other.throughput / one.throughput) * 100 for one, other in zip(rounds, base.rounds)]
+        saved = [(1 - other.throughput / one.throughput) * 100 for one, other in zip(rounds, base.rounds, strict=False)]
         reduction = "" if one.entry is base else f"{spread(bootstrap(saved))} %"
         rows.append([str(configuration.model), str(configuration.strategy), spread(times), reduction])
         if str(configuration.strategy).startswith(MARINA):

@@ -104,7 +104,7 @@ def _parts(one: Figures) -> list[float | None]:
         for one_round in one.entry.rounds
         if one_round.server and one_round.server.queue_ms is not None
     ]
-    return [statistics.median(values) for values in zip(*found)] if found else [None] * 4
+    return [statistics.median(values) for values in zip(*found, strict=True)] if found else [None] * 4
 
 
 def _split(server: ServerMetrics, mean_ms: float) -> tuple[float, ...]:

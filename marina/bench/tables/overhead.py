@@ -185,7 +185,7 @@ def draw(result: Result) -> dict[str, bytes]:
     served = [one for one in figures_of(result) if one.entry.configuration.part == SERVED]
     groups = sorted({_load(one)[0] for one in served if one.entry.configuration.strategy in NEAR})
     with new_figure(columns=len(groups), size=(10, 4.2)) as (figure, axes):
-        for axis, texts in zip(axes, groups):
+        for axis, texts in zip(axes, groups, strict=True):
             draw_served(axis, result, texts)
             axis.set_title(f"{texts} text{'s' if texts > 1 else ''} per request", fontsize=10)
         axes[0].set_ylabel("texts per second")

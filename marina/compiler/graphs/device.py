@@ -125,6 +125,6 @@ def _answer(kind: str, question: Sequence[Any], runtime: Any, graphs: dict[Path,
         return None
     path, inputs, rows = question
     _, graph = graphs[path]
-    for own, given in zip(graph.inputs, inputs):
+    for own, given in zip(graph.inputs, inputs, strict=True):
         own[:] = given
     return graph.run(rows)

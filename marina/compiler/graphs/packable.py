@@ -82,9 +82,9 @@ def _difference(model: ExportedModel) -> float:
     worst = largest = 0.0
     with torch.no_grad():
         packed = [output.numpy() for output in model.packed(*map(torch.from_numpy, arrays.values()))]
-        for row, (line, number, start) in zip(own, call.places):
+        for row, (line, number, start) in zip(own, call.places, strict=True):
             alone = model.module(*(torch.tensor([values]) for values in row_inputs(row, model).values()))
-            for output, expected in zip(packed, alone):
+            for output, expected in zip(packed, alone, strict=True):
                 found = (
                     output[line, start : start + len(row.ids)]
                     if model.per_token

@@ -48,7 +48,7 @@ def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: 
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=not casts_all):
             for row in rows:
                 inputs = [torch.tensor([values]) for values in row_inputs(row.row, model).values()]
-                for output, expected in zip(module(*inputs), row.outputs):
+                for output, expected in zip(module(*inputs), row.outputs, strict=True):
                     worst = max(worst, float(abs(output[0].double().numpy() - expected).max()))
     finally:
         module.float()

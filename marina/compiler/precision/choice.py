@@ -109,7 +109,7 @@ def compare(rounds: Sequence[float], others: Sequence[float]) -> tuple[float, fl
     The second number is half of the range of the first over all rounds. With five or more rounds, the highest and the
     lowest are excluded, because something else can always interrupt one round.
     """
-    ratios = sorted(own / other for own, other in zip(rounds, others))
+    ratios = sorted(own / other for own, other in zip(rounds, others, strict=True))
     usual = ratios[1:-1] if len(ratios) >= 5 else ratios
     return 1 - statistics.median(ratios), (usual[-1] - usual[0]) / 2
 

@@ -38,6 +38,6 @@ def spans_of(
 
 def f1(expected: Sequence[set[Any]], actual: Sequence[set[Any]]) -> float:
     """F1 score of the spans of all texts together; 1 if neither side has any."""
-    both = sum(len(one & other) for one, other in zip(expected, actual))
-    total = sum(len(one) + len(other) for one, other in zip(expected, actual))
+    both = sum(len(one & other) for one, other in zip(expected, actual, strict=True))
+    total = sum(len(one) + len(other) for one, other in zip(expected, actual, strict=True))
     return 2 * both / total if total else 1.0

@@ -152,7 +152,7 @@ class PackedTaskModel(nn.Module):
         self.inputs = tuple(inputs)
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        self.stand_in.named = dict(zip(self.inputs, args))
+        self.stand_in.named = dict(zip(self.inputs, args, strict=True))
         return tuple(self.model(input_ids=args[0], return_dict=False)[: self.outputs])
 
 
@@ -174,7 +174,7 @@ class PackedEmbeddingModel(nn.Module):
         self.inputs = tuple(inputs)
 
     def forward(self, *args: Tensor) -> tuple[Tensor]:
-        named = dict(zip(self.inputs, args))
+        named = dict(zip(self.inputs, args, strict=True))
         features: dict[str, Any] = {"token_embeddings": self.encoder(named).last_hidden_state, **named}
         for step in self.steps:
             features = step(features)
@@ -195,7 +195,7 @@ class PackedHeadsModel(nn.Module):
         self.inputs = tuple(inputs)
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        named = dict(zip(self.inputs, args))
+        named = dict(zip(self.inputs, args, strict=True))
         features = self.pooling({"token_embeddings": self.encoder(named).last_hidden_state, **named})
         return tuple(head(features["sentence_embedding"]) for head in self.heads.values())
 

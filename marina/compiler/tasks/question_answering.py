@@ -73,7 +73,7 @@ def agree(
     """The fraction of questions with the same answers."""
     expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, parameters)
     actual = spans_of(rows, outputs, signature, TASK, tokenizer, parameters)
-    same = np.mean([one == other for one, other in zip(expected, actual)])
+    same = np.mean([one == other for one, other in zip(expected, actual, strict=True)])
     return Agreement("same answer", float(same), len(rows))
 
 

@@ -59,7 +59,7 @@ class ScriptedModel(nn.Module):
         self.normalize = normalize
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        named = dict(zip(self.inputs, args))
+        named = dict(zip(self.inputs, args, strict=True))
         mask = named.get(ATTENTION_MASK)
         made = dict(named)
         if POSITION_IDS in self.wanted and POSITION_IDS not in made:
@@ -72,7 +72,7 @@ class ScriptedModel(nn.Module):
         if len(outputs) != len(self.outputs):
             raise SourceError(f"the module returns {len(outputs)} tensors, and outputs names {len(self.outputs)}")
         results = []
-        for output, pooling in zip(outputs, self.outputs.values()):
+        for output, pooling in zip(outputs, self.outputs.values(), strict=True):
             values = output.float()
             if pooling and mask is not None:
                 values = pool(values, mask.unsqueeze(-1).to(values.dtype), pooling)
@@ -186,7 +186,7 @@ def _pads(preprocessor: Preprocessor, instances: Sequence[Instance], rows: Seque
     """Whether the row of a text is longer beside those of other texts than alone."""
     return any(
         len(alone.ids) != len(row.ids)
-        for one, row in zip(instances, rows)
+        for one, row in zip(instances, rows, strict=True)
         for alone in rows_of(preprocessor.run([one]))
     )
 
@@ -228,7 +228,7 @@ def _names(spec: Spec) -> tuple[str, ...]:
 def _heads(spec: Spec) -> dict[str, Head]:
     return {
         name: Head(output.labels, output.activation)
-        for name, output in zip(_names(spec), outputs_of(spec).values())
+        for name, output in zip(_names(spec), outputs_of(spec).values(), strict=True)
         if output.labels
     }
 
@@ -251,7 +251,7 @@ def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
             f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {_reason(error)}. If it "
             "was traced for one shape, name that one in shapes.exact; else correct the order and dtypes of inputs"
         ) from None
-    for name, output in zip(model.outputs, found):
+    for name, output in zip(model.outputs, found, strict=True):
         sizes = tuple(output.shape)
         labels = len(model.heads[name].labels) if name in model.heads else None
         if sizes[:1] != (shape.batch_size,) or (labels and sizes[-1:] != (labels,)):
@@ -279,5 +279,5 @@ def _token_outputs(model: ExportedModel, found: Sequence[Tensor]) -> tuple[str, 
         shorter = _run(model, Shape(shape.batch_size, max(1, shape.sequence_length - 1)))
     except Exception:  # of the user's code, which was made for one shape
         return ()
-    both = zip(model.outputs, found, shorter)
+    both = zip(model.outputs, found, shorter, strict=True)
     return tuple(name for name, one, other in both if one.ndim > 1 and one.shape[1] != other.shape[1])

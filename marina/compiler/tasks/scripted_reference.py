@@ -78,7 +78,7 @@ class ScriptedReference:
         specs = outputs_of(self._spec)
         results = listed(self._module(*inputs), specs)
         outputs: ExactOutputs = []
-        for result, spec, follows in zip(results, specs.values(), self._follow(inputs, results)):
+        for result, spec, follows in zip(results, specs.values(), self._follow(inputs, results), strict=True):
             values = result[0].double().numpy()
             if follows:
                 values = values[:tokens]
@@ -95,7 +95,7 @@ class ScriptedReference:
                 shorter = [tensor[:, :-1] if tensor.ndim == 2 else tensor for tensor in inputs]
                 others = listed(self._module(*shorter), specs)
                 self._following = [
-                    one.ndim > 1 and one.shape[1] != other.shape[1] for one, other in zip(results, others)
+                    one.ndim > 1 and one.shape[1] != other.shape[1] for one, other in zip(results, others, strict=True)
                 ]
             except (RuntimeError, IndexError):  # it was traced for one shape, where outputs of tokens say so themselves
                 self._following = [

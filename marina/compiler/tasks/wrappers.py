@@ -26,7 +26,7 @@ class EmbeddingModel(nn.Module):
         self.inputs = inputs
 
     def forward(self, *args: Tensor) -> tuple[Tensor]:
-        features = dict(zip(self.inputs, args))
+        features = dict(zip(self.inputs, args, strict=True))
         pooling_mask = features.pop(POOLING_MASK, None)
         for number, step in enumerate(self.steps):
             features = step(features)
@@ -95,7 +95,7 @@ class HeadsModel(nn.Module):
         self.inputs = inputs
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        named = dict(zip(self.inputs, args))
+        named = dict(zip(self.inputs, args, strict=True))
         vectors = self.encoder(**named, return_dict=False)[0]
         features = self.pooling({"token_embeddings": vectors, "attention_mask": named["attention_mask"]})
         return tuple(head(features["sentence_embedding"]) for head in self.heads.values())
@@ -111,4 +111,4 @@ class TaskModel(nn.Module):
         self.inputs = inputs
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self.model(**dict(zip(self.inputs, args)), return_dict=False)[: self.outputs])
+        return tuple(self.model(**dict(zip(self.inputs, args, strict=True)), return_dict=False)[: self.outputs])

@@ -56,7 +56,9 @@ def deploy_ray(
         }
         for archive in archives
     ]
-    cores = sum(int(model["cores"]) * (len(archive.groups) or 1) for model, archive in zip(models, archives))
+    cores = sum(
+        int(model["cores"]) * (len(archive.groups) or 1) for model, archive in zip(models, archives, strict=True)
+    )
     # what workers import; the host reads the archive's YAML too
     wanted = {"pyyaml", *(name for archive in archives for name in archive.pins())}
     pins = {name: pin for name, pin in requirements(archives).items() if name in wanted}

@@ -49,14 +49,14 @@ def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tup
     """
 
     def costs(values: Floats) -> ServerCosts:
-        named = {name: round(float(value), 5) for name, value in zip(START, np.exp(values))}
+        named = {name: round(float(value), 5) for name, value in zip(START, np.exp(values), strict=True)}
         return ServerCosts(front=served.front, client=served.client, timer=TIMER_MS, idle=(0.0,), **named)
 
     def errors(values: Floats) -> Floats:
         found = [simulate(costs(values), loop) for loop in served.loops]
         pairs = [
             (rate / loop.rate, p50 / loop.p50, (p99 / loop.p99) ** WEIGHT, (batch / loop.batch) ** WEIGHT)
-            for (rate, p50, p99, batch), loop in zip(found, served.loops)
+            for (rate, p50, p99, batch), loop in zip(found, served.loops, strict=True)
         ]
         logs: Floats = np.log(np.array(pairs)).ravel()
         return logs
@@ -85,4 +85,4 @@ def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tup
 
 def idle_times(idle: Sequence[float], usual: Sequence[float]) -> tuple[float, ...]:
     """How much longer answers take after a pause: the quantiles of the latencies, less those of a simulation."""
-    return tuple(round(a - b, 4) for a, b in zip(spread_of(idle), spread_of(usual)))
+    return tuple(round(a - b, 4) for a, b in zip(spread_of(idle), spread_of(usual), strict=True))

@@ -170,7 +170,7 @@ def machines_of(
         instances=count,
         cores=cores,
         worker_cores=lay_out([own.groups for own in services], cores),
-        used=np.array([part for own, part in zip(services, parts) for _ in own.groups]),
+        used=np.array([part for own, part in zip(services, parts, strict=True) for _ in own.groups]),
         contention=contention,
         stolen=stolen,
         entering=entering,

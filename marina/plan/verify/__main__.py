@@ -64,22 +64,26 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
         known = [
             (
                 [models[name] for name in case.models],
-                [texts_of(models[name], kind) for name, kind in zip(case.models, case.lengths)],
+                [texts_of(models[name], kind) for name, kind in zip(case.models, case.lengths, strict=True)],
             )
             for case in cases
         ]
-        rates = [case.share * capacity(case, own, texts) for case, (own, texts) in zip(cases, known)]
-        predicted = [predict(case, own, texts, rate) for case, (own, texts), rate in zip(cases, known, rates)]
+        rates = [case.share * capacity(case, own, texts) for case, (own, texts) in zip(cases, known, strict=True)]
+        predicted = [
+            predict(case, own, texts, rate) for case, (own, texts), rate in zip(cases, known, rates, strict=True)
+        ]
         measured: list[list[list[Figures]]] = [[[] for _ in case.models] for case in cases]
         for step in range(ROUNDS * count):
             case, (own, texts), rate = cases[step % count], known[step % count], rates[step % count]
             progress(case.describe(), step, ROUNDS * count)
-            for found, one in zip(measured[case.number], measure(case, serve(case, own, server), texts, rate)):
+            for found, one in zip(
+                measured[case.number], measure(case, serve(case, own, server), texts, rate), strict=True
+            ):
                 found.append(one)
             compared = [
                 Compared(case, name, rate, one, found)
-                for case, rate, said in zip(cases, rates, predicted)
-                for name, one, found in zip(case.models, said, measured[case.number])
+                for case, rate, said in zip(cases, rates, predicted, strict=True)
+                for name, one, found in zip(case.models, said, measured[case.number], strict=True)
                 if found
             ]
             write_json(

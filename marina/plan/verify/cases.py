@@ -46,7 +46,7 @@ class Case:
 
     def describe(self) -> str:
         """In a line."""
-        many = " and ".join(f"{n} texts ({kind})" for n, kind in zip(self.instances, self.lengths))
+        many = " and ".join(f"{n} texts ({kind})" for n, kind in zip(self.instances, self.lengths, strict=True))
         groups = ",".join(map(str, self.groups))
         return f"{many}, groups {groups}, batch {self.batch_size}, delay {self.delay_ms}, {self.share:.0%}"
 

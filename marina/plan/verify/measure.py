@@ -85,7 +85,7 @@ def texts_of(model: Calibrated, kind: str) -> Texts:
 def capacity(case: Case, models: list[Calibrated], texts: list[Texts], connections: int = CONNECTIONS) -> float:
     """Requests per second of each model that a closed loop of all of them would have, as predicted."""
     arrays, machines = _system(case, models)
-    traffic = [Traffic(1.0, instances, own.tokens) for instances, own in zip(case.instances, texts)]
+    traffic = [Traffic(1.0, instances, own.tokens) for instances, own in zip(case.instances, texts, strict=True)]
     closed = draw(traffic, CAPACITY_REQUESTS, 1.0, case.number)._replace(connections=connections)
     return len(closed.model) / simulate(closed, arrays, machines, case.number).end * 1000 / len(models)
 
@@ -111,7 +111,7 @@ def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: floa
             in_time = (requests.model == number) & (at >= WARM_UP_S * 1000) & (at < end)
             answered[number] += in_time.sum() / seconds_of(rate) / SIMULATIONS
     found = []
-    for own_rate, values in zip(answered, latencies):
+    for own_rate, values in zip(answered, latencies, strict=True):
         p50, p99 = (float(one) for one in np.percentile(np.concatenate(values), (50, 99)))
         found.append(Figures(float(own_rate), p50, p99))
     return found
@@ -135,7 +135,7 @@ def _sent(case: Case, texts: list[Texts], rate: float) -> Requests:
     schedule = list(itertools.takewhile(lambda at: at < last, arrival_times("poisson", rate, 0, 1)))
     count = len(schedule)
     at, model, tokens = [], [], []
-    for number, (instances, own) in enumerate(zip(case.instances, texts)):
+    for number, (instances, own) in enumerate(zip(case.instances, texts, strict=True)):
         bodies = bodies_of(list(range(len(own.documents))), instances)
         rows = np.array([json.loads(body)["inputs"] for body in bodies]).reshape(len(bodies), instances)
         at.append(np.array(schedule) * 1000)
@@ -173,12 +173,13 @@ def measure_closed(case: Case, endpoints: list[Endpoint], texts: list[Texts], co
 def _measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], load: Load) -> list[Figures]:
     load = replace(load, warm_up_s=WARM_UP_S)
     payloads = [
-        Payload(bodies_of(own.documents, instances), instances, "") for instances, own in zip(case.instances, texts)
+        Payload(bodies_of(own.documents, instances), instances, "")
+        for instances, own in zip(case.instances, texts, strict=True)
     ]
     with ThreadPoolExecutor(len(endpoints)) as threads:
         runs = [
             threads.submit(measure_endpoint, endpoint, Workload(load, payload))
-            for endpoint, payload in zip(endpoints, payloads)
+            for endpoint, payload in zip(endpoints, payloads, strict=True)
         ]
         return [_figures(one.result()) for one in runs]
 

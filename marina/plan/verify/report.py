@@ -14,17 +14,19 @@ UP_TO = 0.85  # of capacity: what published simulators are judged at
 
 def middle(one: Compared) -> Figures:
     """The mean of the measurements."""
-    return Figures(*(statistics.fmean(values) for values in zip(*one.measured)))
+    return Figures(*(statistics.fmean(values) for values in zip(*one.measured, strict=True)))
 
 
 def errors(one: Compared) -> Figures:
     """How far the prediction is from the mean of the measurements, as fractions."""
-    return Figures(*(abs(said / found - 1) for said, found in zip(one.predicted, middle(one))))
+    return Figures(*(abs(said / found - 1) for said, found in zip(one.predicted, middle(one), strict=True)))
 
 
 def apart(one: Compared) -> Figures:
     """How far the measurements are from each other, as fractions of their mean."""
-    return Figures(*((max(values) - min(values)) / statistics.fmean(values) for values in zip(*one.measured)))
+    return Figures(
+        *((max(values) - min(values)) / statistics.fmean(values) for values in zip(*one.measured, strict=True))
+    )
 
 
 def medians(compared: Sequence[Compared]) -> dict[str, dict[str, float]]:
@@ -36,8 +38,8 @@ def medians(compared: Sequence[Compared]) -> dict[str, dict[str, float]]:
     ):
         if kept:
             for what, of in (("error", errors), ("apart", apart)):
-                columns = zip(*(of(one) for one in kept))
-                found[f"{what}, {label}"] = dict(zip(Figures._fields, map(statistics.median, columns)))
+                columns = zip(*(of(one) for one in kept), strict=True)
+                found[f"{what}, {label}"] = dict(zip(Figures._fields, map(statistics.median, columns), strict=True))
     return found
 
 
@@ -76,7 +78,7 @@ COLUMNS = [
 def picture(compared: Sequence[Compared]) -> bytes:
     """A PNG: predicted against measured, for both percentiles."""
     with new_figure(columns=2, size=(10, 4.8)) as (figure, axes):
-        for axis, name in zip(axes, ("p50", "p99")):
+        for axis, name in zip(axes, ("p50", "p99"), strict=True):
             values: list[float] = []
             for place, (label, low, high) in enumerate(
                 (("up to 50%", 0, 0.5), ("to 85%", 0.5, UP_TO), ("above", UP_TO, 1))
@@ -84,7 +86,10 @@ def picture(compared: Sequence[Compared]) -> bytes:
                 own = [one for one in compared if low < one.case.share <= high]
                 found = [getattr(middle(one), name) for one in own]
                 said = [getattr(one.predicted, name) for one in own]
-                spans = [[abs(getattr(edge, name) - mean) for edge in one.measured] for one, mean in zip(own, found)]
+                spans = [
+                    [abs(getattr(edge, name) - mean) for edge in one.measured]
+                    for one, mean in zip(own, found, strict=True)
+                ]
                 axis.errorbar(
                     found, said, xerr=[max(span) for span in spans] if spans else None, fmt="o", ms=4, lw=0.8,
                     color=COLOURS[place], label=label,

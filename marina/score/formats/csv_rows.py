@@ -62,14 +62,14 @@ class Csv(NamedTuple):
                 unread[number] = RequestError("InvalidInstance", message)
             elif fields != raw:
                 unread[number] = RequestError("InvalidText", "the row is not UTF-8")
-            for column, field in zip(columns, fields):
+            for column, field in zip(columns, fields, strict=True):
                 column.append(field)
         return Read(pa.table([pa.array(column, pa.string()) for column in columns], schema=schema), unread)
 
     def write(self, rows: pa.Table, path: Path) -> None:
         columns = [[_text(value) for value in values_of(column)] for column in rows.columns]
         with path.open("w", encoding="utf-8", newline="") as file:
-            for record in (rows.schema.names, *zip(*columns)):
+            for record in (rows.schema.names, *zip(*columns, strict=True)):
                 line = self.delimiter.join(self._quoted(field) for field in record)
                 file.write(f"{line or chr(34) * 2}\n")  # an empty line would be no row
 

@@ -77,13 +77,13 @@ def read_objects(objects: Sequence[dict[str, Any] | RequestError], schema: pa.Sc
 
 def write(rows: pa.Table, path: Path) -> None:
     columns = []
-    for field, column in zip(rows.schema, rows.columns):
+    for field, column in zip(rows.schema, rows.columns, strict=True):
         values = values_of(column)
         columns.append([one if one is None else orjson.Fragment(one) for one in values] if is_json(field) else values)
     names = rows.schema.names
     with path.open("wb") as file:
-        for row in zip(*columns):
-            file.write(json_text(dict(zip(names, row))).encode() + b"\n")
+        for row in zip(*columns, strict=True):
+            file.write(json_text(dict(zip(names, row, strict=True))).encode() + b"\n")
 
 
 def join(parts: Sequence[Path], path: Path, _: pa.Schema) -> None:

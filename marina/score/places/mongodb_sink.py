@@ -37,12 +37,12 @@ class CollectionWriter:
 
     def write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
         columns = []
-        for field, column in zip(answers.schema, answers.columns):
+        for field, column in zip(answers.schema, answers.columns, strict=True):
             values = [one.tolist() if hasattr(one, "tolist") else one for one in values_of(column)]
             if is_json(field):
                 values = [None if one is None else orjson.loads(one) for one in values]
             columns.append(values)
-        documents = [dict(zip(answers.schema.names, values)) for values in zip(*columns)]
+        documents = [dict(zip(answers.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
         for number, document in enumerate(documents):
             document.setdefault(KEY, f"{shard.number:05d}-{number:05d}")
         again(lambda: self._write(shard, documents, counts))

@@ -174,7 +174,7 @@ def open_postgres(url: str, table: str | None, query: str | None, key: str | Non
                 f"the rows have no column {key!r} to tell them apart; they have {', '.join(names)}",
                 "name one with --key",
             )
-        types = dict(zip(names, _type_names(connection, [column.type_code for column in described])))
+        types = dict(zip(names, _type_names(connection, [column.type_code for column in described]), strict=True))
         column = sql.Identifier(key).as_string(connection)
         rows, distinct, checksum = _one(
             connection,

@@ -111,7 +111,7 @@ def _types(connection: psycopg.Connection[Any], table: str) -> dict[str, str]:
 def _rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
     """The rows as COPY takes them."""
     columns = []
-    for field, column in zip(answers.schema, answers.columns):
+    for field, column in zip(answers.schema, answers.columns, strict=True):
         values = values_of(column)
         kind = types[field.name]
         if kind == "vector" or (kind in ("json", "jsonb") and not is_json(field)):
@@ -120,7 +120,7 @@ def _rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[Any, ..
             lists = pa.types.is_floating(field.type.value_type)
             values = [None if one is None else one.tolist() if lists else json_text(one) for one in values]
         columns.append([one.replace("\0", "") if isinstance(one, str) else one for one in values])
-    return zip(*columns)
+    return zip(*columns, strict=True)
 
 
 def kind_of(field: pa.Field) -> str:

@@ -113,7 +113,7 @@ requests = st.lists(
 @given(requests)
 def test_every_model_answers_as_it_does_alone(packed: Packed, batch: list[tuple[str, list[str]]]) -> None:
     mixed = ask(packed.together, *({"model": name, "inputs": texts} for name, texts in batch))
-    for (name, texts), found in zip(batch, mixed):
+    for (name, texts), found in zip(batch, mixed, strict=True):
         (expected,) = ask(packed.alone[name], {"inputs": texts})
         assert alike(list(found), list(expected))
 

@@ -55,7 +55,7 @@ lines = st.one_of(
 def test_each_line_is_answered_as_a_request_of_its_own(model: Model, documents: list[Any]) -> None:
     found = answers_of(send(model, body_of(*documents)))
     assert len(found) == len(documents)
-    for document, answer in zip(documents, found):
+    for document, answer in zip(documents, found, strict=True):
         ((_, alone),) = ask(model, {"inputs": document} if isinstance(document, str) else document)
         if isinstance(answer, dict) and "error" in answer:
             assert answer == alone

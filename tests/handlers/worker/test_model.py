@@ -63,7 +63,7 @@ def test_answers_are_those_of_the_hugging_face_model(
     texts = ["", "ok", "change company address", "👍🏽 日本語 çà", " ".join(WORDS), " ".join(WORDS * 4)]
     ((status, answers),) = ask(models[task, engine], {"inputs": texts})
     assert status == 200
-    for text, answer in zip(texts, answers):
+    for text, answer in zip(texts, answers, strict=True):
         expected = reference(compiled[task, engine].source, task, text)
         if task == "sentence-embedding":
             assert np.abs(np.array(answer) - expected).max() < 1e-4
@@ -82,12 +82,12 @@ def test_a_text_is_answered_alike_alone_and_in_any_batch(
 ) -> None:
     model = models["text-classification", ENGINE]
     replies = ask(model, *({"inputs": texts} for texts in requests))
-    for texts, (status, answers) in zip(requests, replies):
+    for texts, (status, answers) in zip(requests, replies, strict=True):
         if not texts:
             assert status == 400
             continue
         assert status == 200
-        for text, answer in zip(texts, answers):
+        for text, answer in zip(texts, answers, strict=True):
             (alone,) = ask(model, {"inputs": text})
             assert scores(answer) == pytest.approx(scores(alone[1]), abs=1e-4)
 
@@ -234,7 +234,7 @@ def test_sixty_four_requests_with_eight_bad_ones_of_eight_kinds(models: dict[tup
     assert len(set(refused)) == 8
     answered = [json.loads(reply.body) for reply in replies if reply.status == 200]
     assert len(answered) == 56
-    for text, answer in zip(texts, answered):
+    for text, answer in zip(texts, answered, strict=True):
         ((_, alone),) = ask(model, {"inputs": text})
         assert scores(answer) == pytest.approx(scores(alone), abs=1e-4)
 

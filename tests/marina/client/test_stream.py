@@ -114,7 +114,7 @@ def test_every_instance_is_answered_once_and_in_order(texts: list[Any], most: in
     assert [one.key for one in found] == list(range(len(texts)))
     # a single text may be too large for the server by itself
     too_large = [one.error is not None and "too large" in str(one.error) for one in found]
-    wanted = [None if lost else answer for lost, answer in zip(too_large, expected(texts))]
+    wanted = [None if lost else answer for lost, answer in zip(too_large, expected(texts), strict=True)]
     assert [one.answer for one in found] == wanted
     assert [isinstance(one.error, RefusedError) for one in found] == [answer is None for answer in wanted]
     assert stub.most_flying <= at_once

@@ -45,7 +45,7 @@ def served(archive: Path, folder: Path, columns: dict[str, list[Any]]) -> list[A
     unpack(archive, folder)
     config = yaml.safe_load((folder / "model-config.yaml").read_text())
     model = Model(folder / ARTIFACT_FOLDER, read_settings(config), KNOWN)
-    rows = [dict(zip(columns, values)) for values in zip(*columns.values())]
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     return [json.loads(model.reply([(json.dumps({"inputs": row}).encode(), HEADERS)])[0].body) for row in rows]
 
 
@@ -72,7 +72,7 @@ def test_answers_are_the_servers(store: Project, tmp_path: Path, name: str, coun
     columns = columns_of(task, texts_of(count))
     answers = Scorer(archive)(pa.RecordBatch.from_pydict(columns))
     assert answers["error"].null_count == count
-    for row, answer in zip(answers.to_pylist(), served(archive, tmp_path / name, columns)):
+    for row, answer in zip(answers.to_pylist(), served(archive, tmp_path / name, columns), strict=True):
         check_same(task, row, answer)
 
 

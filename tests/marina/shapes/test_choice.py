@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ def expected_cost(lengths: Sequence[int], shapes: Sequence[Shape], rows: int) ->
     """Milliseconds a row, alone and in a full batch, from the model's own words."""
     levels = sorted({shape.sequence_length for shape in shapes})
     alone = full = 0.0
-    for low, high in zip([0, *levels], levels):
+    for low, high in pairwise([0, *levels]):
         share = sum(low < tokens <= high for tokens in lengths) / len(lengths)
         times = [(shape.batch_size, milliseconds(shape)) for shape in shapes if shape.sequence_length == high]
         least = [0.0]
@@ -50,7 +51,7 @@ def test_no_other_shapes_cost_less(lengths: list[int], rows: int, graphs: int) -
     best_alone, best_full = min(cost[0] for cost in costs), min(cost[1] for cost in costs)
     relative = [
         (alone / best_alone + full / best_full) / 2
-        for chosen, (alone, full) in zip(every, costs)
+        for chosen, (alone, full) in zip(every, costs, strict=True)
         if len(chosen) <= graphs
     ]
     assert found.cost == pytest.approx(min(relative))

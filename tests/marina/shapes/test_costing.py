@@ -65,7 +65,7 @@ def test_some_text_wastes_as_much_as_the_bound(longest: int, graphs: int, sizes:
         return
     texts = range(lengths[0] + 1, longest + 1)
     held = [min(length for length in lengths if length >= tokens) for tokens in texts]
-    assert max(1 - tokens / length for tokens, length in zip(texts, held)) == pytest.approx(made.waste)
+    assert max(1 - tokens / length for tokens, length in zip(texts, held, strict=True)) == pytest.approx(made.waste)
     assert all(length % STEP == 0 for length in lengths[:-1])
     assert lengths[0] == min(SHORTEST, longest)
 

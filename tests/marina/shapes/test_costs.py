@@ -29,5 +29,5 @@ def test_three_shapes_tell_the_times_of_others() -> None:
 
 @given(st.lists(st.floats(0.01, 1000), min_size=len(SHAPES), max_size=len(SHAPES)))
 def test_larger_shapes_never_take_less_time(times: list[float]) -> None:
-    model = CostModel(dict(zip(SHAPES, times)))
+    model = CostModel(dict(zip(SHAPES, times, strict=True)))
     assert 0 <= model.milliseconds(Shape(1, 16)) <= model.milliseconds(Shape(1, 32)) <= model.milliseconds(Shape(2, 32))

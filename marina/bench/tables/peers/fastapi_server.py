@@ -40,7 +40,7 @@ async def work(queue):
             for _, answered in waiting:
                 answered.set_exception(error)
             continue
-        for (_, answered), answer in zip(waiting, answers):
+        for (_, answered), answer in zip(waiting, answers, strict=True):
             answered.set_result(answer)
 
 

@@ -64,7 +64,7 @@ def peers(cores: int) -> list[Peer]:
         ("LitServe", "litserve", LITSERVE, (BATCHING, f"{BATCHING}; workers_per_device")),
     ):
         task, path = "text-classification", "/predict"
-        for workers, quote in zip(sorted({1, cores}), quotes):
+        for workers, quote in zip(sorted({1, cores}), quotes, strict=True):
             label = f"{name}, {workers} worker{'s' if workers > 1 else ''}"
             settings.append(Peer(label, packages, task, start, workers, path, "inputs", quote))
     for engine, quote in (("torch", DEFAULTS), ("optimum", ONNX)):

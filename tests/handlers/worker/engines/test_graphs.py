@@ -28,7 +28,7 @@ def test_outputs_are_the_callers_to_keep(compiled: dict[tuple[str, str], Tiny], 
     first = run_rows(graph, ROWS, artifact.signature)
     kept = [output.copy() for output in first]
     run_rows(graph, ROWS[:1], artifact.signature)
-    assert all((output == copy).all() for output, copy in zip(first, kept))
+    assert all((output == copy).all() for output, copy in zip(first, kept, strict=True))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -48,8 +48,8 @@ def test_rows_together_answer_as_alone(loaded: tuple[Artifact, Graphs, list[Row]
     artifact, graphs, rows = loaded
     together = run_all(graphs[PACKED], PACKED, rows, artifact.signature)
     alone = run_all(graphs[ALONE], ALONE, rows, artifact.signature)
-    for row, found, expected in zip(rows, together, alone):
-        for one, other in zip(found, expected):
+    for row, found, expected in zip(rows, together, alone, strict=True):
+        for one, other in zip(found, expected, strict=True):
             own = other[: len(row.ids)] if artifact.signature.per_token else other
             assert np.abs(one - own).max() < 2e-5
     assert check_graph(graphs[PACKED], PACKED, read_golden_rows(artifact.folder), artifact.signature, 1e-4) < 1e-4
@@ -63,5 +63,5 @@ def test_neighbours_change_no_bit(loaded: tuple[Artifact, Graphs, list[Row]]) ->
     first = run_call(graphs[PACKED], call, own, artifact.signature)
     for place, row in enumerate(own):
         second = run_call(graphs[PACKED], call, [*others[:place], row, *others[place + 1 :]], artifact.signature)
-        for one, other in zip(first[place], second[place]):
+        for one, other in zip(first[place], second[place], strict=True):
             assert (one == other).all()

@@ -55,8 +55,8 @@ def test_groups_of_several_sizes_are_contiguous_and_apart(sizes: list[int], core
     placed = lay_out(sizes, cores)
     found = [group for group in placed if group]
     assert all(group == tuple(range(group[0], group[0] + len(group))) for group in found)
-    assert [len(group) for group, size in zip(placed, sizes) if group] == [
-        size for group, size in zip(placed, sizes) if group
+    assert [len(group) for group, size in zip(placed, sizes, strict=True) if group] == [
+        size for group, size in zip(placed, sizes, strict=True) if group
     ]
     held = [core for group in found for core in group]
     assert len(held) == len(set(held))

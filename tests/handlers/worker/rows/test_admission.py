@@ -190,7 +190,7 @@ def test_the_work_of_any_sequence_of_batches_is_bounded(
     worker, refused_before = Worker(max_batch_ms, deadline_ms), False
     for sizes in batches:
         taken = worker.computed(*[[LONG] * size for size in sizes])
-        costs = sorted((size * MS for size, own in zip(sizes, taken) if own), reverse=True)
+        costs = sorted((size * MS for size, own in zip(sizes, taken, strict=True) if own), reverse=True)
         assert sum(costs) <= max(max_batch_ms, deadline_ms / 4, max_batch_ms / 4 + (costs or [0])[0]) + 1e-6
         assert any(taken) or refused_before
         # a request is never computed instead of a cheaper one

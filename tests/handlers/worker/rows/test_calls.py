@@ -77,7 +77,7 @@ def test_rows_are_padded_on_the_right() -> None:
     pad, pad_type = signature.pad_token_id, signature.pad_token_type_id
     graph = Echo([np.full((3, 4), 7) for _ in INPUTS], None)
     write_rows(graph, ROWS, signature)
-    assert {name: array.tolist() for name, array in zip(INPUTS, graph.inputs)} == {
+    assert {name: array.tolist() for name, array in zip(INPUTS, graph.inputs, strict=True)} == {
         "input_ids": [[4, 5, 6, pad], [8, pad, pad, pad], [pad] * 4],
         "attention_mask": [[1, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0]],
         "token_type_ids": [[0, 0, 1, pad_type], [0, pad_type, pad_type, pad_type], [pad_type] * 4],

@@ -35,7 +35,7 @@ def check(calls: Sequence[Call], lengths: Sequence[int]) -> None:
         assert len(call.places) == (len(call.rows) if call.shape.packed else 0)
         taken: set[tuple[int, int]] = set()
         numbers: dict[int, list[int]] = {}
-        for row, (line, number, start) in zip(call.rows, call.places):
+        for row, (line, number, start) in zip(call.rows, call.places, strict=True):
             own = {(line, token) for token in range(start, start + lengths[row])}
             assert not own & taken
             assert start + lengths[row] <= call.shape.sequence_length
@@ -92,9 +92,9 @@ def test_few_rows_need_at_most_one_line_more_than_the_fewest(lengths: list[int])
 def test_the_calls_for_lines_take_the_least_time(lines: int, sizes: dict[int, float]) -> None:
     packer = Packer({Shape(size, LENGTH, True): time for size, time in sizes.items()})
     least = min(
-        sum(count * time for count, time in zip(counts, sizes.values()))
+        sum(count * time for count, time in zip(counts, sizes.values(), strict=True))
         for counts in itertools.product(range(7), repeat=len(sizes))
-        if sum(count * size for count, size in zip(counts, sizes)) >= lines
+        if sum(count * size for count, size in zip(counts, sizes, strict=True)) >= lines
     )
     assert packer.time(lines) == least
 

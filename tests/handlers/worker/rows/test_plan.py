@@ -81,7 +81,7 @@ def test_rows_wait_least_in_the_order_of_the_calls(case: tuple[list[int], Times]
 
     def waiting(order: tuple[Call, ...]) -> float:
         ends = itertools.accumulate(chosen[call.shape] for call in order)
-        return sum(end * len(call.rows) for end, call in zip(ends, order))
+        return sum(end * len(call.rows) for end, call in zip(ends, order, strict=True))
 
     assert waiting(tuple(calls)) <= min(map(waiting, itertools.permutations(calls))) * (1 + 1e-9)
 

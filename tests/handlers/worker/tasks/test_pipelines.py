@@ -61,7 +61,8 @@ def some_texts(longest: int, count: int = 12) -> list[str]:
 def close(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
     """Whether two lists of entities are equal but for rounding in the scores."""
     return len(one) == len(other) and all(
-        {**a, "score": 0} == {**b, "score": 0} and abs(a["score"] - b["score"]) < 1e-4 for a, b in zip(one, other)
+        {**a, "score": 0} == {**b, "score": 0} and abs(a["score"] - b["score"]) < 1e-4
+        for a, b in zip(one, other, strict=True)
     )
 
 
@@ -71,10 +72,10 @@ def test_text_classification(workshop: Project, tmp_path: Path, architecture: st
     model = open_model(workshop, folder, "text-classification")
     reference = pipeline("text-classification", model=str(folder), device="cpu")
     texts = some_texts(12)
-    for text, answer in zip(texts, ask(model, texts)):
+    for text, answer in zip(texts, ask(model, texts), strict=True):
         assert scores(answer) == pytest.approx(scores(reference(text, top_k=None)), abs=1e-4)
     pairs = [{"text": a, "text_pair": b} for a, b in pairwise(some_texts(3))]
-    for pair, answer in zip(pairs, ask(model, pairs, top_k=2, function_to_apply="sigmoid")):
+    for pair, answer in zip(pairs, ask(model, pairs, top_k=2, function_to_apply="sigmoid"), strict=True):
         expected = reference(pair, top_k=2, function_to_apply="sigmoid")
         assert scores(answer) == pytest.approx(scores(expected), abs=1e-4)
     assert len(ask(model, "ok", return_all_scores=False)) == 1
@@ -89,7 +90,9 @@ def test_token_classification(workshop: Project, tmp_path: Path, architecture: s
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # tokenizers without words: both guess alike
         for strategy in STRATEGIES:
-            for text, answer in zip(texts, ask(model, texts, aggregation_strategy=strategy, ignore_labels=["B-ORG"])):
+            for text, answer in zip(
+                texts, ask(model, texts, aggregation_strategy=strategy, ignore_labels=["B-ORG"]), strict=True
+            ):
                 expected = reference(text, aggregation_strategy=strategy, ignore_labels=["B-ORG"])
                 assert close(answer, expected), (strategy, text)
 
@@ -166,7 +169,7 @@ def test_sentence_embeddings(workshop: Project, tmp_path: Path, architecture: st
     tokenizer, encoder = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     texts = some_texts(12)
     model = open_model(workshop, folder, "sentence-embedding", pooling="last", normalize=True)
-    for text, answer in zip(texts, ask(model, texts)):
+    for text, answer in zip(texts, ask(model, texts), strict=True):
         with torch.no_grad():
             vectors = encoder(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
         expected = torch.nn.functional.normalize(vectors[-1], dim=0).numpy()
@@ -190,7 +193,7 @@ def test_question_answering_finds_what_a_search_of_all_spans_finds(
                 expected[text] = expected.get(text, 0.0) + score
         best = sorted(expected.values(), reverse=True)
         assert len(answers) <= 3
-        for answer, score in zip(answers, best):
+        for answer, score in zip(answers, best, strict=True):
             assert answer["answer"] == context[answer["start"] : answer["end"]]
             assert abs(answer["score"] - score) < 1e-4
             # without enough spans in a context, one that has no probability may stand in
@@ -221,7 +224,7 @@ def all_spans(
         inside = [i for i, sequence in enumerate(windows.sequence_ids(number)) if sequence == 1]
         counted = [i for i, token in enumerate(ids) if i in inside or token == tokenizer.cls_token_id]
         start, end = (
-            dict(zip(counted, torch.softmax(logits[0, counted], 0).tolist()))
+            dict(zip(counted, torch.softmax(logits[0, counted], 0).tolist(), strict=True))
             for logits in (output.start_logits, output.end_logits)
         )
         offsets = windows["offset_mapping"][number]

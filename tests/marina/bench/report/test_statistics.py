@@ -40,6 +40,6 @@ def test_nobody_is_placed_behind_one_that_is_worse(rounds: list[list[float]]) ->
     intervals = [bootstrap(one) for one in rounds]
     ranks = [int(place.rstrip("=")) for place in places(intervals, "high")]
     assert min(ranks) == 1
-    for place, interval in zip(ranks, intervals):
-        for other_place, other in zip(ranks, intervals):
+    for place, interval in zip(ranks, intervals, strict=True):
+        for other_place, other in zip(ranks, intervals, strict=True):
             assert interval.median <= other.median or place <= other_place

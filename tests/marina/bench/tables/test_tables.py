@@ -154,7 +154,7 @@ def test_the_table_of_search_says_where_the_promise_breaks() -> None:
 def test_the_table_of_darwinbox_tells_reductions() -> None:
     strategies = ("eager, padded to 512", "eager, dynamic padding in mini-batches of 16", "Marina, one by one")
     table = result(
-        [entry(rounds(rate), strategy=name) for name, rate in zip(strategies, (10, 20, 100))],
+        [entry(rounds(rate), strategy=name) for name, rate in zip(strategies, (10, 20, 100), strict=True)],
         kind="table-darwinbox",
         price=None,
     )

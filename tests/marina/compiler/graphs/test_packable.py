@@ -60,8 +60,8 @@ def test_packed_rows_answer_like_rows_alone(architecture: str, task: str, tmp_pa
     for seed in range(3):
         rows = random_rows(random.Random(seed), 14)
         packed, expected = run_all(graph, SHAPE, rows, signature), run_all(single, alone, rows, signature)
-        for row, found, wanted in zip(rows, packed, expected):
-            for one, other in zip(found, wanted):
+        for row, found, wanted in zip(rows, packed, expected, strict=True):
+            for one, other in zip(found, wanted, strict=True):
                 own = other[: len(row.ids)] if model.per_token else other
                 assert one.shape == own.shape
                 assert np.abs(one - own).max() <= TOLERANCE * max(1.0, float(np.abs(own).max()))
@@ -87,7 +87,7 @@ def test_a_neighbour_changes_nothing(architecture: str, task: str, tmp_path: Pat
             for place, index in enumerate(call.rows)
         ]
         second = run_call(graph, call, others, signature)
-        for one, other in zip(first[kept], second[kept]):
+        for one, other in zip(first[kept], second[kept], strict=True):
             assert (one == other).all()
 
 

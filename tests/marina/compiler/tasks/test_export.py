@@ -57,7 +57,7 @@ def test_a_cross_encoder_scores_as_its_library_does(
     edit_json(folder / file, **fields)
     exported = export_model(spec("text-classification"), folder)
     with torch.inference_mode():
-        encoded = exported.tokenizer(*map(list, zip(*PAIRS)), padding=True, return_tensors="pt")
+        encoded = exported.tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt")
         (logits,) = exported.module(*(encoded[name].int() for name in exported.inputs))
     scores = activate(logits.numpy(), exported.heads["logits"].activation)
     expected = CrossEncoder(str(folder), device="cpu", local_files_only=True).predict(PAIRS)

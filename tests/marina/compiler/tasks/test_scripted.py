@@ -98,7 +98,7 @@ def test_five_inputs_in_another_order_with_a_mask_in_half_precision(
     five: Model, project: Project, batch: list[str]
 ) -> None:
     module = load(project, "FiveInputs")
-    for text, answer in zip(batch, ask(five, batch)):
+    for text, answer in zip(batch, ask(five, batch), strict=True):
         ids = tokens(project, text)
         count = ids.shape[1]
         with torch.no_grad():
@@ -109,7 +109,7 @@ def test_five_inputs_in_another_order_with_a_mask_in_half_precision(
                 torch.tensor([count]),
                 torch.zeros(1, count, dtype=torch.int32),
             )
-        assert scores(answer) == pytest.approx(dict(zip(LABELS, logits[0].softmax(-1).tolist())), abs=1e-4)
+        assert scores(answer) == pytest.approx(dict(zip(LABELS, logits[0].softmax(-1).tolist(), strict=True)), abs=1e-4)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -188,11 +188,11 @@ def test_a_preprocessing_module_with_fields_and_inputs_of_its_own(
     pairs = [(title, body.encode("ascii", "ignore").decode()) for title, body in pairs]
     answers = ask(weighted, [{"title": title, "body": body} for title, body in pairs])
     preprocess, module = load(project, "Letters"), load(project, "Weighted")
-    for (title, body), answer in zip(pairs, answers):
+    for (title, body), answer in zip(pairs, answers, strict=True):
         made = preprocess([title], [body])
         with torch.no_grad():
             logits = module(made["input_ids"], made["weights"], made["language"], made["attention_mask"])
-        assert scores(answer) == pytest.approx(dict(zip(LABELS, logits[0].softmax(-1).tolist())), abs=1e-4)
+        assert scores(answer) == pytest.approx(dict(zip(LABELS, logits[0].softmax(-1).tolist(), strict=True)), abs=1e-4)
 
 
 def test_its_fields_are_those_of_requests(weighted: Model) -> None:
@@ -241,7 +241,7 @@ def test_a_module_that_was_traced_for_one_shape(project: Project) -> None:
     mask = (torch.arange(16) < ids.shape[1]).long().repeat(2, 1)
     with torch.no_grad():
         expected = load(project, "Fixed")(padded, mask)[0].softmax(-1).tolist()
-    assert scores(ask(model, "change address")) == pytest.approx(dict(zip(LABELS, expected)), abs=1e-4)
+    assert scores(ask(model, "change address")) == pytest.approx(dict(zip(LABELS, expected, strict=True)), abs=1e-4)
     with pytest.raises(MarinaError, match=r"4x64.*(traced for one|one shape)|fails with inputs of the shape 4x64"):
         served(project, ENGINES[-1], **{**FIVE, **changes})
 

@@ -213,7 +213,7 @@ def test_a_wrapper_that_gives_other_sizes_is_refused(
 
 def _whole(model: Any, *args: torch.Tensor) -> tuple[torch.Tensor]:
     """Without the cut to fewer numbers."""
-    features = dict(zip(model.inputs, args))
+    features = dict(zip(model.inputs, args, strict=True))
     for step in model.steps:
         features = step(features)
     return (features["sentence_embedding"],)

@@ -150,7 +150,9 @@ def test_what_cannot_be_read_is_refused(database: str, options: dict[str, str], 
 def part(shard: Shard) -> pa.Table:
     first = 2 * shard.number
     columns = [[first, first + 1], [0.5, None], [[1.0, 2.5], None], ['[{"a": 1}]', None], [None, "why\0"]]
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA)], schema=SCHEMA)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
 
 
 def work(sink: PostgresSink, most: int) -> int:

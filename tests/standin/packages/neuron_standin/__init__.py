@@ -181,7 +181,7 @@ class Graph:
         if len(inputs) != len(shapes) + self.header["on_cpu"]:  # operators on the CPU give one each
             raise RuntimeError(f"expected {len(shapes)} inputs, received {len(inputs)}")
         inputs = inputs[: len(shapes)]
-        for index, (tensor, shape, kind) in enumerate(zip(inputs, shapes, types)):
+        for index, (tensor, shape, kind) in enumerate(zip(inputs, shapes, types, strict=True)):
             if list(tensor.shape) != shape and not (dynamic and list(tensor.shape[1:]) == shape[1:]):
                 received, expected = (" ".join(map(str, sizes)) for sizes in (tensor.shape, shape))
                 raise RuntimeError(
@@ -209,7 +209,7 @@ _library.define("forward_v2(Tensor content, Tensor flags, str key, Tensor[] inpu
 def _forward(content: torch.Tensor, flags: torch.Tensor, key: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     if _tracing:
         return Graph(bytes(content.numpy())).run(inputs, False)
-    return RUNTIME.execute(_loaded(content, key), inputs, dict(zip(FLAGS, map(bool, flags))))
+    return RUNTIME.execute(_loaded(content, key), inputs, dict(zip(FLAGS, map(bool, flags), strict=True)))
 
 
 def _loaded(content: torch.Tensor, key: str) -> Graph:
@@ -301,7 +301,7 @@ def set_weights(module: Any, weights: dict[str, torch.Tensor]) -> None:
     """Give a traced module other weights, by the names that they had in the module that was traced."""
     header, content = _unpacked(bytes(module.content.numpy()))
     inner = _load(io.BytesIO(content))
-    lacking = inner.load_state_dict(weights, strict=False)
+    lacking = inner.load_state_dict(weights, strict=True)
     parameters = {name for name, _ in inner.named_parameters()}
     if lacking.unexpected_keys or parameters & set(lacking.missing_keys):
         raise RuntimeError(f"the weights are not those of the traced module: {lacking}")

@@ -37,10 +37,10 @@ class DataParallel:
         if not self._dynamic and rows / self._count != compiled:
             raise RuntimeError(f"without dynamic batching {self._count} times {compiled} rows are needed, not {rows}")
         # dynamic batching divides chunks that are larger than what was compiled
-        chunks = list(zip(*(tensor.split(min(size, compiled), self._dim) for tensor in inputs)))
+        chunks = list(zip(*(tensor.split(min(size, compiled), self._dim) for tensor in inputs), strict=True))
         with ThreadPoolExecutor(self.num_workers) as threads:
             parts = list(threads.map(self._run, chunks))
-        return tuple(torch.cat(outputs, self._dim) for outputs in zip(*parts))
+        return tuple(torch.cat(outputs, self._dim) for outputs in zip(*parts, strict=True))
 
     def _run(self, chunk: Any) -> Any:
         rows, compiled = chunk[0].shape[self._dim], self._header["shapes"][0][self._dim]
