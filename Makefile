@@ -127,7 +127,7 @@ check: $(VENV)/dev  ## check format, style, types, import order and workflows
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/zizmor --quiet --offline .github
 
-bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs , and say where milliseconds go (an hour)
+bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs, and say where milliseconds go (an hour)
 	$(BIN)/marina bench table overhead
 	$(BIN)/marina bench table bundle
 	$(BIN)/marina bench table hosts

@@ -21,6 +21,7 @@ from handlers.worker.values import Json, Shape
 
 FORMAT = 4
 ARTIFACT_FOLDER = "artifact"  # in an archive
+CONFIG_FILE, MANIFEST = "model-config.yaml", "MAR-INF/MANIFEST.json"  # of archives, beside that folder
 ARTIFACT_FILE = "artifact.json"
 TOKENIZER_FILE = "tokenizer.json"
 PREPROCESSOR_FILE = "preprocess.pt"  # in place of a tokenizer

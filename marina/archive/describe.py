@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.artifact import CONFIG_FILE, Artifact
 from handlers.worker.engines.packages import installed
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.groups import parse_core_groups
-from marina.archive.read import CONFIG_FILE, read_artifacts, version_of
+from marina.archive.read import read_artifacts, version_of
 from marina.engines import engine_of
 from marina.engines.base import Hosting
 

@@ -23,11 +23,11 @@ from typing import NamedTuple
 import yaml
 
 import handlers
-from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER
+from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
 from handlers.worker.contents import BUNDLE_FILE
 from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
-from marina.archive.read import CONFIG_FILE, MANIFEST, fingerprint_of
+from marina.archive.read import fingerprint_of
 from marina.files import exclusive, is_intact
 from marina.sections import WorkerServing
 from marina.served import Served

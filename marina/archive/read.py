@@ -9,12 +9,18 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, FORMAT, REMEDY, Artifact, artifact_from
+from handlers.worker.artifact import (
+    ARTIFACT_FILE,
+    ARTIFACT_FOLDER,
+    CONFIG_FILE,
+    FORMAT,
+    MANIFEST,
+    REMEDY,
+    Artifact,
+    artifact_from,
+)
 from handlers.worker.contents import BUNDLE_FILE, Contents, contents_of
 from handlers.worker.errors import ArtifactError
-
-MANIFEST = "MAR-INF/MANIFEST.json"
-CONFIG_FILE = "model-config.yaml"
 
 
 def read_archive(path: Path | str) -> Artifact:

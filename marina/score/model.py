@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import zipfile
-import zlib
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, Artifact, read_artifact
+from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE, Artifact, read_artifact
 from handlers.worker.contents import Contents, read_contents
 from handlers.worker.engines import engine_module
-from handlers.worker.errors import ArtifactError
 from handlers.worker.loading import load_members
 from handlers.worker.member import Member
 from handlers.worker.placement import Placement, core_groups
 from handlers.worker.settings import MemberSettings, Settings, read_settings
 from handlers.worker.tasks import TASKS
-from marina.archive.read import CONFIG_FILE
 from marina.errors import MarinaError
-from marina.files import exclusive, naming
-
-PARTIAL = ".partial"  # at the end of the names of folders that are not whole, or damaged
 
 
 class Unpacked(NamedTuple):
@@ -35,57 +26,11 @@ class Unpacked(NamedTuple):
     settings: Settings
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack the artifact and the settings of an archive into a folder, unless they are there, undamaged.
-
-    One process at a time does so; what a killed one has left beside the folder is removed.
-
-    Raises:
-        ArtifactError: it is not an archive of Marina.
-        OSError: it cannot be read, or the disk is full.
-    """
-    with exclusive(folder.parent / ".unpacking", lambda: None):
-        for left in folder.parent.glob(f".*{PARTIAL}"):
-            shutil.rmtree(left)
-        try:
-            with zipfile.ZipFile(archive) as file:
-                entries = [file.getinfo(CONFIG_FILE)]
-                entries += [entry for entry in file.infolist() if entry.filename.startswith(f"{ARTIFACT_FOLDER}/")]
-                if all(_is_unpacked(entry, folder) for entry in entries):
-                    return
-                partial = folder.with_name(f".{folder.name}{PARTIAL}")
-                with naming(partial):
-                    file.extractall(partial, entries)
-        except (zipfile.BadZipFile, KeyError) as error:
-            raise ArtifactError(
-                f"{archive} is not an archive of Marina, or is damaged: {error}", "pack a new archive"
-            ) from None
-        damaged = folder.with_name(f".{folder.name}.damaged{PARTIAL}")
-        with suppress(FileNotFoundError):
-            folder.replace(damaged)
-        partial.replace(folder)
-        shutil.rmtree(damaged, ignore_errors=True)
-
-
-def _is_unpacked(entry: zipfile.ZipInfo, folder: Path) -> bool:
-    """Whether a file of an archive is in a folder, with its size and its checksum."""
-    path = folder / entry.filename
-    if entry.is_dir():
-        return path.is_dir()
-    if not path.is_file() or path.stat().st_size != entry.file_size:
-        return False
-    checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            checksum = zlib.crc32(block, checksum)
-    return checksum == entry.CRC
-
-
 def read_unpacked(folder: Path, model: str | None) -> Unpacked:
     """Read what an unpacked archive holds, and choose one model of it.
 
     Args:
-        folder: from `unpack`.
+        folder: from `handlers.worker.unpack.unpack`.
         model: the name of a model of a bundle; None if the archive holds only one.
 
     Raises:

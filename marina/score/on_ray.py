@@ -13,8 +13,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from handlers.worker.unpack import private_folder, unpack
 from marina.errors import MarinaError
-from marina.score.model import unpack, usable_cores
+from marina.score.model import usable_cores
 from marina.score.values import Shard
 from marina.score.work import AT_HAND, Done, Failed, Ready, Setup, Worker, message_of
 
@@ -67,12 +68,11 @@ class RayWorker:
 
 def _unpacked(archive: bytes, name: str) -> Path:
     """Unpack an archive on this node, once for all its actors."""
-    folder = Path(tempfile.gettempdir()) / "marina-unpacked" / f"{name}-{hashlib.sha256(archive).hexdigest()[:12]}"
-    if not folder.exists():
-        with tempfile.NamedTemporaryFile(suffix=".mar") as file:
-            file.write(archive)
-            file.flush()
-            unpack(Path(file.name), folder)
+    folder = private_folder("marina-score") / f"{name}-{hashlib.sha256(archive).hexdigest()[:12]}"
+    with tempfile.NamedTemporaryFile(suffix=".mar") as file:
+        file.write(archive)
+        file.flush()
+        unpack(Path(file.name), folder)
     return folder
 
 

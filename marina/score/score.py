@@ -11,13 +11,14 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from handlers.worker.engines import engine_module
+from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
 from marina.archive.read import fingerprint_of
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.job import describe
 from marina.score.layout import Asked, Layout, layout_of
-from marina.score.model import Unpacked, described, group_size, groups_of, read_unpacked, unpack
+from marina.score.model import Unpacked, described, group_size, groups_of, read_unpacked
 from marina.score.on_ray import NEURON_CORES, Actors, RayPool
 from marina.score.places import open_sink, open_source
 from marina.score.processes import LocalPool

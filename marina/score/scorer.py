@@ -17,9 +17,10 @@ from handlers.worker.errors import RequestError
 from handlers.worker.pipeline import Graphs, Inference
 from handlers.worker.request.instances import Answered, Request, read_instance
 from handlers.worker.rows.tokenizer import Tokenized
+from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
 from marina.score.layout import Asked, layout_of
-from marina.score.model import load, read_unpacked, unpack
+from marina.score.model import load, read_unpacked
 from marina.score.values import Read
 
 AT_ONCE = 1000  # texts tokenized at once, as the library's encodings are large

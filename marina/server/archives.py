@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from handlers.worker.artifact import sha256_of
-from marina.archive.read import MANIFEST, fingerprint_of
+from handlers.worker.artifact import MANIFEST, sha256_of
+from marina.archive.read import fingerprint_of
 from marina.errors import ServerError
 from marina.files import is_intact
 from marina.project import Project

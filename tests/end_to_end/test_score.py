@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from handlers.worker.unpack import PARTIAL
 from marina.project import Project
-from marina.score.model import PARTIAL
 from tests.conftest import ROOT
 from tests.marina.score.archives import project_with, texts_of
 from tests.marina.score.postgres import postgres

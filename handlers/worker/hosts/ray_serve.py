@@ -9,18 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, sha256_of
+from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST, sha256_of
 from handlers.worker.contents import read_contents
 from handlers.worker.engines import engine_module
 from handlers.worker.errors import PlacementError, RequestError
@@ -32,9 +29,9 @@ from handlers.worker.reply import Reply, error_reply
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS
 from handlers.worker.telemetry.metrics import COUNTERS, READY_SECONDS, WORKER_STARTS
+from handlers.worker.unpack import private_folder, unpack
 from handlers.worker.values import Json
 
-CONFIG_FILE, MANIFEST = "model-config.yaml", "MAR-INF/MANIFEST.json"
 ARCHIVES = "MARINA_ARCHIVES"  # the folder of archives on every node; by default "archives" in the working folder
 NEURON_CORES = "neuron_cores"  # Ray's name of NeuronCores
 TRIES = 3
@@ -53,15 +50,8 @@ class Opened(NamedTuple):
 
 def open_archive(path: Path) -> Opened:
     """Unpack an archive on this node, once for all its replicas."""
-    folder = Path(tempfile.gettempdir()) / "marina-ray" / f"{path.stem}-{sha256_of(path)[:12]}"
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as partial, zipfile.ZipFile(path) as file:
-            target = Path(partial) / "archive"
-            names = [name for name in file.namelist() if name.startswith(f"{ARTIFACT_FOLDER}/")]
-            file.extractall(target, [CONFIG_FILE, MANIFEST, *names])
-            with suppress(OSError):  # another replica was quicker
-                target.rename(folder)
+    folder = private_folder("marina-ray") / f"{path.stem}-{sha256_of(path)[:12]}"
+    unpack(path, folder)
     version = json.loads((folder / MANIFEST).read_text())["model"]["modelVersion"]
     return Opened(folder, yaml.safe_load((folder / CONFIG_FILE).read_text()), str(version))
 

@@ -20,9 +20,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE
 from marina.archive.describe import Archive
-from marina.archive.read import CONFIG_FILE
 
 REQUIREMENTS = "code/requirements.txt"
 FAST = 1  # level of gzip: weights hardly shrink

@@ -14,6 +14,7 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
+from handlers.worker.unpack import unpack
 from handlers.worker.values import Instance, Shape
 from marina.bench.load.payload import Payload, bodies_of, documents_of, read_instances, texts_of
 from marina.bench.report.machine import machine
@@ -38,7 +39,6 @@ from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Costs, Service, machines_of, models_of
 from marina.plan.simulator.values import Floats, Outcome, Requests
 from marina.project import Project
-from marina.score.model import unpack
 from marina.spec import Spec
 
 BATCH_SIZE, DELAY_MS = 32, 1  # of the server that is measured

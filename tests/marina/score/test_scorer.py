@@ -17,10 +17,10 @@ from handlers.worker.errors import RequestError
 from handlers.worker.model import Model
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS as KNOWN
+from handlers.worker.unpack import unpack
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.answers import COLUMNS
-from marina.score.model import unpack
 from marina.score.scorer import Scorer
 from tests.marina.score.archives import TASKS, project_with, texts_of
 
