@@ -51,6 +51,8 @@ def print_answer(answer: Any) -> None:
     if isinstance(answer, list) and answer and isinstance(answer[0], float):
         start = ", ".join(f"{value:.4f}" for value in answer[:6])
         say(f"[{start}, ...] ({len(answer)} numbers)")
+    elif isinstance(answer, float):
+        say(f"{answer:.4f}")
     elif isinstance(answer, dict) and all(isinstance(value, list) for value in answer.values()):
         for head, ranking in answer.items():
             say(f"{head}:")

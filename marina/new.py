@@ -180,10 +180,13 @@ def _check_head(task: str, config: dict[str, Any], origin: str) -> None:
 
 def _guess_task(folder: Path, config: dict[str, Any], origin: str) -> str:
     """The task of the head that the architecture names; embeddings for sentence-transformers and bare encoders."""
+    from marina.compiler.source.cross_encoder import is_cross_encoder
     from marina.compiler.tasks import HEADS
 
     named = _architectures(config)
     tasks = tasks_named(named, HEADS)
+    if "reranking" in tasks and is_cross_encoder(folder) and len(config.get("id2label") or "12") == 1:
+        return "reranking"
     if tasks:
         return tasks[0]
     if (folder / MODULES_FILE).is_file() or any(name.endswith("Model") for name in named):

@@ -19,6 +19,10 @@ def predict(
     context: Annotated[
         str | None, typer.Option(help="The text that contains the answers, for question answering.")
     ] = None,
+    documents: Annotated[
+        list[str] | None,
+        typer.Option("--document", help="A document that may answer the text, for reranking. Repeat for more."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter, for example top_k=3. Repeat for more."),
@@ -36,12 +40,17 @@ def predict(
     project = find_project()
     ports = require_running(project).ports
     inputs: list[Any] = list(texts)
-    if pair is not None and context is not None:
-        raise MarinaError("--pair is for models that compare two texts, --context for those that answer; give one")
+    if sum(option is not None for option in (pair, context, documents)) > 1:
+        raise MarinaError(
+            "--pair is for models that compare two texts, --context for those that answer, --document for those that "
+            "rank; give one"
+        )
     if pair is not None:
         inputs = [{"text": text, "text_pair": pair} for text in texts]
     elif context is not None:
         inputs = [{"question": text, "context": context} for text in texts]
+    elif documents:
+        inputs = [{"query": text, "document": document} for text in texts for document in documents]
     parameters = dict(parameter_of(setting) for setting in settings or [])
     url = f"http://127.0.0.1:{ports.inference}"
 
@@ -54,9 +63,22 @@ def predict(
     with Client.http(url, current_token) as client:
         answers = client.predict(name, inputs, **parameters)
     if as_json:
-        print_json(answers if len(texts) > 1 else answers[0])
+        print_json(answers if len(inputs) > 1 else answers[0])
+        return
+    if documents:
+        _print_ranked(texts, documents, answers)
         return
     for text, answer in zip(texts, answers, strict=True):
         if len(texts) > 1:
             say(text)
         print_answer(answer)
+
+
+def _print_ranked(queries: list[str], documents: list[str], scores: list[float]) -> None:
+    """Print the documents for each query, best first."""
+    for number, query in enumerate(queries):
+        if len(queries) > 1:
+            say(query)
+        own = scores[number * len(documents) : (number + 1) * len(documents)]
+        ranked = sorted(zip(documents, own, strict=True), key=lambda pair: -pair[1])
+        print_answer([{"document": document, "score": score} for document, score in ranked])

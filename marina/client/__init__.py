@@ -12,52 +12,32 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from marina.client.stream import Limits, Line, Sender, Streamed, document_of, line_of, stream, stream_async
 from marina.client.tokens import Token
 from marina.client.transport import GrpcTransport, HttpTransport, Transport
+from marina.client.types import (
+    Answer,
+    Entity,
+    LabelScore,
+    RankedDocument,
+    Text,
+    expect,
+    is_embedding,
+    is_entities,
+    is_heads,
+    is_ranking,
+    list_of,
+    pairs_as_objects,
+)
 
-__all__ = ["Answer", "Client", "Entity", "LabelScore", "Limits", "Streamed", "Text"]
+__all__ = ["Answer", "Client", "Entity", "LabelScore", "Limits", "RankedDocument", "Streamed", "Text"]
 
 Json = Any
 DEFAULT_LIMITS = Limits(6_000_000, 6_000_000, 60)
 AT_ONCE = 4  # requests of a stream
 PATIENCE_S = 60.0
-Text = str | tuple[str, str]
-"""A text, or a pair of texts."""
-
-
-class LabelScore(TypedDict):
-    """A label and its score; labels are texts, unless `id2label` in the model's config.json has others."""
-
-    label: str
-    score: float
-
-
-class Entity(TypedDict, total=False):
-    """A labelled span of a text.
-
-    If tokens are not joined into entities, each entry is one token and has `entity` and `index` instead of
-    `entity_group`.
-    """
-
-    entity_group: str
-    entity: str
-    index: int
-    score: float
-    word: str
-    start: int
-    end: int
-
-
-class Answer(TypedDict):
-    """A span of a context that answers a question; an empty span means that there is no answer."""
-
-    answer: str
-    score: float
-    start: int
-    end: int
 
 
 class Client:
@@ -141,8 +121,12 @@ class Client:
 
         Returns:
             One embedding per text, in order.
+
+        Raises:
+            ClientError: There is no answer, or the model has another task.
         """
-        return cast("list[list[float]]", self.predict(model, list(texts), **parameters))
+        answers = self.predict(model, list_of(texts, "embed(model, [text])"), **parameters)
+        return cast("list[list[float]]", expect(answers, is_embedding, "embed", model))
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None
@@ -158,9 +142,13 @@ class Client:
 
         Returns:
             For each text, its labels with scores, best first.
+
+        Raises:
+            ClientError: There is no answer, or the model has another task.
         """
-        answers = self.predict(model, _texts(texts), **_given(top_k=top_k, function_to_apply=function_to_apply))
-        return cast("list[list[LabelScore]]", answers)
+        inputs = pairs_as_objects(list_of(texts, "classify(model, [text])"))
+        answers = self.predict(model, inputs, **_given(top_k=top_k, function_to_apply=function_to_apply))
+        return cast("list[list[LabelScore]]", expect(answers, is_ranking, "classify", model))
 
     def classify_heads(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None
@@ -175,7 +163,9 @@ class Client:
         Returns:
             For each text, the labels with scores of each head, best first, by the name of the head.
         """
-        return cast("list[dict[str, list[LabelScore]]]", self.predict(model, _texts(texts), **_given(top_k=top_k)))
+        inputs = pairs_as_objects(list_of(texts, "classify_heads(model, [text])"))
+        answers = self.predict(model, inputs, **_given(top_k=top_k))
+        return cast("list[dict[str, list[LabelScore]]]", expect(answers, is_heads, "classify_heads", model))
 
     def classify_tokens(
         self, model: str, texts: Sequence[str], *, aggregation_strategy: str | None = None, stride: int | None = None
@@ -193,7 +183,37 @@ class Client:
             For each text, its entities.
         """
         given = _given(aggregation_strategy=aggregation_strategy, stride=stride)
-        return cast("list[list[Entity]]", self.predict(model, list(texts), **given))
+        answers = self.predict(model, list_of(texts, "classify_tokens(model, [text])"), **given)
+        return cast("list[list[Entity]]", expect(answers, is_entities, "classify_tokens", model))
+
+    def rerank(
+        self,
+        model: str,
+        query: str,
+        documents: Sequence[str],
+        *,
+        top_n: int | None = None,
+        function_to_apply: str | None = None,
+    ) -> list[RankedDocument]:
+        """Sort documents by how well they answer a query (task reranking).
+
+        Args:
+            model: Name of the model.
+            query: The query.
+            documents: The documents.
+            top_n: Number of documents to return. Default: all.
+            function_to_apply: How the model's output becomes a score: "sigmoid", "none", or "default" for what
+                `CrossEncoder.predict` of sentence-transformers does.
+
+        Returns:
+            The documents with the highest scores, best first.
+        """
+        texts = list_of(documents, "rerank(model, query, [document])")
+        pairs = [{"query": query, "document": text} for text in texts]
+        scores = self.predict(model, pairs, **_given(function_to_apply=function_to_apply))
+        scores = expect(scores, lambda score: isinstance(score, float | int), "rerank", model)
+        ranked = [RankedDocument(index=number, score=score) for number, score in enumerate(scores)]
+        return sorted(ranked, key=lambda document: -document["score"])[:top_n]
 
     def answer(
         self, model: str, question: str, context: str, *, top_k: int | None = None, **parameters: Json
@@ -337,7 +357,3 @@ class Client:
 
 def _given(**parameters: Json) -> dict[str, Json]:
     return {name: value for name, value in parameters.items() if value is not None}
-
-
-def _texts(texts: Sequence[Text]) -> list[Json]:
-    return [text if isinstance(text, str) else {"text": text[0], "text_pair": text[1]} for text in texts]

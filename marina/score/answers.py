@@ -92,6 +92,10 @@ def ranked(parameters: Parameters) -> bool:
     return bool(parameters["return_all_scores"] and (parameters["top_k"] or 1) > 1)
 
 
+def _score(_: Signature, __: Parameters) -> list[Column]:
+    return [Column(pa.field("score", pa.float64()), lambda answer: answer)]
+
+
 def _entities(_: Signature, __: Parameters) -> list[Column]:
     return [_json("entities")]
 
@@ -117,6 +121,7 @@ def _tensors(signature: Signature, _: Parameters) -> list[Column]:
 COLUMNS: Mapping[str, Callable[[Signature, Parameters], list[Column]]] = {
     "sentence-embedding": _embedding,
     "text-classification": _labels,
+    "reranking": _score,
     "token-classification": _entities,
     "question-answering": _span,
     "tensors": _tensors,

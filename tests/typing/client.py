@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import assert_type
 
 import marina
-from marina.client import Answer, Client, Entity, LabelScore, Limits, Streamed
+from marina.client import Answer, Client, Entity, LabelScore, Limits, RankedDocument, Streamed
 from marina.errors import ClientError, MarinaError, RefusedError
 
 
@@ -32,6 +32,7 @@ def methods(client: Client) -> None:
     assert_type(client.classify_heads("m", ["a"]), list[dict[str, list[LabelScore]]])
     assert_type(client.classify_tokens("m", ["a"], aggregation_strategy="simple", stride=16), list[list[Entity]])
     assert_type(client.answer("m", "who?", "she", top_k=2, max_answer_len=5), list[Answer])
+    assert_type(client.rerank("m", "who?", ["she", "he"], top_n=1), list[RankedDocument])
     assert_type(client.predict("m", {"anything": 1}, any_parameter=2), Any)
     assert_type(client.predict_with("b", ["m", "n"], ["a"], {"m": {"top_k": 1}}), dict[str, Any])
     assert_type(client.classify("m", ["a"])[0][0]["score"], float)

@@ -39,8 +39,13 @@ def own_fields(names: Sequence[str]) -> Fields:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The input of a task, and whether its answers are vectors, which requests may ask to compare."""
+    """The input of a task, and what requests may ask of several answers together.
+
+    vectors is true if answers are vectors, which can be compared; ranks, if they are scores that documents are sorted
+    by.
+    """
 
     fields: Fields
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     vectors: bool = False
+    ranks: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handlers.worker.tasks import (
     question_answering,
+    reranking,
     sentence_embedding,
     tensors,
     text_classification,
@@ -13,5 +14,12 @@ from handlers.worker.tasks.base import Task
 
 TASKS: dict[str, Task] = {
     module.TASK.name: module.TASK
-    for module in (sentence_embedding, text_classification, token_classification, question_answering, tensors)
+    for module in (
+        sentence_embedding,
+        text_classification,
+        reranking,
+        token_classification,
+        question_answering,
+        tensors,
+    )
 }

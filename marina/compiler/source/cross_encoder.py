@@ -19,15 +19,20 @@ MARKS = {
 ACTIVATIONS = {"Identity": "none", "Sigmoid": "sigmoid"}
 
 
+def is_cross_encoder(folder: Path) -> bool:
+    """Whether sentence-transformers' CrossEncoder has written a folder."""
+    return any(mark in _document(folder / file) for file, marks in MARKS.items() for mark in marks)
+
+
 def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
     """The activation of the scores that `CrossEncoder.predict` returns; None for a folder that it has not written.
 
     It differs from that of transformers' pipeline: several labels have no activation, and one has what was saved.
 
     Raises:
-        SourceError: the library scores in a way that the task text-classification has not.
+        SourceError: the library scores in a way that Marina has not.
     """
-    if not any(mark in _document(folder / file) for file, marks in MARKS.items() for mark in marks):
+    if not is_cross_encoder(folder):
         return None
     where = f"{spec.name}: source {spec.source} is a CrossEncoder of sentence-transformers"
     modules = [module["type"].rpartition(".")[2] for module in read_modules(folder)]

@@ -10,6 +10,7 @@ from marina.compiler.source import encoder_folder
 from marina.compiler.source.architecture import check_architecture
 from marina.compiler.tasks import (
     question_answering,
+    reranking,
     sentence_embedding,
     tensors,
     text_classification,
@@ -25,6 +26,7 @@ from marina.spec import Spec
 EXPORTERS: Mapping[str, TaskExporter] = {
     "sentence-embedding": sentence_embedding.EXPORTER,
     "text-classification": text_classification.EXPORTER,
+    "reranking": reranking.EXPORTER,
     "token-classification": token_classification.EXPORTER,
     "question-answering": question_answering.EXPORTER,
     "tensors": tensors.EXPORTER,
@@ -48,7 +50,7 @@ def export_model(spec: Spec, folder: Path) -> ExportedModel:
         SourceError: the folder does not hold what the task needs.
     """
     if spec.source.torchscript:
-        return export_scripted(spec, folder)
+        return export_scripted(spec, folder, EXPORTERS[spec.task].outputs)
     check_head(spec, folder)
     return EXPORTERS[spec.task].export(spec, folder, attention_of(spec, encoder_folder(folder)))
 
@@ -56,5 +58,5 @@ def export_model(spec: Spec, folder: Path) -> ExportedModel:
 def open_reference(spec: Spec, folder: Path) -> Reference:
     """Load the model of a spec with its own library; SourceError if that fails."""
     if spec.source.torchscript:
-        return ScriptedReference(spec, folder)
+        return ScriptedReference(spec, folder, EXPORTERS[spec.task].outputs)
     return EXPORTERS[spec.task].open_reference(spec, folder)

@@ -10,6 +10,7 @@ from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference
+from marina.compiler.tasks.outputs import OutputRule
 from marina.engines.model import ExportedModel
 from marina.spec import Spec
 
@@ -35,10 +36,12 @@ class TaskExporter(NamedTuple):
         open_reference: loads the same model with its own library.
         agree: compares a graph's outputs with the reference's. Its arguments: rows with reference outputs, the graph's
             outputs for each row, the model's signature, its `RowReader`, and its own defaults for request parameters.
+        outputs: what the outputs of a TorchScript module must be.
         head: the suffix of transformers' class names for the task's head; None if there is none.
     """
 
     export: Callable[[Spec, Path, str | None], ExportedModel]
     open_reference: Callable[[Spec, Path], Reference]
     agree: Callable[[Sequence[GoldenRow], Sequence[Outputs], Signature, Any, Mapping[str, Any]], Agreement]
+    outputs: OutputRule
     head: str | None = None

@@ -18,12 +18,14 @@ from marina.compiler.source.loading import load_model
 from marina.compiler.tasks.agreement import spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines.model import ExportedModel, packed_names
 from marina.errors import SourceError
 from marina.spec import Spec
 
+SPANS = ("start_logits", "end_logits")
 HEAD = "ForQuestionAnswering"
 
 
@@ -77,4 +79,4 @@ def agree(
     return Agreement("same answer", float(same), len(rows))
 
 
-EXPORTER = TaskExporter(export, _Reference, agree, HEAD)
+EXPORTER = TaskExporter(export, _Reference, agree, OutputRule(SPANS, per_token=True), HEAD)

@@ -12,24 +12,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH, Head, InputTensor
+from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH, InputTensor
 from handlers.worker.rows.preprocess import Preprocessor, rows_of
 from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.examples import read_examples
 from marina.compiler.source.embedder import POOLING
 from marina.compiler.source.scripted import load_module, load_tokenizer, scripted_files
+from marina.compiler.tasks.outputs import OutputRule, heads_of, names_of, outputs_of
 from marina.compiler.tasks.wrappers import pool
 from marina.engines.model import ExportedModel, example_inputs
 from marina.errors import SourceError
-from marina.sections import OutputSpec
 from marina.spec import Spec
 
 IDS, TYPE_IDS = "input_ids", "token_type_ids"
 FROM_TOKENS = (IDS, ATTENTION_MASK, TYPE_IDS, POSITION_IDS, VALID_LENGTH)
-# the dimensions of outputs, where the task defines them
-RANKS = {"sentence-embedding": 2, "text-classification": 2, "token-classification": 3, "question-answering": 2}
-ONE_HEAD = "logits"  # the name of the output of a model with one head
-SPANS = ("start_logits", "end_logits")
 
 
 class ScriptedModel(nn.Module):
@@ -87,12 +83,13 @@ def listed(found: Any, names: Mapping[str, Any]) -> list[Any]:
     return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
-def export_scripted(spec: Spec, root: Path) -> ExportedModel:
+def export_scripted(spec: Spec, root: Path, rule: OutputRule) -> ExportedModel:
     """Load the module of a spec, and check that its inputs and outputs are as the spec says.
 
     Args:
         spec: a spec whose source is TorchScript.
         root: the project's folder.
+        rule: what the outputs must be.
 
     Raises:
         SourceError: the files are missing, or do not fit the spec.
@@ -107,7 +104,9 @@ def export_scripted(spec: Spec, root: Path) -> ExportedModel:
     else:
         tokenizer = load_tokenizer(spec, Path(str(files.tokenizer)))
         inputs = _from_tokens(spec, wanted)
-    outputs = {name: POOLING[output.pooling] if output.pooling else None for name, output in outputs_of(spec).items()}
+    outputs = {
+        name: POOLING[output.pooling] if output.pooling else None for name, output in outputs_of(spec, rule).items()
+    }
     if any(outputs.values()) and ATTENTION_MASK not in inputs:
         raise SourceError(f"{spec.name}: outputs: pooling needs {ATTENTION_MASK} among the inputs")
     scripted = ScriptedModel(module, wanted, inputs, outputs, bool(spec.normalize)).eval()
@@ -116,8 +115,8 @@ def export_scripted(spec: Spec, root: Path) -> ExportedModel:
         module=scripted,
         tokenizer=tokenizer,
         inputs=inputs,
-        outputs=_names(spec),
-        heads=_heads(spec),
+        outputs=names_of(spec, rule),
+        heads=heads_of(spec, rule),
         positions=None,
         unit_length=bool(spec.normalize),
         preprocess=files.preprocess,
@@ -125,7 +124,7 @@ def export_scripted(spec: Spec, root: Path) -> ExportedModel:
         tensors=tensors,
         example=example,
     )
-    return _checked(spec, model)
+    return _checked(spec, model, rule)
 
 
 def inputs_of(spec: Spec, module: Any) -> dict[str, str]:
@@ -201,45 +200,13 @@ def _padding(name: str, array: npt.NDArray[Any], rows: Sequence[Row]) -> float:
     return 0
 
 
-def outputs_of(spec: Spec) -> Mapping[str, OutputSpec]:
-    """The outputs of a spec in order; SourceError if they do not suit its task."""
-    outputs = spec.outputs or {}
-    count = {"sentence-embedding": 1, "token-classification": 1, "question-answering": 2}.get(spec.task, len(outputs))
-    if len(outputs) != count:
-        raise SourceError(f"{spec.name}: the task {spec.task} has {count} outputs, and outputs names {len(outputs)}")
-    labelled = spec.task in ("text-classification", "token-classification")
-    for name, output in outputs.items():
-        if labelled != bool(output.labels):
-            verb = "needs" if labelled else "has no"
-            raise SourceError(f"{spec.name}: outputs.{name}: the task {spec.task} {verb} labels")
-    return outputs
-
-
-def _names(spec: Spec) -> tuple[str, ...]:
-    """The outputs as the task names them."""
-    outputs = outputs_of(spec)
-    if spec.task == "question-answering":
-        return SPANS
-    if spec.task == "sentence-embedding":
-        return ("embedding",)
-    return (ONE_HEAD,) if spec.task.endswith("classification") and len(outputs) == 1 else tuple(outputs)
-
-
-def _heads(spec: Spec) -> dict[str, Head]:
-    return {
-        name: Head(output.labels, output.activation)
-        for name, output in zip(_names(spec), outputs_of(spec).values(), strict=True)
-        if output.labels
-    }
-
-
 def _reason(error: Exception) -> str:
     """The line of a module's error that says what went wrong; TorchScript puts it behind a traceback of its code."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return (lines[-1] if "Traceback of TorchScript" in str(error) else lines[0])[:300]
 
 
-def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
+def _checked(spec: Spec, model: ExportedModel, rule: OutputRule) -> ExportedModel:
     """Run the model once, and refuse outputs that are not what the spec says; finds which have a value per token."""
     shape = model.example
     try:
@@ -257,13 +224,13 @@ def _checked(spec: Spec, model: ExportedModel) -> ExportedModel:
         if sizes[:1] != (shape.batch_size,) or (labels and sizes[-1:] != (labels,)):
             expected = f"({shape.batch_size}, ...{f', {labels}' if labels else ''})"
             raise SourceError(f"{spec.name}: output {name} has the shape {sizes}, and not {expected}")
-        if spec.task in RANKS and len(sizes) != RANKS[spec.task]:
-            pooled = "; give it a pooling" if spec.task == "sentence-embedding" else ""
+        if rule.dims and len(sizes) != rule.dims:
+            pooled = "; give it a pooling" if len(sizes) > rule.dims and not rule.per_token else ""
             raise SourceError(
                 f"{spec.name}: output {name} has {len(sizes)} dimensions, and the task {spec.task} needs "
-                f"{RANKS[spec.task]}{pooled}"
+                f"{rule.dims}{pooled}"
             )
-    return replace(model, token_outputs=_token_outputs(model, found) if spec.task == "tensors" else ())
+    return replace(model, token_outputs=_token_outputs(model, found) if rule.dims is None else ())
 
 
 def _run(model: ExportedModel, shape: Shape) -> tuple[Tensor, ...]:

@@ -16,10 +16,9 @@ from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.reference import ExactOutputs, Reading, pool_tokens, read_tokens
 from marina.compiler.source.embedder import POOLING
 from marina.compiler.source.scripted import load_module, load_tokenizer, scripted_files
-from marina.compiler.tasks.scripted import IDS, TYPE_IDS, inputs_of, listed, outputs_of
+from marina.compiler.tasks.outputs import OutputRule, outputs_of
+from marina.compiler.tasks.scripted import IDS, TYPE_IDS, inputs_of, listed
 from marina.spec import Spec
-
-TASKS_WITH_TOKENS = ("token-classification", "question-answering")  # whose outputs have a value per token
 
 
 class ScriptedReference:
@@ -28,6 +27,7 @@ class ScriptedReference:
     Args:
         spec: a spec whose source is TorchScript.
         root: the project's folder.
+        rule: what its outputs must be.
 
     Raises:
         SourceError: a file cannot be loaded.
@@ -35,9 +35,9 @@ class ScriptedReference:
 
     prompts: tuple[str | None, ...] = (None,)
 
-    def __init__(self, spec: Spec, root: Path) -> None:
+    def __init__(self, spec: Spec, root: Path, rule: OutputRule) -> None:
         files = scripted_files(spec, root)
-        self._spec = spec
+        self._spec, self._rule = spec, rule
         self._module = load_module(spec, files.module)
         self._wanted = inputs_of(spec, self._module)
         self._preprocessor = Preprocessor(files.preprocess, tuple(self._wanted)) if files.preprocess else None
@@ -75,7 +75,7 @@ class ScriptedReference:
 
     def _run(self, arrays: Mapping[str, npt.NDArray[Any]], tokens: int) -> ExactOutputs:
         inputs = [torch.from_numpy(arrays[name]).to(getattr(torch, dtype)) for name, dtype in self._wanted.items()]
-        specs = outputs_of(self._spec)
+        specs = outputs_of(self._spec, self._rule)
         results = listed(self._module(*inputs), specs)
         outputs: ExactOutputs = []
         for result, spec, follows in zip(results, specs.values(), self._follow(inputs, results), strict=True):
@@ -89,7 +89,7 @@ class ScriptedReference:
 
     def _follow(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[bool]:
         """For each output, whether it has a value per token: one less if its inputs have a token less."""
-        specs = outputs_of(self._spec)
+        specs = outputs_of(self._spec, self._rule)
         if self._following is None:
             try:
                 shorter = [tensor[:, :-1] if tensor.ndim == 2 else tensor for tensor in inputs]
@@ -98,7 +98,5 @@ class ScriptedReference:
                     one.ndim > 1 and one.shape[1] != other.shape[1] for one, other in zip(results, others, strict=True)
                 ]
             except (RuntimeError, IndexError):  # it was traced for one shape, where outputs of tokens say so themselves
-                self._following = [
-                    bool(spec.pooling) or self._spec.task in TASKS_WITH_TOKENS for spec in specs.values()
-                ]
+                self._following = [bool(spec.pooling) or self._rule.per_token for spec in specs.values()]
         return self._following

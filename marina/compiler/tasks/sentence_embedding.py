@@ -17,6 +17,7 @@ from marina.compiler.reference import Exactly, ExactOutputs, Reading
 from marina.compiler.source.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.packed import PackedEmbeddingModel
 from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
 from marina.engines.model import ExportedModel, packed_names
@@ -102,4 +103,4 @@ def agree(
     return Agreement("mean cosine", float(((expected * actual).sum(1) / norms).mean()), len(rows), "cosine")
 
 
-EXPORTER = TaskExporter(export, _EmbeddingReference, agree)
+EXPORTER = TaskExporter(export, _EmbeddingReference, agree, OutputRule(("embedding",)))

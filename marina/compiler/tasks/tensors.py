@@ -13,6 +13,7 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference
 from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.compiler.tasks.outputs import OutputRule
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 from marina.spec import Spec
@@ -39,4 +40,4 @@ def agree(
     return Agreement("mean cosine", float(np.mean(cosines)), len(rows), "cosine")
 
 
-EXPORTER = TaskExporter(export, open_reference, agree)
+EXPORTER = TaskExporter(export, open_reference, agree, OutputRule(dims=None))

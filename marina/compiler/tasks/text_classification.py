@@ -21,6 +21,7 @@ from marina.compiler.source.embedder import pooling_of
 from marina.compiler.source.loading import ENCODER, load_model
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier, inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.packed import PackedHeadsModel
 from marina.compiler.tasks.wrappers import HeadsModel, StaticPooling
 from marina.engines.model import ExportedModel, packed_names
@@ -113,4 +114,4 @@ def alike(expected: Array, actual: Array, activation: str) -> Array:
     return np.asarray((np.abs(expected - actual) <= REGRESSION * expected.std(0)).all(1))
 
 
-EXPORTER = TaskExporter(export, open_reference, agree, HEAD)
+EXPORTER = TaskExporter(export, open_reference, agree, OutputRule(labels=True), HEAD)

@@ -15,6 +15,7 @@ from marina.compiler.reference import Reference, TransformersReference
 from marina.compiler.tasks.agreement import f1, spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
+from marina.compiler.tasks.outputs import ONE_HEAD, OutputRule
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 from marina.spec import Spec
@@ -54,4 +55,6 @@ def agree(
     return Agreement("F1 of entities", f1(expected, actual), len(rows))
 
 
-EXPORTER = TaskExporter(export, open_reference, agree, HEAD)
+EXPORTER = TaskExporter(
+    export, open_reference, agree, OutputRule((ONE_HEAD,), dims=3, labels=True, per_token=True), HEAD
+)

@@ -4,6 +4,7 @@
     similarity.py       {"inputs": {"source_sentence": ..., "sentences": [...]}}, from the same API
     kserve.py           {"instances": [...]}, KServe v1
     openai.py           {"input": ...}, OpenAI's embeddings
+    rerank.py           {"query": ..., "texts": [...]} and {"query": ..., "documents": [...]}
     open_inference.py   tensors, the Open Inference Protocol (KServe v2, Triton)
 
 The protocol is detected from the body alone, so any URL of TorchServe serves all of them.
@@ -19,7 +20,7 @@ import orjson
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.request.body import Body, check_size
 from handlers.worker.request.instances import Answered, Limits, Request
-from handlers.worker.request.protocols import kserve, open_inference, openai, plain, similarity
+from handlers.worker.request.protocols import kserve, open_inference, openai, plain, rerank, similarity
 from handlers.worker.request.schema import Schema
 from handlers.worker.values import Json
 
@@ -40,7 +41,7 @@ class Protocol(typing.Protocol):
 
 
 # a body has the first protocol that recognises it
-PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, openai, plain)
+PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, openai, rerank, plain)
 
 
 def read_request(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:

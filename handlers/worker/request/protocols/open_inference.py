@@ -6,6 +6,7 @@ is its length in four bytes, little endian, followed by the element itself). Res
     sentence-embedding           embedding FP32 (instances, width)
     text-classification          label BYTES and score FP32 (instances, labels), best first
     text-classification, heads   HEAD_label and HEAD_score for each head
+    reranking                    score FP32 (instances)
     tensors                      the outputs FP32 (instances, ...) by their names, if all have the same sizes
     other tasks                  answer BYTES (instances), each the JSON of one answer
 """
@@ -174,6 +175,8 @@ def _output_names(outputs: Json) -> list[str]:
 def _tensors(answers: list[Json]) -> list[Json]:
     """The answers as tensors; see the table in the module docstring."""
     first = answers[0]
+    if isinstance(first, float):
+        return [{"name": "score", "datatype": "FP32", "shape": [len(answers)], "data": answers}]
     if isinstance(first, list) and first and isinstance(first[0], float):
         return [_tensor("embedding", "FP32", answers)]
     if _is_ranking(first):

@@ -1,0 +1,85 @@
+"""A query with documents, answered in the order of their scores.
+
+    {"query": ..., "texts": [...]}        like /rerank of text-embeddings-inference: [{"index": 1, "score": 0.98}, ...]
+    {"query": ..., "documents": [...]}    like /rerank of Cohere, Jina and vLLM:
+                                          {"model": ..., "results": [{"index": 1, "relevance_score": 0.98}, ...], ...}
+
+Scores are between 0 and 1, as in those services; "raw_scores": true gives the model's own outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.body import Body
+from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.schema import Schema
+from handlers.worker.request.text import quote, type_name
+from handlers.worker.values import Json
+
+NAME = "rerank"
+# the URL selects the model; texts are cut as the spec says
+IGNORED = {"model", "truncate", "truncation_direction"}
+FIELDS = {
+    "texts": {"query", "texts", "top_n", "return_text", "raw_scores", *IGNORED},
+    "documents": {"query", "documents", "top_n", "return_documents", "raw_scores", *IGNORED},
+}
+SHOWN = {"texts": "return_text", "documents": "return_documents"}  # whether an answer repeats the texts
+
+
+def recognises(value: Json, schema: Schema) -> bool:
+    """Whether a JSON body has a query and a list of documents."""
+    return schema.ranks and isinstance(value, dict) and "query" in value and bool(set(FIELDS) & set(value))
+
+
+def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+    """Read the query with each of the documents."""
+    value = body.value
+    form = "texts" if "texts" in value else "documents"
+    unknown = sorted(set(value) - FIELDS[form])
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    documents = value[form]
+    if not isinstance(documents, list):
+        raise RequestError("InvalidBody", f'"{form}" must be a list of texts, not {type_name(documents)}')
+    check_count(len(documents), form, limits)
+    for flag in (SHOWN[form], "raw_scores"):
+        if not isinstance(value.get(flag, False), bool):
+            raise RequestError("InvalidBody", f'"{flag}" must be true or false')
+    top_n = value.get("top_n")
+    if top_n is not None and (not isinstance(top_n, int) or isinstance(top_n, bool) or top_n < 1):
+        raise RequestError("InvalidBody", '"top_n" must be a whole number from 1 on')
+    instances = []
+    for number, document in enumerate(documents):
+        text = document.get("text") if isinstance(document, dict) and set(document) == {"text"} else document
+        pair = {schema.fields.first: value["query"], schema.fields.second: text}
+        instances.append(read_instance(pair, f"{form}[{number}]", schema.fields, limits))
+    parameters = read_parameters(
+        {"function_to_apply": "none" if value.get("raw_scores") else "sigmoid"}, schema.parameters, defaults
+    )
+    shown = [instance.text_pair for instance in instances] if value.get(SHOWN[form]) else None
+    details = {"place": f"{form}[{{}}]: ", "form": form, "top_n": top_n, "shown": shown}
+    return Request(tuple(instances), parameters, NAME, details)
+
+
+def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
+    """The documents with the highest scores, best first; equal scores in the order of the request."""
+    form, shown = request.details["form"], request.details["shown"]
+    order = sorted(range(len(answers)), key=lambda number: -answers[number].answer)[: request.details["top_n"]]
+    if form == "texts":
+        return [
+            {"index": number, "score": answers[number].answer, **({"text": shown[number]} if shown else {})}
+            for number in order
+        ]
+    results = [
+        {
+            "index": number,
+            "relevance_score": answers[number].answer,
+            **({"document": {"text": shown[number]}} if shown else {}),
+        }
+        for number in order
+    ]
+    tokens = sum(answered.tokens for answered in answers)
+    return {"model": identity["name"], "results": results, "usage": {"total_tokens": tokens}}

@@ -1,0 +1,31 @@
+"""Reranking: how well a document answers a query, as a score; higher is better.
+
+Scores match `CrossEncoder.predict` of sentence-transformers. A request with one query and several documents (the
+protocol `rerank`) is answered with the documents in the order of their scores, as by `CrossEncoder.rank`.
+"""
+
+from __future__ import annotations
+
+from handlers.worker.artifact import Signature
+from handlers.worker.request.parameters import choice
+from handlers.worker.request.schema import Fields
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.tasks.activation import activate
+from handlers.worker.tasks.base import Example, Task
+from handlers.worker.values import Json
+
+
+def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
+    (logits,) = example.outputs[0]
+    (head,) = signature.heads.values()
+    function = example.parameters["function_to_apply"]
+    return float(activate(logits, head.activation if function == "default" else function)[0])
+
+
+TASK = Task(
+    name="reranking",
+    fields=Fields("query", "document", second_required=True),
+    parameters={"function_to_apply": choice("default", "sigmoid", "none")},
+    answer=answer,
+    ranks=True,
+)

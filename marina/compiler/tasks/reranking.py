@@ -1,0 +1,67 @@
+"""Reranking: a cross-encoder of sentence-transformers, or another classifier of pairs with a single value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handlers.worker.artifact import Signature
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.values import Outputs
+from marina.compiler.reference import Reference, TransformersReference
+from marina.compiler.source.cross_encoder import cross_encoder_activation
+from marina.compiler.source.loading import read_configuration
+from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.compiler.tasks.export import export_classifier
+from marina.compiler.tasks.outputs import ONE_HEAD, OutputRule
+from marina.engines.model import ExportedModel
+from marina.errors import SourceError
+from marina.spec import Spec
+
+HEAD = "ForSequenceClassification"
+TIE = 0.01  # of the reference's standard deviation: the order of scores with a smaller difference does not count
+
+
+def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    """Export the head; SourceError if it has several values.
+
+    A folder that sentence-transformers has not written gets the activation of its `CrossEncoder`, which for a single
+    value is the sigmoid function.
+    """
+    labels = read_configuration(spec, folder).num_labels
+    if labels != 1:
+        raise SourceError(
+            f"{spec.name}: source {spec.source} has {labels} labels, and the task reranking needs a single value",
+            "use the task text-classification, or a model that was trained with num_labels=1",
+        )
+    activation = cross_encoder_activation(spec, folder) or "sigmoid"
+    return export_classifier(spec, folder, HEAD, attention, activation)
+
+
+def open_reference(spec: Spec, folder: Path) -> Reference:
+    """The model, run by its own library."""
+    return TransformersReference(spec, folder, HEAD)
+
+
+def agree(
+    rows: Sequence[GoldenRow],
+    outputs: Sequence[Outputs],
+    _: Signature,
+    __: RowTokenizer,
+    ___: Mapping[str, Any],
+) -> Agreement:
+    """The fraction of pairs of texts that have the same order."""
+    expected = np.array([row.outputs[0][0] for row in rows])
+    actual = np.array([output[0][0] for output in outputs])
+    first, second = np.triu_indices(len(rows), 1)
+    wanted, given = expected[first] - expected[second], actual[first] - actual[second]
+    clear = np.abs(wanted) > TIE * expected.std()
+    same = float((np.sign(wanted[clear]) == np.sign(given[clear])).mean()) if clear.any() else 1.0
+    return Agreement("same order", same, len(rows))
+
+
+EXPORTER = TaskExporter(export, open_reference, agree, OutputRule((ONE_HEAD,), score=True), HEAD)
