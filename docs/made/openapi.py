@@ -115,6 +115,33 @@ SPAN = {
     "properties": {"answer": TEXT, "score": NUMBER, "start": COUNT, "end": COUNT},
     "additionalProperties": False,
 }
+RANKED = {
+    "description": "A document by its place in the request, with its score.",
+    "type": "object",
+    "required": ["index", "score"],
+    "properties": {"index": COUNT, "score": NUMBER, "text": TEXT},
+}
+RANKING = {
+    "description": "The documents, best first.",
+    "type": "object",
+    "required": ["model", "results"],
+    "properties": {
+        "model": TEXT,
+        "results": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["index", "relevance_score"],
+                "properties": {
+                    "index": COUNT,
+                    "relevance_score": NUMBER,
+                    "document": {"type": "object", "properties": {"text": TEXT}},
+                },
+            },
+        },
+        "usage": {"type": "object", "properties": {"total_tokens": COUNT}},
+    },
+}
 ANSWERS: dict[str, Schema] = {
     "sentence-embedding": {"description": "The embedding.", "type": "array", "items": NUMBER},
     "text-classification": {
@@ -131,6 +158,7 @@ ANSWERS: dict[str, Schema] = {
         "type": "object",
         "additionalProperties": {"type": "array"},
     },
+    "reranking": {"description": "The score of the document; higher is better.", "type": "number"},
     "question-answering": {"description": "An answer, or several.", "anyOf": [SPAN, {"type": "array", "items": SPAN}]},
 }
 
@@ -229,6 +257,20 @@ def _request(task: Task, title: str) -> Schema:
             _object({"inputs": compared}, parameters),
             _object({"input": {"anyOf": [TEXT, texts]}}, {"model": {}, "user": {}, **encoding, **beside}),
         ]
+    if task.ranks:
+        query = {task.fields.first: TEXT}
+        beside = {
+            "top_n": {"type": ["integer", "null"], "minimum": 1},
+            "raw_scores": {"type": "boolean", "default": False},
+        }
+        ignored: Schema = {"model": {}, "truncate": {}, "truncation_direction": {}}
+        shown: Schema = {"type": "boolean", "default": False}
+        texts = {"type": "array", "items": TEXT, "minItems": 1}
+        documents = {"type": "array", "items": {"anyOf": [TEXT, _object({"text": TEXT}, {})]}, "minItems": 1}
+        bodies += [
+            _object({**query, "texts": texts}, {**beside, **ignored, "return_text": shown}),
+            _object({**query, "documents": documents}, {**beside, **ignored, "return_documents": shown}),
+        ]
     return {"anyOf": bodies}
 
 
@@ -239,6 +281,8 @@ def _response(task: Task, title: str) -> Schema:
     shapes = [answer, answers, predictions, _ref("OpenInferenceTensors")]
     if task.vectors:
         shapes += [{"description": "Cosines.", "type": "array", "items": NUMBER}, _ref("OpenAIEmbeddings")]
+    if task.ranks:
+        shapes += [{"type": "array", "items": RANKED}, RANKING]
     return {"anyOf": shapes}
 
 

@@ -9,7 +9,8 @@ from docs.made.tables import table
 from handlers.worker.tasks import TASKS
 
 PROVEN, PACKED = "proven", "packed"  # packed stands beside the engines: rows that several texts share
-COLUMNS = [name for name, task in TASKS.items() if not task.scripts_only]
+# reranking compiles what text-classification does
+COLUMNS = [name for name, task in TASKS.items() if not (task.scripts_only or task.ranks)]
 MARKS = {"both": "yes", "openvino": "openvino only", "torchscript": "torchscript only", "none": "refused"}
 
 

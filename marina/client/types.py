@@ -75,9 +75,7 @@ def expect(answers: Json, fits: Callable[[Json], bool], method: str, model: str)
     """
     if isinstance(answers, list) and all(map(fits, answers)):
         return answers
-    raise FailedError(
-        f"{model} does not answer as {method} returns it: it has another task; call {method_for(answers)}"
-    )
+    raise FailedError(f"{model} has another task than {method} is for; call {method_for(answers)}")
 
 
 def method_for(answers: Json) -> str:

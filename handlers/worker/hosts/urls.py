@@ -58,6 +58,7 @@ ROUTES = {
     ("POST", rf"/v1/models/{NAME}:predict"): Action.PREDICT,
     ("POST", rf"/v2/models/{NAME}(/versions/{VERSION})?/infer"): Action.PREDICT,
     ("POST", "/invocations"): Action.PREDICT,
+    ("POST", r"(/v[12])?/rerank"): Action.PREDICT,
     ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?"): Action.DESCRIBE,
     ("GET", rf"/models/{NAME}(/{VERSION})?"): Action.DESCRIBE,
     ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?/ready"): Action.READY,
@@ -103,7 +104,7 @@ class Urls:
         """
         route = route_of(method, path.rstrip("/") or "/")
         if route is None:
-            reply = refusal(404, "NotFound", "there are /predictions/NAME, /v1, /v2, /invocations and /ping")
+            reply = refusal(404, "NotFound", "there are /predictions/NAME, /v1, /v2, /rerank, /invocations and /ping")
         elif route.action in (Action.PREDICT, Action.DESCRIBE) and not self._allows(headers):
             reply = refusal(401, "Unauthorized", "send the header Authorization: Bearer TOKEN")
         else:

@@ -23,7 +23,8 @@ class Window(NamedTuple):
     rule is "truncate", "reject" or "window". stride is the number of tokens that two consecutive windows share; it is
     an upper bound unless exact is true. cut is the text that is truncated: "longest_first" or "only_second", in the
     terms of the `tokenizers` library. side is the side that is truncated; None means the tokenizer's own side.
-    most is the maximum number of windows of one instance. prompt_tokens is the value for its rows.
+    most is the maximum number of windows of one instance. prompt_tokens is the value for its rows. empty_pair is true
+    if an empty second text makes a pair too.
     """
 
     max_length: int
@@ -34,6 +35,7 @@ class Window(NamedTuple):
     side: str | None = None
     most: int = 256
     prompt_tokens: int = 0
+    empty_pair: bool = False
 
 
 class Text(NamedTuple):
@@ -80,11 +82,7 @@ class RowTokenizer:
             texts: under any keys; those that are equal are tokenized once.
             offsets: whether encodings must contain the offsets of tokens in the text, which is slower.
         """
-        # transformers treats an empty second text as no second text
-        inputs = {
-            key: (instance.text, instance.text_pair) if instance.text_pair else instance.text
-            for key, (instance, _) in texts.items()
-        }
+        inputs = {key: _input(text) for key, text in texts.items()}
         distinct = list(dict.fromkeys(inputs.values()))
         encode = self.library.encode_batch if offsets else self.library.encode_batch_fast
         try:
@@ -132,6 +130,13 @@ class RowTokenizer:
         finally:
             self.library.no_truncation()
         return [first, *first.overflowing]
+
+
+def _input(text: Text) -> Any:
+    """A text or a pair; transformers treats an empty second text as no second text, but for lists of pairs."""
+    instance, window = text
+    paired = instance.text_pair is not None if window.empty_pair else bool(instance.text_pair)
+    return (instance.text, instance.text_pair) if paired else instance.text
 
 
 def _encode_alone(encode: Callable[[list[Any]], list[Any]], text: Any) -> Any:

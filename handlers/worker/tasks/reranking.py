@@ -9,10 +9,15 @@ from __future__ import annotations
 from handlers.worker.artifact import Signature
 from handlers.worker.request.parameters import choice
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.activation import activate
-from handlers.worker.tasks.base import Example, Task
+from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.values import Json
+
+
+def window(_: Parameters, max_length: int, long_text: str) -> Window:
+    """An empty document is one, as for the library, which tokenizes lists of pairs."""
+    return Window(max_length, long_text, empty_pair=True)
 
 
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
@@ -24,8 +29,9 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
 
 TASK = Task(
     name="reranking",
-    fields=Fields("query", "document", second_required=True),
+    fields=Fields("query", "document", second_required=True, empty=True),
     parameters={"function_to_apply": choice("default", "sigmoid", "none")},
     answer=answer,
+    window=window,
     ranks=True,
 )

@@ -14,6 +14,7 @@ from tests.conftest import WORDS, make_project, no_progress, save_tiny_model, wr
 TASKS = {
     "search": "sentence-embedding",
     "intent": "text-classification",
+    "rerank": "reranking",
     "ner": "token-classification",
     "help": "question-answering",
 }

@@ -37,6 +37,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def columns_of(task: str, texts: list[str]) -> dict[str, list[Any]]:
     if task == "question-answering":
         return {"question": [text[:30] for text in texts], "context": texts}
+    if task == "reranking":
+        return {"query": [text[:30] for text in texts], "document": texts}
     return {"text": texts}
 
 
@@ -56,6 +58,8 @@ def check_same(task: str, row: dict[str, Any], answer: Any) -> None:
     elif task == "text-classification":
         assert row["label"] == answer[0]["label"]
         assert row["score"] == pytest.approx(answer[0]["score"], abs=CLOSE)
+    elif task == "reranking":
+        assert row["score"] == pytest.approx(answer, abs=CLOSE)
     elif task == "token-classification":
         entities = json.loads(row["entities"])
         assert [one["entity"] for one in entities] == [one["entity"] for one in answer]

@@ -220,6 +220,57 @@ def test_what_openais_form_has_and_marina_has_not(document: Any, message: str) -
         read_json(document, TASKS["sentence-embedding"])
 
 
+RERANK = TASKS["reranking"]
+
+
+def test_documents_are_ranked_as_by_text_embeddings_inference() -> None:
+    request = read_json({"query": "q", "texts": ["a", "b", "c"], "truncate": True}, RERANK)
+    assert request.instances == (Instance("q", "a"), Instance("q", "b"), Instance("q", "c"))
+    assert request.parameters["function_to_apply"] == "sigmoid"
+    assert write(request, 0.25, 0.75, 0.25) == [
+        {"index": 1, "score": 0.75},
+        {"index": 0, "score": 0.25},
+        {"index": 2, "score": 0.25},
+    ]
+    shown = read_json({"query": "q", "texts": ["a", "b"], "return_text": True, "raw_scores": True}, RERANK)
+    assert shown.parameters["function_to_apply"] == "none"
+    assert write(shown, -1.5, 2.5)[0] == {"index": 1, "score": 2.5, "text": "b"}
+
+
+def test_documents_are_ranked_as_by_cohere() -> None:
+    document = {"model": "x", "query": "q", "documents": ["a", {"text": "b"}], "top_n": 1, "return_documents": True}
+    request = read_json(document, RERANK)
+    assert request.instances == (Instance("q", "a"), Instance("q", "b"))
+    assert write(request, 0.25, 0.75) == {
+        "model": "m",
+        "results": [{"index": 1, "relevance_score": 0.75, "document": {"text": "b"}}],
+        "usage": {"total_tokens": 14},
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"query": "q", "texts": []}, "at least one instance"),
+        ({"query": "q", "texts": "a"}, '"texts" must be a list of texts, not a text'),
+        ({"query": "q", "documents": [1]}, r"documents\[0\].document must be a text, not a number"),
+        ({"query": 1, "documents": ["a"]}, r"documents\[0\].query must be a text, not a number"),
+        ({"query": "q", "texts": ["a"], "top_n": 0}, '"top_n" must be a whole number'),
+        ({"query": "q", "texts": ["a"], "raw_scores": 1}, '"raw_scores" must be true or false'),
+        ({"query": "q", "texts": ["a"], "return_documents": True}, 'unknown field "return_documents"'),
+        ({"query": "q", "texts": ["a"] * 5}, "holds 5 instances; at most 4"),
+    ],
+)
+def test_a_request_to_rank_that_is_wrong_is_refused(document: Any, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        read_json(document, RERANK)
+
+
+def test_a_score_is_a_tensor() -> None:
+    request = read_json({"inputs": [tensor("q", name="query"), tensor("a", name="document")]}, RERANK)
+    assert write(request, 0.5)["outputs"] == [{"name": "score", "datatype": "FP32", "shape": [1], "data": [0.5]}]
+
+
 def test_openais_form_is_for_embeddings() -> None:
     with pytest.raises(RequestError, match='needs "inputs" or "instances"'):
         read_json({"input": "a"})
