@@ -46,7 +46,11 @@ KINDS = {
     "InvalidBody": Kind(
         400, "The JSON does not match any supported protocol.", "Compare it with docs/reference/requests.md."
     ),
-    "InvalidInstance": Kind(400, "An instance does not fit the task.", "The message names the instance and the field."),
+    "InvalidInstance": Kind(
+        400,
+        "An instance does not fit the task.",
+        "Send what the model's task takes: docs/reference/requests.md shows it.",
+    ),
     "InvalidText": Kind(
         400,
         "A text contains a lone surrogate.",
@@ -58,11 +62,14 @@ KINDS = {
         "Leave the text out of the request, or send one with words.",
     ),
     "InvalidParameter": Kind(
-        400, "The task has no such parameter, or its value is not allowed.", "The message says what is allowed."
+        400, "The task has no such parameter, or its value is not allowed.", "Correct the parameter, or leave it out."
+    ),
+    "TooManyCharacters": Kind(
+        400, "A text has more characters than allowed.", "Shorten it, or raise serving.max_characters."
     ),
     "TextTooLong": Kind(
         400,
-        "A text has more characters than allowed, or more tokens than the longest shape while long_text is reject.",
+        "A text has more tokens than the longest shape, and long_text is reject.",
         "Shorten it, compile the model with a longer shape, or set long_text to truncate or window.",
     ),
     "TooManyWindows": Kind(

@@ -18,12 +18,13 @@ import pytest
 import requests
 
 from marina.project import Project
-from tests.conftest import make_project, write_spec
+from tests.conftest import make_project, save_tiny_model, write_spec
 from tests.ports import free_ports
 
 # the models of `tiny_server`
 TASKS = {
     "classify": "text-classification",
+    "rank": "reranking",
     "tag": "token-classification",
     "answer": "question-answering",
     "embed": "sentence-embedding",
@@ -137,6 +138,8 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for name, task in TASKS.items():
         if task == "sentence-embedding":
             save_embedder(project.root / "weights" / name, prompts=PROMPTS)
+        elif task == "reranking":
+            save_tiny_model(project.root / "weights" / name, task)
         else:
             save_model(project.root / "weights" / name, "bert", task)
         source = {"path": f"weights/{name}"}

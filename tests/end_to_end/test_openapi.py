@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from docs.made.openapi import camel, openapi
+from handlers.worker.tasks import TASKS as KNOWN
 from tests.embedders import PROMPTS
 from tests.end_to_end.conftest import TASKS, Server
 
@@ -45,7 +46,7 @@ def document_of(models: dict[str, str]) -> dict[str, Any]:
             operation = copy.deepcopy(item["post"])
             del operation["parameters"]
             operation["operationId"] = names[path]
-            if task == "question-answering":
+            if KNOWN[task].fields.second_required:
                 del operation["requestBody"]["content"]["text/plain"]
             answer = operation["responses"]["200"]
             for content, kind in ((operation["requestBody"]["content"], "Request"), (answer["content"], "Response")):

@@ -192,7 +192,7 @@ def batches(server: Server, model: str, after: int = 0) -> float:
         (b'{"inputs": "\\ud800"}', "application/json", "InvalidText"),
         (b"[" * 200_000, "application/json", "InvalidJson"),
         (b"inputs=hello", "application/x-www-form-urlencoded", "NoBody"),
-        (b'{"inputs": "' + b"a" * 100_001 + b'"}', "application/json", "TextTooLong"),
+        (b'{"inputs": "' + b"a" * 100_001 + b'"}', "application/json", "TooManyCharacters"),
     ],
 )
 def test_bad_bodies_get_a_reason(server: Server, body: bytes, content_type: str, kind: str) -> None:

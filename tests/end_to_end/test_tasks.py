@@ -31,7 +31,13 @@ from tests.handlers.worker.tasks.architectures import NER_LABELS
 from tests.marina.client.servers import make_certificate
 from tests.ports import free_ports
 
-DOCUMENTED = {"resume-search": "embed", "ava-intent": "classify", "resume-ner": "tag", "help-qa": "answer"}
+DOCUMENTED = {
+    "resume-search": "embed",
+    "ava-intent": "classify",
+    "resume-ner": "tag",
+    "help-qa": "answer",
+    "search-rerank": "rank",
+}
 TEXT = "please send the invoice to our account manager"
 QUESTION = {"question": "who led the team", "context": "senior engineer, led a team of five years, thanks"}
 
@@ -56,6 +62,9 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
     assert best["score"] >= second["score"]
     assert QUESTION["context"][best["start"] : best["end"]] == best["answer"]
     assert len(client.answer("answer", QUESTION["question"], QUESTION["context"])) == 1
+    ranked = client.rerank("rank", QUESTION["question"], [TEXT, QUESTION["context"], ""])
+    assert sorted(document["index"] for document in ranked) == [0, 1, 2]
+    assert [document["score"] for document in ranked] == sorted((d["score"] for d in ranked), reverse=True)
 
 
 def python_blocks(page: str) -> list[str]:
@@ -68,7 +77,7 @@ def test_the_python_of_the_docs_runs(tiny_server: Server, tmp_path: Path, monkey
     for documented, tiny in DOCUMENTED.items():
         asks, streams = asks.replace(documented, tiny), streams.replace(documented, tiny)
     asks = asks.replace("8080", str(tiny_server.ports[0]))
-    exec(asks, {"token": tiny_server.token, "page": QUESTION["context"]})
+    exec(asks, {"token": tiny_server.token, "page": QUESTION["context"], "pages": [TEXT, QUESTION["context"]]})
     answered: dict[str, Any] = {"resumes": enumerate([TEXT] * 3)}
     with Client.http(tiny_server.url, tiny_server.token()) as answered["client"]:
         exec(streams, answered)
@@ -166,6 +175,9 @@ EXCHANGES: list[tuple[str, Any]] = [
     ("tag", {"inputs": [TEXT], "parameters": {"aggregation_strategy": "simple"}}),
     ("answer", {"inputs": QUESTION}),
     ("answer", {"inputs": [QUESTION, QUESTION], "parameters": {"top_k": 2}}),
+    ("rank", {"inputs": [{"query": "a", "document": "b"}, {"query": "a", "document": ""}]}),
+    ("rank", {"query": "a", "texts": ["b", "c"], "return_text": True, "top_n": 1}),
+    ("rank", {"query": "a", "documents": ["b", {"text": "c"}], "return_documents": True, "raw_scores": True}),
     ("embed", {"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}}),
     ("embed", {"input": ["a", "b"], "model": "any", "encoding_format": "base64"}),
 ]
@@ -194,6 +206,26 @@ def test_requests_and_answers_are_as_openapi_says(tiny_server: Server, name: str
 
 def test_the_openapi_document_is_valid() -> None:
     openapi_spec_validator.validate(openapi())
+
+
+@needs_nginx
+def test_the_documented_location_reranks(tiny_server: Server, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    page = (ROOT / "docs" / "guides" / "clients.md").read_text()
+    (location,) = re.findall(r"^ *location = /rerank \{.*?\}\n", page, re.MULTILINE | re.DOTALL)
+    changes = {
+        "    location /predictions/ {": f"{location}    location /predictions/ {{",
+        "search-rerank": "rank",
+        "8080": str(tiny_server.ports[0]),
+        "8090": str(port),
+    }
+    headers = {"Authorization": f"Bearer {tiny_server.token()}"}
+    request = {"query": "invoice", "texts": [TEXT, "ok", "thanks"]}
+    with nginx(tmp_path, (ROOT / "deploy" / "nginx.conf").read_text(), changes, port):
+        answer = requests.post(f"http://127.0.0.1:{port}/rerank", json=request, headers=headers, timeout=30)
+    assert answer.status_code == 200
+    assert answer.json() == tiny_server.post("rank", request).json()
+    assert [set(entry) for entry in answer.json()] == [{"index", "score"}] * 3
 
 
 @needs_nginx

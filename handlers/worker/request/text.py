@@ -15,7 +15,7 @@ def check_text(value: Any, where: str, most: int) -> str:
     if not isinstance(value, str):
         raise RequestError("InvalidInstance", f"{where} must be a text, not {type_name(value)}")
     if len(value) > most:
-        raise RequestError("TextTooLong", f"{where} has {len(value)} characters; at most {most} are allowed")
+        raise RequestError("TooManyCharacters", f"{where} has {len(value)} characters; at most {most} are allowed")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -38,7 +38,7 @@ MEET: dict[str, tuple[bytes | None, dict[str, str]]] = {
     "InvalidInstance": (inputs(5), JSON),
     "InvalidText": (b'{"inputs": "\\ud800"}', JSON),
     "InvalidParameter": (inputs("ok", top_k=0), JSON),
-    "TextTooLong": (inputs("a" * 2001), JSON),
+    "TooManyCharacters": (inputs("a" * 2001), JSON),
     "TooManyWindows": (inputs("ok " * 500), JSON),
     "TooManyInstances": (inputs(["ok"] * 5), JSON),
     "BodyTooLarge": (gzip.compress(b"a" * 3001), {**TEXT, "content-encoding": "gzip"}),
@@ -53,8 +53,8 @@ FAILS: dict[str, Callable[[pytest.MonkeyPatch, Model], None]] = {
     "Unexpected": lambda patch, model: run_as(patch, model, lambda _: 1 // 0),
 }
 # of TorchServe's URLs: tests of the host; of a batch with too much work: tests of the admission and of the model; of
-# bundles: tests of bundles; of a tokenizer without special tokens: its tests
-ELSEWHERE = {"NoExplanation", "Overloaded", "NoModel", "ModelFailed", "NoTokens"}
+# bundles: tests of bundles; of a tokenizer without special tokens, and of long_text: tests of the tokenizer
+ELSEWHERE = {"NoExplanation", "Overloaded", "NoModel", "ModelFailed", "NoTokens", "TextTooLong"}
 
 
 def run_as(patch: pytest.MonkeyPatch, model: Model, run: Callable[[int], Any]) -> None:

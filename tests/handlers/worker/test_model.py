@@ -100,7 +100,7 @@ def test_a_bad_request_fails_alone(models: dict[tuple[str, str], Model]) -> None
         "code": 400,
         "type": "InvalidInstance",
         "error": 'inputs must be a text or {"text": ...}, not a number',
-        "fix": "The message names the instance and the field.",
+        "fix": "Send what the model's task takes: docs/reference/requests.md shows it.",
     }
     assert len(replies[2][1]["predictions"]) == 2
     assert scores(replies[2][1]["predictions"][0]) == pytest.approx(scores(replies[0][1]))

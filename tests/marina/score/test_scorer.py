@@ -92,7 +92,7 @@ def test_a_row_that_cannot_be_answered_stops_nothing(store: Project) -> None:
     assert [one is None for one in answers["label"].to_pylist()] == [False, True, True, False]
     errors = answers["error"].to_pylist()
     assert errors[1] == "InvalidInstance: the row.text must be a text, not null"
-    assert errors[2].startswith("TextTooLong: the row.text has 400000 characters")
+    assert errors[2].startswith("TooManyCharacters: the row.text has 400000 characters")
     assert answers["truncated"].to_pylist() == [False, None, None, False]
 
 

@@ -332,7 +332,7 @@ def test_a_wrong_tensor_is_named(change: dict[str, Any], message: str) -> None:
         (b'{"inputs": {}}', "InvalidInstance", '"text" is missing'),
         (b'{"inputs": {"text": ["a"]}}', "InvalidInstance", "inputs.text must be a text, not a list"),
         (b'{"inputs": {"text": "a", "text_pair": 1}}', "InvalidInstance", "inputs.text_pair must be a text"),
-        (b'{"inputs": "' + b"a" * 51 + b'"}', "TextTooLong", "51 characters; at most 50"),
+        (b'{"inputs": "' + b"a" * 51 + b'"}', "TooManyCharacters", "51 characters; at most 50"),
         (b'{"inputs": "a\\ud800"}', "InvalidText", "lone surrogate at character 1"),
         (b'{"inputs": "a", "parameters": []}', "InvalidParameter", "must be an object"),
         (b'{"inputs": "a", "parameters": {"top_p": 1}}', "InvalidParameter", 'unknown parameter "top_p"; this model'),
