@@ -50,8 +50,9 @@ def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> No
     left_over = {task: _left_over(own, config, stored) for task, own in classes.items()}
     fitting = {task: count for task, count in left_over.items() if count is not None}
     best = [task for task, count in fitting.items() if count == min(fitting.values())]
-    if best and best != [spec.task]:
-        fit = " and ".join(f"...{heads[task]}" for task in best)
+    best_heads = list(dict.fromkeys(heads[task] for task in best))
+    if best_heads and best_heads != [heads[spec.task]]:
+        fit = " and ".join(f"...{head}" for head in best_heads)
         raise SourceError(
             f"{spec.name}: source {spec.source} names no head in the architectures of config.json, and its weights are "
             f'those of a {fit}; write "architectures": ["...{heads[spec.task]}"] there if it was trained for the task '

@@ -151,10 +151,12 @@ def test_a_planner_that_fails_costs_only_its_own_model_its_answers(monkeypatch: 
     members = [member(fine, reader), member(fine, reader)]
     graphs = Graphs(members)
 
-    def fail(_: Sequence[int]) -> Any:
-        raise ValueError("planned nothing")
+    class Failing:
+        @staticmethod
+        def plan(_: Sequence[int]) -> Any:
+            raise ValueError("planned nothing")
 
-    monkeypatch.setattr(graphs._schedule._planners[0], "plan", fail)
+    monkeypatch.setattr(graphs._schedule, "_planners", [Failing, graphs._schedule._planners[1]])
     requests = [pipeline.prepare(each, Request((Instance("3 3"),), {}, "json")) for each in members]
     inferences = [inference for request in requests for inference in request]
     pipeline.tokenize(inferences)

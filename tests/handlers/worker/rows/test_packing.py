@@ -35,7 +35,7 @@ def check(calls: Sequence[Call], lengths: Sequence[int]) -> None:
         assert len(call.places) == (len(call.rows) if call.shape.packed else 0)
         taken: set[tuple[int, int]] = set()
         numbers: dict[int, list[int]] = {}
-        for row, (line, number, start) in zip(call.rows, call.places, strict=True):
+        for row, (line, number, start) in zip(call.rows, call.places, strict=False):
             own = {(line, token) for token in range(start, start + lengths[row])}
             assert not own & taken
             assert start + lengths[row] <= call.shape.sequence_length

@@ -193,7 +193,7 @@ def test_question_answering_finds_what_a_search_of_all_spans_finds(
                 expected[text] = expected.get(text, 0.0) + score
         best = sorted(expected.values(), reverse=True)
         assert len(answers) <= 3
-        for answer, score in zip(answers, best, strict=True):
+        for answer, score in zip(answers, best, strict=False):
             assert answer["answer"] == context[answer["start"] : answer["end"]]
             assert abs(answer["score"] - score) < 1e-4
             # without enough spans in a context, one that has no probability may stand in
