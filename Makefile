@@ -56,7 +56,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-random test-suites test-all coverage mutants test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site format clean
+.PHONY: help setup train compile archive serve stop test test-random test-suites test-all coverage mutants test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site docs-serve format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
@@ -158,8 +158,11 @@ docs: setup  ## write the pages and files that are generated from code
 	$(BIN)/python -m docs.made
 
 docs-site: $(VENV)/docs  ## build the site into build/site
-	$(BIN)/mkdocs build --quiet
-	@echo "build/site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html; make docs-serve shows the site with its search"
+
+docs-serve: $(VENV)/docs  ## show the site on http://127.0.0.1:8000
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --quiet --dev-addr 127.0.0.1:8000
 
 format: $(VENV)/dev  ## format the code
 	$(BIN)/ruff format .

@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 
 # files of the repository by the pages that show them
 PAGES = {
-    "README.md": "index.md",
+    "README.md": "readme.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "reporting.md",
