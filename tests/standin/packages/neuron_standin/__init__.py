@@ -301,7 +301,7 @@ def set_weights(module: Any, weights: dict[str, torch.Tensor]) -> None:
     """Give a traced module other weights, by the names that they had in the module that was traced."""
     header, content = _unpacked(bytes(module.content.numpy()))
     inner = _load(io.BytesIO(content))
-    lacking = inner.load_state_dict(weights, strict=True)
+    lacking = inner.load_state_dict(weights, strict=False)
     parameters = {name for name, _ in inner.named_parameters()}
     if lacking.unexpected_keys or parameters & set(lacking.missing_keys):
         raise RuntimeError(f"the weights are not those of the traced module: {lacking}")
