@@ -33,6 +33,7 @@ def inputs() -> dict[str, set[str]]:
         ("examples/resume_match/__main__.py", {"docs", "readme"}),
         ("tests/end_to_end/test_ray.py", {"ray"}),
         ("tests/end_to_end/images.py", {"images"}),
+        ("marina/container/probes.py", {"docs", "images", "wheel"}),
         ("tests/chaos/load.py", {"chaos"}),
         ("tests/data/question_answering/expected.json", {"inf1-stack", "inf2-stack"}),
         ("docs/proofs/xla.json", {"docs", "xla"}),

@@ -109,7 +109,8 @@ SUITES = {
         files=DEMONSTRATIONS,
         needs=(f"{TRAINED}ava-intent", f"{TRAINED}product-duplicates", f"{TRAINED}resume-ner"),
     ),
-    "images": Suite(tests=(f"{END}test_image.py",)),
+    # the program of an image, which only its Dockerfile names
+    "images": Suite(tests=(f"{END}test_image.py",), files=("marina/container",)),
     "ray": Suite(tests=(f"{END}test_ray.py", f"{END}test_ray_serve.py")),
     "openapi": Suite(tests=(f"{END}test_openapi.py",)),
     "bulk": Suite(tests=(f"{END}test_score.py", "tests/marina/score")),
