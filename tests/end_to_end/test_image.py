@@ -306,7 +306,8 @@ class Pod:
         self.secret.mkdir()
         (self.secret / "token").write_text(TOKEN)
         # the ports of a pod are its own; here they are those that are free
-        self.ports = dict(zip((port["containerPort"] for port in self.container["ports"]), free_ports(3), strict=True))
+        ports = [port["containerPort"] for port in self.container["ports"]]
+        self.ports = dict(zip(ports, free_ports(len(ports)), strict=True))
 
     @contextmanager
     def running(self, images: Images, archives: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
