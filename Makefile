@@ -128,17 +128,17 @@ check: $(VENV)/dev  ## check format, style, types, import order and workflows
 	$(BIN)/zizmor --quiet --offline .github
 
 bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs, and say where milliseconds go (an hour)
-	$(BIN)/marina bench table overhead
+	$(BIN)/python -m benchmarks overhead
 	$(BIN)/marina bench table bundle
-	$(BIN)/marina bench table hosts
-	$(BIN)/marina bench table packed
+	$(BIN)/python -m benchmarks hosts
+	$(BIN)/python -m benchmarks packed
 	$(BIN)/marina bench table latency
 
 bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
-	$(BIN)/marina bench peers
+	$(BIN)/python -m benchmarks peers
 
 bench-bulk: setup  ## compare jobs in bulk with the bare graphs and with sentence-transformers (half an hour)
-	$(BIN)/marina bench table bulk
+	$(BIN)/python -m benchmarks bulk
 
 demo-match: $(VENV)/match build/training/resume-ner  ## match 1,000 resumes in an embedded PostgreSQL with jobs; PAGE=8000 shows a web page
 	$(BIN)/marina archive resume-search resume-ner
@@ -152,7 +152,7 @@ verify-hardware: setup  ## check everything on an Inferentia or Trainium instanc
 	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
 
 verify-plan: setup build/training/ava-intent  ## predict 30 random workloads, measure them, and compare (an hour); MODELS=, CASES=, SEED=, WORKLOADS=FILE
-	$(BIN)/python -m marina.plan.verify $(MODELS) --cases $(or $(CASES),30) --seed $(or $(SEED),0) $(if $(WORKLOADS),--workloads $(WORKLOADS))
+	$(BIN)/python -m benchmarks.verify $(MODELS) --cases $(or $(CASES),30) --seed $(or $(SEED),0) $(if $(WORKLOADS),--workloads $(WORKLOADS))
 
 docs: setup  ## write the pages and files that are generated from code
 	$(BIN)/python -m docs.made

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kinds import TABLES
+from benchmarks.tables.overhead import draw_served
 from marina.bench.report.drawing import legend, new_figure, png_of
 from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Result, read_result
 from marina.bench.report.table import markdown_of
 from marina.bench.tables.kinds import draw, layout_of
-from marina.bench.tables.overhead import draw_served
 
 # of each stored result, the picture that pages show
 PICTURES = {"table-ava": "over-time", "table-search": "latency-throughput", "peers": "throughput"}
@@ -29,14 +30,14 @@ PEERS_MODEL, PEERS_CONNECTIONS = "ava-intent", 32
 
 def result_tables(stored: Path) -> str:
     """The conclusion, tables and notes of a stored result, as Markdown."""
-    return markdown_of(layout_of(read_result(stored))).rstrip("\n")
+    return markdown_of(layout_of(read_result(stored), TABLES)).rstrip("\n")
 
 
 def write_pictures(folder: Path) -> None:
     """Write the pictures that pages show: beside the results in docs/benchmarks, and docs/benchmarks.png."""
     stored = {name: read_result(folder / "benchmarks" / f"{name}.json") for name in PICTURES}
     for name, picture in PICTURES.items():
-        (folder / "benchmarks" / f"{name}.png").write_bytes(draw(stored[name])[picture])
+        (folder / "benchmarks" / f"{name}.png").write_bytes(draw(stored[name], TABLES)[picture])
     (folder / "benchmarks.png").write_bytes(front_picture(read_result(folder / "benchmarks.json"), stored["peers"]))
 
 

@@ -3,7 +3,7 @@
 Subpackages; each depends only on those above it:
 load/     generates a load and measures the answers
 report/   stored results, and the reports that are made from them
-server/   what is measured: endpoints, a separate benchmark server, bare graphs, the usual handler
+server/   what is measured: endpoints, a separate benchmark server, bare graphs
 sweep/    measures named strategies in interleaved rounds; sweeps, and single loads
-tables/   ready-made comparisons: published tables, the cost of serving, other ways to serve
+tables/   ready-made comparisons of a user's models
 """

@@ -1,4 +1,4 @@
-"""`marina bench run | sweep | table | peers | record | report`."""
+"""`marina bench run | sweep | table | record | report`."""
 
 from __future__ import annotations
 
@@ -160,15 +160,9 @@ def sweep(
     _finish(result, out or kept, as_json)
 
 
-@app.command(epilog="Example: `marina bench table overhead`")
+@app.command(epilog="Example: `marina bench table latency ava-intent`")
 def table(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE",
-            help="Published: nlp-12x, ava, search, darwinbox. Ours: bundle, bulk, hosts, latency, overhead, packed.",
-        ),
-    ],
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="bundle or latency.")],
     model: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Your model. Default: the demonstration models.")
     ] = None,
@@ -178,33 +172,18 @@ def table(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Repeat a published table, or measure what serving costs and what saves time.
+    """Measure what saves time.
 
-    bundle: models in one archive beside as many archives. bulk: jobs in bulk. hosts: TorchServe beside Ray Serve.
-    latency: where the milliseconds of a text alone go. overhead: serving beside the bare graphs. packed: a few packed
-    graphs beside many others.
+    bundle: models in one archive beside as many archives. latency: where the milliseconds of a text alone go.
     """
     from marina.bench.report.pricing import price_of
-    from marina.bench.tables.kinds import measure_table
+    from marina.bench.tables.kinds import TABLES, measure_table, table_kind
 
     project = find_project()
     known = price_of(instance, price, project.root)
     with progress_bar(name) as progress:
-        result = measure_table(project, name, model, engine, known, progress)
+        result = measure_table(project, table_kind(name, TABLES), model, engine, known, progress)
     _finish(result, out or _builds() / result.kind, as_json)
-
-
-@app.command(epilog="Example: `marina bench peers`")
-def peers(out: OutOption = None, as_json: JsonOption = False) -> None:
-    """Compare Marina with other servers, each installed in its own environment (half an hour)."""
-    from marina.bench.tables.peers.run import measure_peers
-
-    with progress_bar("peers") as progress:
-        result = measure_peers(find_project(), progress)
-    _finish(result, out or _builds() / result.kind, as_json)
-    if not as_json:
-        for quote in result.more["quotes"]:
-            say(quote)
 
 
 @app.command(epilog="Example: `marina bench record ava-intent --seconds 86400 --out day.csv`")

@@ -16,7 +16,7 @@ ELSEWHERE = (
     "marina/bundled/*",
     "marina/template/*",
     "marina/deploy/*/files/*",
-    "marina/bench/tables/peers/*_server.py",
+    "benchmarks/peers/*_server.py",
 )
 HOOK = "marina_coverage.pth"
 

@@ -53,7 +53,7 @@ def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_ti
     unknown = run_marina(project, "plan", "m", "--rate", "20", "--on", "inf9.xlarge", "--promise", "p99 <= 200 ms")
     assert unknown.stderr.startswith("error: the instance type inf9.xlarge is not known")
     verified = subprocess.run(
-        [sys.executable, "-m", "marina.plan.verify", "m", "--cases", "2", "--sweep-rounds", "0"],
+        [sys.executable, "-m", "benchmarks.verify", "m", "--cases", "2", "--sweep-rounds", "0"],
         cwd=project.root,
         env=os.environ,
         capture_output=True,

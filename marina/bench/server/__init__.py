@@ -4,6 +4,4 @@ endpoint.py          a served model: its address, its known configuration, and h
 server_metrics.py    the server's own metrics for the duration of a load
 benchmark_server.py  a separate TorchServe for benchmarks, which serves one model at a time
 bare_graphs.py       the graphs of a model without a server: the upper limit of serving
-random_models.py     models of BERT-base's size and of a tiny one, with random weights
-usual/               the usual TorchServe handler, for comparison, and one that does nothing
 """

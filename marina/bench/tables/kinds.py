@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from marina.bench.report.conclusion import conclude
@@ -12,7 +12,7 @@ from marina.bench.report.results import Result
 from marina.bench.report.standard import failures_of, standard_layout
 from marina.bench.report.table import Layout
 from marina.bench.server.benchmark_server import benchmark_server
-from marina.bench.tables import ava, bulk, bundle, darwinbox, hosts, latency, nlp_12x, overhead, packed, search
+from marina.bench.tables import bundle, latency
 from marina.bench.tables.job import Job
 from marina.console import Progress
 from marina.errors import MarinaError
@@ -34,42 +34,41 @@ class TableKind:
     draw: Callable[[Result], dict[str, bytes]] = pictures_of
 
 
-TABLES = {
-    module.KIND: TableKind(module.measure, module.layout)
-    for module in (nlp_12x, ava, darwinbox, bundle, hosts, latency, packed)
-}
-TABLES[search.KIND] = TableKind(search.measure, search.layout, search.draw)
-TABLES[bulk.KIND] = TableKind(bulk.measure, bulk.layout, bulk.draw)
-TABLES[overhead.KIND] = TableKind(overhead.measure, overhead.layout, overhead.draw)
+Tables = Mapping[str, TableKind]
+TABLES: Tables = {module.KIND: TableKind(module.measure, module.layout) for module in (bundle, latency)}
 
 
-def table_kind(name: str) -> TableKind:
+def table_kind(name: str, tables: Tables) -> TableKind:
     """A table by name, with or without the prefix "table-"; MarinaError if there is none."""
-    kind = TABLES.get(f"table-{name.removeprefix('table-')}")
+    kind = tables.get(f"table-{name.removeprefix('table-')}")
     if kind is None:
-        names = ", ".join(known.removeprefix("table-") for known in TABLES)
+        names = ", ".join(known.removeprefix("table-") for known in tables)
         raise MarinaError(f"there is no table {name}; there are: {names}")
     return kind
 
 
 def measure_table(
-    project: Project, table: str, name: str | None, engine: str | None, price: Price | None, progress: Progress
+    project: Project,
+    kind: TableKind,
+    name: str | None,
+    engine: str | None,
+    price: Price | None,
+    progress: Progress,
 ) -> Result:
     """Measure a table, for a given model or for the table's own models."""
-    kind = table_kind(table)
     with benchmark_server(project, progress) as server:
         return kind.measure(Job(server, project, name, engine, price, progress))
 
 
-def layout_of(result: Result) -> Layout:
+def layout_of(result: Result, tables: Tables = TABLES) -> Layout:
     """The tables and notes of any result: those of its kind, or the standard ones."""
     if result.kind.startswith("table-"):
-        layout = table_kind(result.kind).layout(result)
+        layout = table_kind(result.kind, tables).layout(result)
     else:
         layout = standard_layout(result)._replace(conclusion=conclude(result))
     return layout._replace(notes=layout.notes + failures_of(result))
 
 
-def draw(result: Result) -> dict[str, bytes]:
+def draw(result: Result, tables: Tables = TABLES) -> dict[str, bytes]:
     """The pictures of any result, PNG files by name."""
-    return table_kind(result.kind).draw(result) if result.kind.startswith("table-") else pictures_of(result)
+    return table_kind(result.kind, tables).draw(result) if result.kind.startswith("table-") else pictures_of(result)

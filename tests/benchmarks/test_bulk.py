@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.kinds import TABLES
+from benchmarks.tables import bulk
 from marina.bench.report.table import markdown_of
-from marina.bench.tables import bulk
 from marina.bench.tables.kinds import draw, layout_of
 from tests.marina.bench.results import entry, measured, result
 from tests.marina.score.archives import project_with
@@ -17,13 +18,13 @@ def test_ratios_are_within_rounds() -> None:
         entry([measured(rate * factor, 1.0) for factor in (1.0, 2.0)], strategy=name) for name, rate in rates.items()
     ]
     made = result(entries, kind=bulk.KIND, more={"megabytes": {"10,000": 400.0, "1,000,000": 410.0}})
-    layout = layout_of(made)
+    layout = layout_of(made, TABLES)
     assert layout.conclusion == (
         "marina score answers 142 rows per second: 95% of what its graphs compute in a loop, 5.0 times "
         "sentence-transformers with torch, and 1.9 times its OpenVINO backend in int8."
     )
     assert "| 1,000,000 | 410 |" in markdown_of(layout)
-    assert draw(made)["throughput"].startswith(b"\x89PNG")
+    assert draw(made, TABLES)["throughput"].startswith(b"\x89PNG")
 
 
 def test_a_job_is_run_and_its_memory_is_seen(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.verify.cases import LENGTHS, Case
 from handlers.worker.artifact import read_artifact
 from handlers.worker.rows.plan import longest
 from handlers.worker.rows.prompts import default_rows
@@ -26,7 +27,6 @@ from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, models_of
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
-from marina.plan.verify.cases import LENGTHS, Case
 from marina.plan.workload import Traffic, draw
 
 CONNECTIONS = 256  # of the generator, and of the closed loop that gives the capacity

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.verify.measure import Compared, Figures
 from marina.bench.report.drawing import COLOURS, new_figure, png_of
-from marina.plan.verify.measure import Compared, Figures
 
 UP_TO = 0.85  # of capacity: what published simulators are judged at
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import yaml
 
+from benchmarks.verify import sweep as sweeping
+from benchmarks.verify.cases import Case, draw_cases, read_cases
+from benchmarks.verify.measure import Figures, Texts
 from marina.errors import SpecError
 from marina.plan.candidates import Candidate
-from marina.plan.verify import sweep as sweeping
-from marina.plan.verify.cases import Case, draw_cases, read_cases
-from marina.plan.verify.measure import Figures, Texts
 from tests.marina.plan.places import place, variant
 
 

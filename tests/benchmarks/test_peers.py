@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers import process, run
+from benchmarks.peers.settings import Peer, peers
 from marina.bench.load.payload import Payload
 from marina.bench.report.results import Configuration
 from marina.bench.sweep.rounds import measure_rounds
-from marina.bench.tables.peers import process, run
-from marina.bench.tables.peers.settings import Peer, peers
 from marina.errors import MarinaError
 
 SERVER = """

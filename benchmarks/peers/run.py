@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.peers.process import install, running
+from benchmarks.peers.settings import Peer, peers
+from benchmarks.usual.pack import pack_usual
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
@@ -14,11 +17,8 @@ from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, Result
 from marina.bench.server.benchmark_server import BenchmarkServer, benchmark_server
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
-from marina.bench.server.usual.pack import pack_usual
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
-from marina.bench.tables.peers.process import install, running
-from marina.bench.tables.peers.settings import Peer, peers
 from marina.compiler.source import find_source
 from marina.console import Progress
 from marina.errors import MarinaError

@@ -7,13 +7,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.verify.cases import Case
+from benchmarks.verify.measure import capacity, measure, measure_closed, predict, serve, texts_of
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.console import Progress
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.places import Calibrated, place_here
 from marina.plan.search import search
-from marina.plan.verify.cases import Case
-from marina.plan.verify.measure import capacity, measure, measure_closed, predict, serve, texts_of
 from marina.plan.workload import Promise, Traffic
 
 BATCH_SIZES, DELAYS_MS = (1, 4, 16, 64), (1, 5)

@@ -7,6 +7,12 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.verify.cases import draw_cases, read_cases
+from benchmarks.verify.measure import Compared, Figures, capacity, measure, predict, serve, texts_of
+from benchmarks.verify.report import COLUMNS, medians, picture, rows
+from benchmarks.verify.sweep import COLUMNS as SWEEP_COLUMNS
+from benchmarks.verify.sweep import rows as table_of
+from benchmarks.verify.sweep import summary, sweep
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.report.machine import command, machine
 from marina.bench.server.benchmark_server import benchmark_server
@@ -16,12 +22,6 @@ from marina.files import write_json
 from marina.plan.calibration.calibrate import calibrate
 from marina.plan.calibration.record import read_calibration
 from marina.plan.places import Calibrated
-from marina.plan.verify.cases import draw_cases, read_cases
-from marina.plan.verify.measure import Compared, Figures, capacity, measure, predict, serve, texts_of
-from marina.plan.verify.report import COLUMNS, medians, picture, rows
-from marina.plan.verify.sweep import COLUMNS as SWEEP_COLUMNS
-from marina.plan.verify.sweep import rows as table_of
-from marina.plan.verify.sweep import summary, sweep
 from marina.project import find_project
 from marina.spec import read_spec
 

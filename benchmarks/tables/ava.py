@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from benchmarks.tables.published import published_table, source_note
+from benchmarks.usual.pack import pack_usual
 from marina.bench.load.payload import Workload, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import price_notes, warnings_of
 from marina.bench.report.table import Layout, Table, number, spread
-from marina.bench.server.usual.pack import pack_usual
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
 from marina.bench.tables.job import Job
-from marina.bench.tables.published import published_table, source_note
 from marina.compiler.source import find_source
 from marina.errors import SourceError
 from marina.spec import make_spec

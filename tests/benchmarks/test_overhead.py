@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.kinds import TABLES
 from marina.bench.report.results import Entry, Result, read_result, write_result
 from marina.bench.tables.kinds import draw, layout_of
 from tests.marina.bench.results import entry, measured, result
@@ -39,7 +40,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def test_bare_graphs_come_first_then_what_was_served_and_bert_base_last(stored: Result) -> None:
-    (table,) = layout_of(stored).tables
+    (table,) = layout_of(stored, TABLES).tables
     assert table.columns == ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare graphs", "x usual"]
     assert [row[:4] for row in table.rows] == [
         ["Marina, one worker: bare graphs", "", "", "1000"],
@@ -55,7 +56,7 @@ def test_bare_graphs_come_first_then_what_was_served_and_bert_base_last(stored: 
 
 
 def test_ratios_are_to_its_own_bare_graphs_and_to_the_usual_handler_under_the_same_load(stored: Result) -> None:
-    (table,) = layout_of(stored).tables
+    (table,) = layout_of(stored, TABLES).tables
     assert [row[6:] for row in table.rows[3:]] == [
         ["", ""],
         ["40%", "8.0x"],
@@ -67,7 +68,7 @@ def test_ratios_are_to_its_own_bare_graphs_and_to_the_usual_handler_under_the_sa
 
 
 def test_notes_say_graphs_shares_of_stages_and_memory(stored: Result) -> None:
-    notes = layout_of(stored).notes
+    notes = layout_of(stored, TABLES).notes
     assert "Marina, one worker: int8, graphs 1x8, 8x32" in notes
     assert "a text alone in its bare graph: 1.50 ms, with pauses as between requests 2.00 ms" in notes
     assert (
@@ -77,13 +78,13 @@ def test_notes_say_graphs_shares_of_stages_and_memory(stored: Result) -> None:
 
 
 def test_it_concludes_who_is_fastest_and_by_how_much(stored: Result) -> None:
-    assert layout_of(stored).conclusion == (
+    assert layout_of(stored, TABLES).conclusion == (
         "Marina, one worker per core is fastest: 500 texts per second with 64 clients, 10 times the usual handler. "
         "That is 50% of what its graphs compute without a server."
     )
 
 
 def test_its_picture_is_among_those_of_every_result(stored: Result) -> None:
-    pictures = draw(stored)
+    pictures = draw(stored, TABLES)
     assert {"overhead", "throughput", "latency-throughput"} <= set(pictures)
     assert pictures["overhead"].startswith(b"\x89PNG")

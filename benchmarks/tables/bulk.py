@@ -22,6 +22,8 @@ import psutil
 import pyarrow as pa
 from pyarrow import parquet
 
+from benchmarks.peers.process import HERE, install
+from benchmarks.random_models import tiny_bert
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.histogram import encoded, new_histogram
@@ -34,10 +36,8 @@ from marina.bench.report.figures import figures_of, ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.table import Layout, Table, number, spread
 from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
-from marina.bench.server.random_models import tiny_bert
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.tables.job import Job
-from marina.bench.tables.peers.process import HERE, install
 from marina.compiler.source import find_source
 from marina.errors import MarinaError
 from marina.shapes.advice import advise

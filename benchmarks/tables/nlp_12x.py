@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.random_models import TOKENS, bert_base, bert_texts
+from benchmarks.tables.published import published, source_note
+from benchmarks.usual.pack import pack_usual
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load.payload import Payload, Workload, bodies_of
 from marina.bench.load.profile import Load
@@ -16,12 +19,9 @@ from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import price_notes, warnings_of
 from marina.bench.report.table import Layout, Table, number, spread
 from marina.bench.server.benchmark_server import BenchmarkServer
-from marina.bench.server.random_models import TOKENS, bert_base, bert_texts
-from marina.bench.server.usual.pack import pack_usual
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
 from marina.bench.tables.job import Job
-from marina.bench.tables.published import published, source_note
 from marina.compiler.source import find_source
 from marina.engines import DEFAULT, engine_of
 from marina.engines.base import CORE_PER_WORKER, PIPELINE, Engine

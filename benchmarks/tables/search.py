@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
+from benchmarks.tables.published import published_table, source_note
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload, Workload, read_payload, texts_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
@@ -20,7 +21,6 @@ from marina.bench.server.endpoint import check, measure_endpoint
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import served_strategy
 from marina.bench.tables.job import Job
-from marina.bench.tables.published import published_table, source_note
 from marina.spec import Spec
 
 KIND = "table-search"

@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from benchmarks.kinds import TABLES
+from benchmarks.tables import nlp_12x
+from benchmarks.tables.published import published
+from benchmarks.tables.search import FIRST_RATE, highest_kept, keeps
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload
 from marina.bench.report.results import Configuration
 from marina.bench.report.table import markdown_of
-from marina.bench.tables import nlp_12x
-from marina.bench.tables.kinds import TABLES, layout_of, table_kind
-from marina.bench.tables.published import published
-from marina.bench.tables.search import FIRST_RATE, highest_kept, keeps
+from marina.bench.tables import kinds
+from marina.bench.tables.kinds import layout_of, table_kind
 from marina.cli.bench import app
 from marina.errors import MarinaError
 from marina.project import Project
@@ -30,14 +32,14 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 def test_tables_are_known_by_name() -> None:
     names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk", "hosts", "latency", "packed")
     assert set(TABLES) == {f"table-{name}" for name in names}
-    assert table_kind("ava") is table_kind("table-ava")
+    assert table_kind("ava", TABLES) is table_kind("table-ava", TABLES)
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
-        table_kind("chess")
+        table_kind("chess", TABLES)
 
 
 def test_the_help_names_every_table() -> None:
     shown = CliRunner().invoke(app, ["table", "--help"]).output
-    missing = [name for name in TABLES if not re.search(rf"\b{name.removeprefix('table-')}\b", shown)]
+    missing = [name for name in kinds.TABLES if not re.search(rf"\b{name.removeprefix('table-')}\b", shown)]
     assert missing == []
 
 
@@ -76,7 +78,7 @@ def test_published_rows_stand_below_ours_in_the_same_columns() -> None:
         ],
         kind="table-nlp-12x",
     )
-    layout = layout_of(table)
+    layout = layout_of(table, TABLES)
     (found,) = layout.tables
     usual, parallel, *theirs = found.rows
     assert parallel[found.columns.index("x throughput")] == "2.50"
@@ -122,7 +124,7 @@ def test_the_table_of_ava_has_its_windows() -> None:
         kind="table-ava",
         baseline=Configuration(strategy="the usual handler"),
     )
-    layout = layout_of(table)
+    layout = layout_of(table, TABLES)
     figures, others, windows = layout.tables
     assert figures.rows[1][figures.columns.index("x usual handler")].startswith("8.00")
     assert others.rows == [
@@ -140,7 +142,7 @@ def test_the_table_of_search_says_where_the_promise_breaks() -> None:
         entry(rounds(900), instances=32, part="bulk"),
     ]
     table = result(entries, kind="table-search", more={"highest_rate": 20.0, "promise_ms": 10.0})
-    layout = layout_of(table)
+    layout = layout_of(table, TABLES)
     assert [row[6] for row in layout.tables[0].rows] == ["met", "missed"]
     assert "20 requests per second" in layout.notes[0]
     assert layout.conclusion == (
@@ -148,7 +150,7 @@ def test_the_table_of_search_says_where_the_promise_breaks() -> None:
     )
     assert layout.tables[2].rows[1][2] == "20 within it"
     none = result(entries[1:], kind="table-search", more={"highest_rate": None, "promise_ms": 10.0})
-    assert "no rate of 25" in layout_of(none).notes[0]
+    assert "no rate of 25" in layout_of(none, TABLES).notes[0]
 
 
 def test_the_table_of_darwinbox_tells_reductions() -> None:
@@ -158,7 +160,7 @@ def test_the_table_of_darwinbox_tells_reductions() -> None:
         kind="table-darwinbox",
         price=None,
     )
-    found, others = layout_of(table).tables
+    found, others = layout_of(table, TABLES).tables
     assert [row[found.columns.index("time saved")][:4] for row in found.rows] == ["", "50.0", "90.0"]
     assert found.rows[2][found.columns.index("ms per resume")].startswith("10.0")
     assert others.rows[1] == ["time saved, one by one", "over 87 %", "90 %"]
@@ -170,7 +172,7 @@ def test_the_table_of_a_bundle_tells_memory_and_throughput() -> None:
         for name, rate in (("an archive for each model", 100), ("one bundle", 110))
     ]
     more = {"models": ["a", "b"], "megabytes": {"an archive for each model": [800.0], "one bundle": [400.0]}}
-    found = layout_of(result(entries, kind="table-bundle", price=None, more=more))
+    found = layout_of(result(entries, kind="table-bundle", price=None, more=more), TABLES)
     assert found.conclusion == (
         "2 models in one worker need 400 MB, 50% less than a worker for each (800 MB), and answer 1.10 to 1.10 times "
         "as many requests."
@@ -187,7 +189,7 @@ def test_the_table_of_hosts_compares_them_under_the_same_load() -> None:
             *(("Ray Serve", 1, 80), ("Ray Serve", 64, 200)),
         )
     ]
-    found = layout_of(result(entries, kind="table-hosts", price=None))
+    found = layout_of(result(entries, kind="table-hosts", price=None), TABLES)
     assert found.conclusion == "Ray Serve answers 50% to 80% of what TorchServe does on the same cores."
     assert [[row[0], row[2], row[3], row[-1]] for row in found.tables[0].rows] == [
         ["TorchServe", "1", "100", ""],
@@ -214,7 +216,7 @@ def test_the_table_of_packed_graphs_compares_them_under_the_same_load() -> None:
         "resident_megabytes": {name: 487.0},
         "paced_ms": {name: [2.0, 2.5, 2.25]},
     }
-    found = layout_of(replace(result(entries, kind="table-packed", price=None), more=more))
+    found = layout_of(replace(result(entries, kind="table-packed", price=None), more=more), TABLES)
     assert found.conclusion == "Packed graphs answer 1.20 to 1.25 times as many texts as ordinary ones."
     assert [[row[1], row[2], row[-1]] for row in found.tables[0].rows] == [
         ["24 ordinary", "all, bare", ""],
@@ -237,7 +239,7 @@ def test_the_table_of_latencies_tells_the_parts_of_a_request() -> None:
         entry(rounds(100, latency_ms=9.5), strategy="no batches", **{**served, "rate": 100.0}),
     ]
     more = {"paced_ms": [2.5, 2.25, 2.75], "shapes": ["1x24p", "4x128p"]}
-    found = layout_of(replace(result(entries, kind="table-latency", price=None), more=more))
+    found = layout_of(replace(result(entries, kind="table-latency", price=None), more=more), TABLES)
     assert found.conclusion == "A text alone takes 12.0 ms with no batches, 9.0 ms more than its bare graph."
     bare, batches, alone, opened = found.tables[0].rows
     assert bare[:3] == ["bare graphs", "one after the other", "3.00"]
@@ -252,7 +254,7 @@ WITHOUT = {"table-overhead", "table-bundle", "table-bulk", "table-hosts", "table
 @pytest.mark.parametrize("name", sorted(set(TABLES) - WITHOUT))
 def test_every_table_names_what_was_published_and_where(name: str) -> None:
     figures = published(name)
-    markdown = markdown_of(layout_of(SMALLEST[name]))
+    markdown = markdown_of(layout_of(SMALLEST[name], TABLES))
     assert "Not measured here" in markdown
     for said in (figures.source, figures.claim, figures.hardware):
         assert said in markdown

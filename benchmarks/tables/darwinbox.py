@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from contextlib import nullcontext
 
+from benchmarks.tables.eager import TASK_MODELS, EagerModel, eager_model
+from benchmarks.tables.published import published_table, source_note
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
 from marina.bench.load.payload import Payload, Workload, bodies_of
@@ -17,9 +19,7 @@ from marina.bench.report.table import Layout, Table, spread
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, served_strategy
-from marina.bench.tables.eager import TASK_MODELS, EagerModel, eager_model
 from marina.bench.tables.job import Job
-from marina.bench.tables.published import published_table, source_note
 from marina.compiler.source import find_source
 from marina.errors import MarinaError
 from marina.project import Project

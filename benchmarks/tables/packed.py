@@ -1,4 +1,4 @@
-"""A few packed graphs against many ordinary ones: `marina bench table packed`.
+"""A few packed graphs against many ordinary ones: `python -m benchmarks packed`.
 
 An intent model with the best ordinary shapes for the built-in mix of lengths, and with packed ones; and a
 model of BERT-base's size with two graphs of each kind. Shapes are chosen on other texts than those sent.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from contextlib import ExitStack
 
+from benchmarks.random_models import bert_base
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.mix import mixed
@@ -19,7 +20,6 @@ from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Layout, Table, number
 from marina.bench.server.bare_graphs import bare_graphs
-from marina.bench.server.random_models import bert_base
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
 from marina.bench.tables.job import Job, advice_for_mix

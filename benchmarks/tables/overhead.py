@@ -10,6 +10,8 @@ import statistics
 from contextlib import ExitStack
 from typing import Any
 
+from benchmarks.random_models import TOKENS, bert_base, bert_texts
+from benchmarks.usual.pack import NOTHING, pack_handler, pack_usual
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.mix import mixed
@@ -22,8 +24,6 @@ from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Layout, Table, number
 from marina.bench.server.bare_graphs import bare_graphs
-from marina.bench.server.random_models import TOKENS, bert_base, bert_texts
-from marina.bench.server.usual.pack import NOTHING, pack_handler, pack_usual
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
 from marina.bench.tables.job import Job, advice_for_mix

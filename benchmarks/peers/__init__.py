@@ -1,4 +1,4 @@
-"""Other ways to serve the same models on the same cores, with the same generator: `marina bench peers`.
+"""Other ways to serve the same models on the same cores, with the same generator: `python -m benchmarks peers`.
 
 settings.py          each peer: its packages, start command and requests, with a quote of its documentation
 process.py           installs a peer in its own virtual environment, and runs its server

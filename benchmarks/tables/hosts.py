@@ -1,4 +1,4 @@
-"""The same archive, hosted by TorchServe and by Ray Serve, on all cores of this machine: `marina bench table hosts`."""
+"""The same archive, hosted by TorchServe and by Ray Serve, on all cores of this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from benchmarks.ray_cluster import served_by_ray
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
@@ -16,7 +17,6 @@ from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Layout, Table, number
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
-from marina.bench.server.ray_cluster import served_by_ray
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.tables.job import Job
 from marina.errors import MarinaError

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from benchmarks.peers.settings import ONNX_TASKS, Peer
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
-from marina.bench.tables.peers.settings import ONNX_TASKS, Peer
 from marina.errors import MarinaError
 from marina.server.torchserve.config import free_ports
 
