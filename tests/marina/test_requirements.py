@@ -14,8 +14,6 @@ from tests.standin import build_wheels
 DISTRIBUTIONS = {
     "bson": "pymongo",
     "hdrh": "hdrhistogram",
-    "model_archiver": "torch-model-archiver",
-    "ts": "torchserve",
     "yaml": "pyyaml",
 }
 # what not every stack needs, and why
@@ -25,10 +23,6 @@ EXCEPTED = {
     "grpc": "optional, for gRPC",
     "google": "protobuf: optional, for gRPC",
     "huggingface_hub": "comes with transformers",
-    "fastapi": "a peer of `python -m benchmarks peers`, which has an environment of its own",
-    "litserve": "another one",
-    "datasets": "of sentence-transformers in `python -m benchmarks bulk`, which has an environment of its own",
-    "optimum": "the same",
     "numba": "marina plan, on the CPU stack",
     "ray": "optional, for marina score --ray and for Ray Serve",
     "starlette": "comes with Ray Serve",

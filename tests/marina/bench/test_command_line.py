@@ -22,8 +22,6 @@ from marina.cli import app
         (["table", "ava", "--rate", "5"], "--rate"),
         (["table", "ava", "--grpc"], "--grpc"),
         (["table", "ava", "m", "more"], "more"),
-        (["peers", "--price", "1"], "--price"),
-        (["peers", "ava-intent"], "ava-intent"),
         (["report", "result.json", "--price", "1"], "--price"),
         (["m"], "No such command"),
     ],
@@ -37,5 +35,5 @@ def test_what_has_no_meaning_is_refused(arguments: list[str], message: str) -> N
 def test_help_names_every_subcommand() -> None:
     ran = CliRunner().invoke(app, ["bench", "--help"])
     assert ran.exit_code == 0
-    for name in ("run", "sweep", "table", "peers", "report"):
+    for name in ("run", "sweep", "table", "record", "report"):
         assert f" {name} " in ran.output
