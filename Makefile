@@ -149,7 +149,7 @@ demo-duplicates: setup build/training/product-duplicates  ## find the duplicates
 	$(BIN)/python -m examples.catalogue_duplicates $(if $(PAIRS),--pairs $(PAIRS)) $(if $(RAY),--ray $(RAY))
 
 verify-hardware: setup  ## check everything on an Inferentia or Trainium instance, and write a report
-	$(BIN)/python -m marina.doctor.hardware $(VERIFY_FLAGS)
+	$(BIN)/marina doctor --hardware $(VERIFY_FLAGS)
 
 verify-plan: setup build/training/ava-intent  ## predict 30 random workloads, measure them, and compare (an hour); MODELS=, CASES=, SEED=, WORKLOADS=FILE
 	$(BIN)/python -m benchmarks.verify $(MODELS) --cases $(or $(CASES),30) --seed $(or $(SEED),0) $(if $(WORKLOADS),--workloads $(WORKLOADS))

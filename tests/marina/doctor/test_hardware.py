@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from marina.cli import app
 from marina.doctor import hardware
 from marina.doctor.hardware import trials
 from marina.engines import engine_of
@@ -32,13 +33,11 @@ def check(
         monkeypatch.chdir(project.root)
         monkeypatch.setattr(hardware, "MODEL", {"path": str(tiny_models["sentence-embedding"])})
         monkeypatch.setattr(hardware, "SHAPES", ["1x16", "4x64"])
-        monkeypatch.setattr(sys, "argv", ["hardware", "--seconds", "0.5", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            hardware.main()
+        ended = CliRunner().invoke(app, ["doctor", "--hardware", "--seconds", "0.5", *arguments])
         folder = project.root / "build" / "hardware"
         document = json.loads((folder / "report.json").read_text())
         found = {trial["name"]: trial for trial in document["trials"]}
-        return int(ended.value.code or 0), found, (folder / "report.md").read_text()
+        return ended.exit_code, found, (folder / "report.md").read_text()
 
     return run
 
