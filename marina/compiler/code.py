@@ -1,6 +1,7 @@
 """The parts of Marina's own code that determine an artifact: the modules that compiling imports.
 
-Comments and docstrings are ignored, as are serving modules that compiling imports but that do not affect graphs.
+What changes neither a graph nor an answer is ignored: comments, docstrings, the texts of errors and of progress, and
+modules that compiling imports for other things.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ from marina.engines import engine_of
 
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
 ENTRIES = ("marina.compiler.build",)
-# Worker placement, clients, jobs in bulk, spec sections (whose values count): none of these changes a graph.
-PASSED_BY = ("handlers.worker.placement", "marina.client", "marina.score", "marina.sections")
+# Worker placement, errors, clients, jobs in bulk, archives, sections of specs (whose values count), output: none of
+# these changes a graph.
+PASSED_BY = (
+    "handlers.worker.placement",
+    "handlers.worker.errors",
+    *(f"marina.{name}" for name in ("archive", "client", "console", "errors", "fields", "files", "findings", "score")),
+    "marina.sections",
+)
+PROGRESS = ("progress", "say")  # functions whose arguments are only shown
 
 
 @cache
@@ -49,13 +57,15 @@ def deciding_modules(engine: str, task: str) -> dict[str, Path]:
 
 
 def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:
-    """Hash of the code of modules, without comments, docstrings and field documentation."""
+    """Hash of the code of modules, without comments, documentation, and texts of errors and progress."""
     digest = hashlib.sha256()
     for name, path in modules.items():
         tree = ast.parse(read(path))
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                node.body = [one for one in node.body if not _is_text(one)]
+                node.body = [statement for statement in node.body if not _is_text(statement)]
+            elif isinstance(node, ast.Call) and _only_tells(node):
+                node.args, node.keywords = [], []
         digest.update(f"{name}\0{ast.dump(tree)}\n".encode())
     return digest.hexdigest()
 
@@ -63,6 +73,12 @@ def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:
 def _is_text(statement: ast.stmt) -> bool:
     """Whether a statement is a bare string: a docstring, or the documentation of a field."""
     return isinstance(statement, ast.Expr) and isinstance(getattr(statement.value, "value", None), str)
+
+
+def _only_tells(call: ast.Call) -> bool:
+    """Whether a call makes an error, or shows progress."""
+    name = getattr(call.func, "id", "") or getattr(call.func, "attr", "")
+    return name.endswith("Error") or name in PROGRESS
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
