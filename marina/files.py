@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import uuid
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,9 +20,25 @@ def write_json(path: Path, document: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file of text atomically: a reader sees either the old content or the new."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: Path, several: bool = False) -> Iterator[Path]:
+    """A path to write to, in the same folder; it becomes the file when the block ends, and nothing if it fails.
+
+    Args:
+        path: the file.
+        several: whether several processes may write it at the same time. What one leaves that is killed is then never
+            overwritten.
+    """
+    partial = path.with_name(f".{path.name}{f'.{uuid.uuid4().hex[:8]}' if several else ''}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def is_intact(path: Path) -> bool:

@@ -14,6 +14,7 @@ from handlers.worker.tasks import TASKS
 from marina.compiler.source import MODULES_FILE, encoder_folder, hub_error
 from marina.compiler.source.architecture import tasks_named
 from marina.errors import MarinaError, SourceError
+from marina.files import write_text
 from marina.project import Project
 from marina.spec import explain, make_spec
 
@@ -112,9 +113,7 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
         make_spec(yaml.safe_load(text))
     except ValidationError as error:
         raise MarinaError(f"{name}: {explain(error)}") from None
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    write_text(path, text)
     return path
 
 

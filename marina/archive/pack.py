@@ -28,7 +28,7 @@ from handlers.worker.contents import BUNDLE_FILE
 from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
 from marina.archive.read import fingerprint_of
-from marina.files import exclusive, is_intact
+from marina.files import exclusive, is_intact, replacing
 from marina.sections import WorkerServing
 from marina.served import Served
 from marina.spec import Spec
@@ -94,19 +94,14 @@ def write_archive(parts: Parts, model_store: Path, workdir: Path) -> Packed:
         contents = _contents(parts, _fingerprint(contents).decode().split()[1][:VERSION_DIGITS])
     fingerprint = _fingerprint(contents)
     path = model_store / f"{name}.mar"
-    partial = model_store / f".{name}.partial"
     model_store.mkdir(parents=True, exist_ok=True)
     with exclusive(workdir / "archive", waiting=lambda: None):
         if fingerprint_of(path) == fingerprint.decode() and is_intact(path):
             return Packed(path, reused=True)
-        try:
-            with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
-                for own, content in contents.items():
-                    _add(archive, own, content)
-                archive.comment = fingerprint
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+            for own, content in contents.items():
+                _add(archive, own, content)
+            archive.comment = fingerprint
     return Packed(path, reused=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from marina.engines.mitigations import FINITE_MASK, LADDER, finite_mask
 from marina.engines.model import ExportedModel, example_inputs
 from marina.engines.neuron_host import Packages, check_limits, check_machine, check_memory, check_programs
 from marina.errors import CompileError
+from marina.files import replacing
 from marina.findings import Finding, fails, note, ok
 
 # how logs of the compilers show that the kernel killed them: neuron-cc (#439, #287) and neuronx-cc (F137)
@@ -192,7 +192,6 @@ class _NeuronCompiler:
 
         import torch
 
-        partial = graph.with_suffix(f".{os.getpid()}.partial")  # an earlier run may still be writing its own
-        torch.jit.save(traced, str(partial))
-        partial.replace(graph)
+        with replacing(graph, several=True) as partial:
+            torch.jit.save(traced, str(partial))
         return GraphFiles(graph, None, notes)

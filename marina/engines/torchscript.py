@@ -14,6 +14,7 @@ from handlers.worker.engines.torchscript import ALIASES
 from handlers.worker.values import Row, Shape
 from marina.engines.base import CompileOptions, Engine, GraphFiles
 from marina.engines.model import ExportedModel, example_inputs
+from marina.files import replacing
 
 WEIGHTS_FILE = "weights.safetensors"
 _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
@@ -77,13 +78,12 @@ def _save_weights(tensors: dict[str, Any], path: Path) -> None:
         first = stored.setdefault((tensor.data_ptr(), tuple(tensor.shape)), name)
         if first != name:
             aliases[name] = first
-    partial = path.with_suffix(".partial")
-    save_file(
-        {name: tensors[name].contiguous().clone() for name in stored.values()},
-        str(partial),
-        metadata={ALIASES: json.dumps(aliases, sort_keys=True)},
-    )
-    partial.replace(path)
+    with replacing(path) as partial:
+        save_file(
+            {name: tensors[name].contiguous().clone() for name in stored.values()},
+            str(partial),
+            metadata={ALIASES: json.dumps(aliases, sort_keys=True)},
+        )
 
 
 def _save_code(traced: Any, slots: dict[str, Any], path: Path) -> None:
@@ -119,11 +119,9 @@ def _make_reproducible(path: Path) -> None:
     def renumbered(content: bytes) -> bytes:
         return _MANGLED.sub(lambda match: b"___torch_mangle_" + numbers[match[1]], content)
 
-    reduced = path.with_suffix(".reduced")
-    with zipfile.ZipFile(reduced, "w", zipfile.ZIP_STORED) as file:
+    with replacing(path) as reduced, zipfile.ZipFile(reduced, "w", zipfile.ZIP_STORED) as file:
         for name, content in entries.items():
             file.writestr(zipfile.ZipInfo(renumbered(name.encode()).decode()), renumbered(content))
-    reduced.replace(path)
 
 
 class Torchscript(Engine):

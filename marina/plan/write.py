@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import yaml
@@ -12,7 +11,7 @@ from marina.files import write_json
 from marina.plan.answer import SCALE_AT, Answer, total, trial_json
 from marina.plan.workload import HERE
 from marina.project import Project
-from marina.spec import read_spec
+from marina.shapes.write import write_fields
 
 
 def write_choice(answer: Answer, project: Project) -> list[Path]:
@@ -28,11 +27,11 @@ def write_choice(answer: Answer, project: Project) -> list[Path]:
     if best is None:
         return []
     candidate = best.candidate
-    changed: dict[Path, str] = {}
+    changes: dict[Path, dict[str, object]] = {}
     for number, demand in enumerate(answer.workload.models):
         path = project.models / f"{demand.name}.yaml"
         variant = candidate.variants[number]
-        fields: dict[str, object] = {
+        changes[path] = {
             "engine": variant.engine,
             "precision": variant.precision,
             "shapes": {"exact": list(variant.shapes)},
@@ -43,24 +42,11 @@ def write_choice(answer: Answer, project: Project) -> list[Path]:
                 "batch_delay_ms": candidate.delay_ms,
             },
         }
-        changed[path] = _with_fields(path.read_text(encoding="utf-8"), fields)
-    partials = {path: path.with_name(f".{path.name}.partial") / path.name for path in changed}
-    try:
-        for path, partial in partials.items():
-            partial.parent.mkdir(exist_ok=True)
-            partial.write_text(changed[path], encoding="utf-8")
-            read_spec(partial)
-        for path, partial in partials.items():
-            partial.replace(path)
-    finally:
-        for partial in partials.values():
-            partial.unlink(missing_ok=True)
-            if partial.parent.exists():
-                partial.parent.rmdir()
+    write_fields(changes)
     plan = project.root / "build" / "plan" / "plan.json"
     plan.parent.mkdir(parents=True, exist_ok=True)
     write_json(plan, plan_json(answer))
-    return [*changed, plan]
+    return [*changes, plan]
 
 
 def plan_json(answer: Answer) -> dict[str, object]:
@@ -86,16 +72,3 @@ def plan_json(answer: Answer) -> dict[str, object]:
         "busy": round(min(1.0, best.figures.utilisation * load), 3),
         "choice": trial_json(best),
     }
-
-
-def _with_fields(text: str, fields: dict[str, object]) -> str:
-    """A spec's text with these fields in place of its own, each in the place of the old one or at the end."""
-    text = text if text.endswith("\n") else f"{text}\n"
-    for name, value in fields.items():
-        style = None if isinstance(value, dict) else False  # lists in one line, without braces around all
-        block = yaml.safe_dump({name: value}, default_flow_style=style, sort_keys=False, width=1000)
-        # the key, and all indented lines below it
-        pattern = re.compile(rf"^{name}:.*\n(?:[ \t]+.*\n|[ \t]*\n(?=[ \t]))*", re.MULTILINE)
-        found = pattern.search(text)
-        text = text[: found.start()] + block + text[found.end() :] if found else text + block
-    return text

@@ -13,7 +13,7 @@ from pathlib import Path
 from handlers.worker.artifact import MANIFEST, sha256_of
 from marina.archive.read import fingerprint_of
 from marina.errors import ServerError
-from marina.files import is_intact
+from marina.files import is_intact, replacing
 from marina.project import Project
 
 DRAINING = "draining"  # the version that answers 503 while others finish their work
@@ -52,14 +52,10 @@ def keep(project: Project, archive: Path) -> None:
         return
     for path in (current, previous):
         path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = current.with_name(f".{current.name}.tmp")
-    try:
-        shutil.copyfile(archive, temporary)
+    with replacing(current) as partial:
+        shutil.copyfile(archive, partial)
         if current.exists():
             current.replace(previous)
-        temporary.replace(current)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def kept(project: Project, name: str) -> tuple[Path, Path]:
@@ -70,13 +66,8 @@ def kept(project: Project, name: str) -> tuple[Path, Path]:
 
 def put_back(project: Project, archive: Path) -> None:
     """Put a kept archive into the model store."""
-    target = project.model_store / archive.name
-    temporary = target.with_name(f".{target.name}.tmp")
-    try:
-        shutil.copyfile(archive, temporary)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(project.model_store / archive.name) as partial:
+        shutil.copyfile(archive, partial)
 
 
 @contextmanager

@@ -1,16 +1,15 @@
-"""Writes shapes into a spec's file, and leaves the rest of the file unchanged."""
+"""Writes fields into the files of specs, and leaves the rest of the files unchanged."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import yaml
 
 from handlers.worker.values import Shape
 from marina.spec import read_spec
-
-# the key and all indented lines below it, including comments
-_BLOCK = re.compile(r"^shapes:.*\n(?:[ \t]+.*\n|[ \t]*\n(?=[ \t]))*", re.MULTILINE)
 
 
 def write_shapes(path: Path, shapes: Sequence[Shape]) -> None:
@@ -19,17 +18,40 @@ def write_shapes(path: Path, shapes: Sequence[Shape]) -> None:
     Raises:
         SpecError: the spec would become invalid.
     """
-    text = path.read_text(encoding="utf-8")
-    text = text if text.endswith("\n") else f"{text}\n"
-    block = f"shapes:\n  exact: [{', '.join(map(str, shapes))}]\n"
-    found = _BLOCK.search(text)
-    changed = text[: found.start()] + block + text[found.end() :] if found else text + block
-    partial = path.with_name(f".{path.name}.partial") / path.name
-    partial.parent.mkdir(exist_ok=True)
+    write_fields({path: {"shapes": {"exact": [str(shape) for shape in shapes]}}})
+
+
+def write_fields(changes: Mapping[Path, Mapping[str, object]]) -> None:
+    """Replace fields in the files of specs: all of them, or none if a spec would become invalid.
+
+    Args:
+        changes: for each file its fields by name. A field stands where the old one was, or at the end.
+
+    Raises:
+        SpecError: a spec would become invalid.
+    """
+    partials = {path: path.with_name(f".{path.name}.partial") / path.name for path in changes}
     try:
-        partial.write_text(changed, encoding="utf-8")
-        read_spec(partial)
-        partial.replace(path)
+        for path, partial in partials.items():
+            partial.parent.mkdir(exist_ok=True)
+            partial.write_text(_with_fields(path.read_text(encoding="utf-8"), changes[path]), encoding="utf-8")
+            read_spec(partial)
+        for path, partial in partials.items():
+            partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
-        partial.parent.rmdir()
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
+            if partial.parent.exists():
+                partial.parent.rmdir()
+
+
+def _with_fields(text: str, fields: Mapping[str, object]) -> str:
+    text = text if text.endswith("\n") else f"{text}\n"
+    for name, value in fields.items():
+        style = None if isinstance(value, dict) else False  # lists in one line, without braces around all
+        block = yaml.safe_dump({name: value}, default_flow_style=style, sort_keys=False, width=1000)
+        # the key, and all indented lines below it, including comments
+        pattern = re.compile(rf"^{name}:.*\n(?:[ \t]+.*\n|[ \t]*\n(?=[ \t]))*", re.MULTILINE)
+        field = pattern.search(text)
+        text = text[: field.start()] + block + text[field.end() :] if field else text + block
+    return text

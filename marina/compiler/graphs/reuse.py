@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 from handlers.worker.values import Shape
 from marina.engines.base import GraphFiles
 from marina.engines.model import ExportedModel, example_inputs
+from marina.files import replacing
 
 WEIGHTS_FILES = {False: "weights.safetensors", True: "weights-packed.safetensors"}  # by Shape.packed: names differ
 _PLACES = re.compile(r" # .*$|, scope: [^\n]*$", re.MULTILINE)  # of source code, in the text of a graph
@@ -66,15 +66,11 @@ def graph_key(model: ExportedModel, shape: Shape, conditions: Mapping[str, Any])
 def keep(graph: Path, stored: Path) -> None:
     """Keep a compiled graph for other models, as another name of the same file where the disk allows that."""
     stored.parent.mkdir(parents=True, exist_ok=True)
-    partial = stored.with_suffix(f".{uuid.uuid4().hex}.partial")
-    try:
+    with replacing(stored, several=True) as partial:
         try:
             os.link(graph, partial)
         except OSError:
             shutil.copyfile(graph, partial)
-        partial.replace(stored)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def reuse(stored: Path, model: ExportedModel, shape: Shape, folder: Path) -> GraphFiles:
@@ -90,9 +86,9 @@ def _write_weights(module: Any, path: Path) -> Path:
     from safetensors.torch import save_file
 
     if not path.exists():
-        partial = path.with_suffix(f".{os.getpid()}.partial")  # graphs of several shapes are made at once
-        save_file({name: one.contiguous().clone() for name, one in module.state_dict().items()}, str(partial))
-        partial.replace(path)
+        weights = {name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
+        with replacing(path, several=True) as partial:
+            save_file(weights, str(partial))
     return path
 
 

@@ -8,7 +8,6 @@ _marina/manifest.json     all of these, written at the end
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ import pyarrow as pa
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from handlers.worker.artifact import sha256_of
 from handlers.worker.values import Json
 from marina.files import naming
 from marina.score.formats import FORMATS
@@ -171,12 +171,3 @@ def record_name(shard: Shard) -> str:
 def facts_of(path: Path) -> dict[str, Json]:
     """What a file that is whole is known by, as `is_whole` reads it."""
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
