@@ -65,7 +65,7 @@ def words(default: list[str]) -> Parameter:
     )
 
 
-def _as_whole(value: Json) -> Json:
+def as_whole(value: Json) -> Json:
     """A number without fraction as int: JSON has one kind of number, in which 3.0 is 3."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -90,7 +90,7 @@ def read_parameters(given: Json, known: Mapping[str, Parameter], defaults: Mappi
         if name not in known:
             allowed = ", ".join(known) or "none"
             raise RequestError("InvalidParameter", f"unknown parameter {quote(name)}; this model takes: {allowed}")
-        value = _as_whole(item)
+        value = as_whole(item)
         if not known[name].allows(value):
             raise RequestError("InvalidParameter", f'the parameter "{name}" must be {known[name].expected}')
         values[name] = value

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
-from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.parameters import as_whole, read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import quote, type_name
 from handlers.worker.values import Json
@@ -48,7 +48,7 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
     for flag in (SHOWN[form], "raw_scores"):
         if not isinstance(value.get(flag, False), bool):
             raise RequestError("InvalidBody", f'"{flag}" must be true or false')
-    top_n = value.get("top_n")
+    top_n = as_whole(value.get("top_n"))
     if top_n is not None and (not isinstance(top_n, int) or isinstance(top_n, bool) or top_n < 1):
         raise RequestError("InvalidBody", '"top_n" must be a whole number from 1 on')
     instances = []
