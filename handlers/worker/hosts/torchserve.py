@@ -71,12 +71,12 @@ class TorchServeHandler:
             for request, own, name in zip(data, headers, ids, strict=True)
         ]
         answers = []
-        # the URLs /explanations, :explain and /explain
-        explained = [own.get("explain") == "True" for own in headers]
-        answered = iter(self._model.reply([one for one, other in zip(bodies, explained, strict=True) if not other]))
+        # "explain" is set by the URLs /explanations, :explain and /explain
+        predicted = [index for index in range(len(data)) if headers[index].get("explain") != "True"]
+        replies = dict(zip(predicted, self._model.reply([bodies[index] for index in predicted]), strict=True))
         refusal = error_reply(RequestError("NoExplanation", "this model gives predictions, and no explanations"))
-        replies = [refusal if other else next(answered) for other in explained]
-        for index, reply in enumerate(replies):
+        for index in range(len(data)):
+            reply = replies.get(index, refusal)
             context.set_response_content_type(index, reply.media_type)
             if not _over_http(headers[index]):
                 # marks the last answer if the call is a stream; without it the worker's thread in TorchServe fails
