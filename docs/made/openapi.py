@@ -259,8 +259,10 @@ def _request(task: Task, title: str) -> Schema:
         ]
     if task.ranks:
         query = {task.fields.first: TEXT}
-        # top_n is left out: it must be written as an integer, and in JSON Schema 3.0 is one too
-        beside = {"raw_scores": {"type": "boolean", "default": False}}
+        beside = {
+            "top_n": {"type": ["integer", "null"], "minimum": 1},
+            "raw_scores": {"type": "boolean", "default": False},
+        }
         ignored: Schema = {"model": {}, "truncate": {}, "truncation_direction": {}}
         shown: Schema = {"type": "boolean", "default": False}
         texts = {"type": "array", "items": TEXT, "minItems": 1}

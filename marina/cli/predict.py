@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any
 
 import typer
@@ -76,9 +77,9 @@ def predict(
 
 def _print_ranked(queries: list[str], documents: list[str], scores: list[float]) -> None:
     """Print the documents for each query, best first."""
-    for number, query in enumerate(queries):
+    pairs = zip(itertools.product(enumerate(queries), documents), scores, strict=True)
+    for (_, query), of_query in itertools.groupby(pairs, key=lambda pair: pair[0][0]):
         if len(queries) > 1:
             say(query)
-        own = scores[number * len(documents) : (number + 1) * len(documents)]
-        ranked = sorted(zip(documents, own, strict=True), key=lambda pair: -pair[1])
-        print_answer([{"document": document, "score": score} for document, score in ranked])
+        scored = [{"document": document, "score": score} for (_, document), score in of_query]
+        print_answer(sorted(scored, key=lambda document: -document["score"]))

@@ -176,7 +176,7 @@ EXCHANGES: list[tuple[str, Any]] = [
     ("answer", {"inputs": QUESTION}),
     ("answer", {"inputs": [QUESTION, QUESTION], "parameters": {"top_k": 2}}),
     ("rank", {"inputs": [{"query": "a", "document": "b"}, {"query": "a", "document": ""}]}),
-    ("rank", {"query": "a", "texts": ["b", "c"], "return_text": True}),
+    ("rank", {"query": "a", "texts": ["b", "c"], "return_text": True, "top_n": 1}),
     ("rank", {"query": "a", "documents": ["b", {"text": "c"}], "return_documents": True, "raw_scores": True}),
     ("embed", {"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}}),
     ("embed", {"input": ["a", "b"], "model": "any", "encoding_format": "base64"}),

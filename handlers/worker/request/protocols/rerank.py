@@ -27,6 +27,7 @@ FIELDS = {
     "documents": {"query", "documents", "top_n", "return_documents", "raw_scores", *IGNORED},
 }
 SHOWN = {"texts": "return_text", "documents": "return_documents"}  # whether an answer repeats the texts
+SCORE = {"texts": "score", "documents": "relevance_score"}
 
 
 def recognises(value: Json, schema: Schema) -> bool:
@@ -66,20 +67,16 @@ def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json
 
 def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
     """The documents with the highest scores, best first; equal scores in the order of the request."""
-    form, shown = request.details["form"], request.details["shown"]
-    order = sorted(range(len(answers)), key=lambda number: -answers[number].answer)[: request.details["top_n"]]
+    form, shown, top_n = (request.details[name] for name in ("form", "shown", "top_n"))
+    best = sorted(range(len(answers)), key=lambda number: -answers[number].answer)[:top_n]
+    results = []
+    for number in best:
+        result = {"index": number, SCORE[form]: answers[number].answer}
+        if shown:
+            text = {"text": shown[number]}
+            result |= text if form == "texts" else {"document": text}
+        results.append(result)
     if form == "texts":
-        return [
-            {"index": number, "score": answers[number].answer, **({"text": shown[number]} if shown else {})}
-            for number in order
-        ]
-    results = [
-        {
-            "index": number,
-            "relevance_score": answers[number].answer,
-            **({"document": {"text": shown[number]}} if shown else {}),
-        }
-        for number in order
-    ]
+        return results
     tokens = sum(answered.tokens for answered in answers)
     return {"model": identity["name"], "results": results, "usage": {"total_tokens": tokens}}
