@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import nnls
 
 from handlers.worker.values import Shape
 
@@ -52,28 +52,18 @@ def can_tell(times: Iterable[Shape]) -> bool:
 def _fit(times: Mapping[Shape, float]) -> npt.NDArray[np.float64]:
     features = np.array([_features(shape) for shape in times])
     measured = np.array(list(times.values()))
-    return nonnegative_least_squares(features / measured[:, None], np.ones(len(times)))
+    return nonnegative_factors(features, measured)
 
 
 def _features(shape: Shape) -> npt.NDArray[np.float64]:
     return np.array([1.0, shape.tokens, shape.tokens * shape.sequence_length])
 
 
-def nonnegative_least_squares(
-    features: npt.NDArray[np.float64], target: npt.NDArray[np.float64]
+def nonnegative_factors(
+    features: npt.NDArray[np.float64], measured: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """The nonnegative coefficients for which features @ coefficients is closest to the target.
-
-    There are few coefficients, so every subset of zero coefficients can be tried.
-    """
-    count = features.shape[1]
-    best, least = np.zeros(count), np.inf
-    for size in range(1, count + 1):
-        for chosen in itertools.combinations(range(count), size):
-            columns = list(chosen)
-            found = np.linalg.lstsq(features[:, columns], target, rcond=None)[0]
-            residual = float(((features[:, columns] @ found - target) ** 2).sum())
-            if (found >= 0).all() and residual < least:
-                best, least = np.zeros(count), residual
-                best[columns] = found
-    return best
+    """The nonnegative factors for which features @ factors is closest to what was measured, by relative errors."""
+    relative = features / measured[:, None]
+    sizes = np.linalg.norm(relative, axis=0)  # which differ by magnitudes, so columns are brought to one size
+    factors: npt.NDArray[np.float64] = nnls(relative / sizes, np.ones(len(measured)))[0] / sizes
+    return factors

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from marina.plan.calibration.record import ServerCosts
 from marina.plan.calibration.server import ClosedLoop, Served
 from marina.plan.calibration.worker import spread_of
 from marina.plan.simulator.values import Floats
 
-STEPS, TRIES = 20, 4
-# first guesses, and the least change that the fit tries, of each parameter
+# first guesses
 START = {
     "gap": 0.8,
     "request": 0.03,
@@ -26,10 +25,10 @@ START = {
     "slower_alone": 1.0,
     "tail": 1.5,
 }
-NUDGE = 0.05
+STEP = 0.05  # of a logarithm, for slopes: simulations are noisy, so smaller steps measure noise
 WEIGHT = 0.5  # of batches, which say how requests meet, and of p99s, which vary, beside what matters
-DAMPING, FLOOR = 0.3, 0.02  # of the steps; the second keeps parameters in place that change nothing
-ENOUGH = 0.003  # gain of a step, below which the fit ends
+MIN_GAIN = 0.003  # of a step, relative to the sum of squares, below which the fit ends
+MAX_STEPS = 20
 TIMER_MS = 0.06  # the kernel's slack of timers is 0.05 ms
 
 
@@ -41,7 +40,7 @@ class Fit(NamedTuple):
 
 
 def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float, float]]) -> Fit:
-    """Fit the costs of a server to its closed loops (Levenberg-Marquardt, with parameters that stay positive).
+    """Fit the costs of a server to its closed loops by least squares, with parameters that stay positive.
 
     Args:
         served: the measurement.
@@ -61,26 +60,14 @@ def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tup
         logs: Floats = np.log(np.array(pairs)).ravel()
         return logs
 
-    values = np.log(np.array(list(START.values())))
-    now, damping = errors(values), DAMPING
-    for _ in range(STEPS):
-        slopes = np.array([(errors(values + NUDGE * one) - now) / NUDGE for one in np.eye(len(values))]).T
-        square = slopes.T @ slopes
-        for _ in range(TRIES):
-            step = np.linalg.solve(square + damping * np.diag(np.diag(square) + FLOOR), slopes.T @ now)
-            tried = values - np.clip(step, -1, 1)
-            then = errors(tried)
-            if (then**2).sum() < (now**2).sum():
-                break
-            damping *= 4
-        else:
-            break
-        values, gain = tried, (now**2).sum() - (then**2).sum()
-        now, damping = then, damping / 4
-        if gain < ENOUGH * (now**2).sum():
-            break
-    fitted = costs(values)
-    return Fit(fitted, float(statistics.median(np.abs(np.expm1(now.reshape(-1, 4)[:, :2].ravel())))))
+    def slopes(values: Floats) -> Floats:
+        now = errors(values)
+        return np.stack([(errors(values + step) - now) / STEP for step in STEP * np.eye(len(values))], axis=1)
+
+    start = np.log(np.array(list(START.values())))
+    fit = least_squares(errors, start, slopes, ftol=MIN_GAIN, max_nfev=MAX_STEPS)
+    relative = np.abs(np.expm1(fit.fun.reshape(-1, 4)[:, :2]))
+    return Fit(costs(fit.x), float(np.median(relative)))
 
 
 def idle_times(idle: Sequence[float], usual: Sequence[float]) -> tuple[float, ...]:

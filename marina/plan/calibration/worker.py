@@ -18,7 +18,7 @@ import numpy as np
 
 from handlers.worker.values import Shape
 from marina.plan.calibration.record import WorkerCosts
-from marina.shapes.costs import nonnegative_least_squares
+from marina.shapes.costs import nonnegative_factors
 
 BUDGET_S = 4.0  # for the graphs
 LEAST_ROUNDS = 5
@@ -156,5 +156,5 @@ def _time_stages(sample: Sample) -> Stages:
             found.append(sum(float(spent[stage]) for stage in spent.keys() - {"graph"}))
         features.append([1.0, requests, requests * each, sum(sample.tokens[place] for place in places)])
         measured.append(statistics.median(found))
-    table, weights = np.array(features), 1 / np.array(measured)
-    return Stages(*nonnegative_least_squares(table * weights[:, None], np.ones(len(weights))).round(5).tolist())
+    factors = nonnegative_factors(np.array(features), np.array(measured))
+    return Stages(*factors.round(5).tolist())
