@@ -18,6 +18,15 @@ def write_json(path: Path, document: Any) -> None:
     write_text(path, json.dumps(document, indent=1) + "\n")
 
 
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file; None if the file is missing or holds no object."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file of text atomically: a reader sees either the old content or the new."""
     with replacing(path) as partial:

@@ -11,17 +11,16 @@ import yaml
 from pydantic import ValidationError
 
 from handlers.worker.tasks import TASKS
-from marina.compiler.source import MODULES_FILE, encoder_folder, hub_error
-from marina.compiler.source.architecture import tasks_named
+from handlers.worker.tasks.base import Task
+from marina.compiler.source import encoder_folder, hub_error
+from marina.compiler.source.architecture import architectures_of, tasks_named
 from marina.errors import MarinaError, SourceError
-from marina.files import write_text
+from marina.files import read_object, write_text
 from marina.project import Project
 from marina.spec import explain, make_spec
 
 TEMPLATE = Path(__file__).parent / "template"
 IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
-LONGEST = {"question-answering": 384}
-USUAL_LONGEST = 128
 POSITIONS = 512  # of models that do not say
 # files beside config.json with a limit of tokens: of sentence-transformers, and of tokenizers
 LIMITS = {"sentence_bert_config.json": "max_seq_length", "tokenizer_config.json": "model_max_length"}
@@ -103,11 +102,12 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
     if task in TASKS:
         _check_head(task, config, origin)
     task = task or _guess_task(files, config, origin)
+    usual_length = TASKS[task].usual_length if task in TASKS else Task.usual_length
     text = SPEC.format(
         name=name,
         task=task,
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
-        longest=min(LONGEST.get(task, USUAL_LONGEST), _most_tokens(encoder_folder(files), config)),
+        longest=min(usual_length, _most_tokens(encoder_folder(files), config)),
     )
     try:
         make_spec(yaml.safe_load(text))
@@ -137,7 +137,7 @@ def _hub_files(model: str, revision: str) -> Path:
 
 
 def _read_config(folder: Path, origin: str) -> dict[str, Any]:
-    config = _read_object(encoder_folder(folder) / "config.json")
+    config = read_object(encoder_folder(folder) / "config.json")
     if config is None:
         raise SourceError(
             f"{origin} holds no model: config.json is missing or damaged", "name a folder of save_pretrained"
@@ -150,26 +150,17 @@ def _most_tokens(folder: Path, config: dict[str, Any]) -> int:
     # some models, such as RoBERTa, number positions from 2
     limits = [int(config.get("max_position_embeddings") or POSITIONS) - 2]
     for name, field in LIMITS.items():
-        limit = (_read_object(folder / name) or {}).get(field)
+        limit = (read_object(folder / name) or {}).get(field)
         if isinstance(limit, int) and limit > 0:
             limits.append(limit)
     return min(limits)
-
-
-def _read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None if the file is missing or damaged."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def _check_head(task: str, config: dict[str, Any], origin: str) -> None:
     """Refuse a task if the architecture names the head of another one."""
     from marina.compiler.tasks import HEADS
 
-    named = _architectures(config)
+    named = architectures_of(config)
     tasks = tasks_named(named, HEADS)
     if tasks and task in HEADS and task not in tasks:
         raise SourceError(
@@ -178,23 +169,13 @@ def _check_head(task: str, config: dict[str, Any], origin: str) -> None:
 
 
 def _guess_task(folder: Path, config: dict[str, Any], origin: str) -> str:
-    """The task of the head that the architecture names; embeddings for sentence-transformers and bare encoders."""
-    from marina.compiler.source.cross_encoder import is_cross_encoder
-    from marina.compiler.tasks import HEADS
+    from marina.compiler.tasks import recognise
 
-    named = _architectures(config)
-    tasks = tasks_named(named, HEADS)
-    if "reranking" in tasks and is_cross_encoder(folder) and len(config.get("id2label") or "12") == 1:
-        return "reranking"
-    if tasks:
-        return tasks[0]
-    if (folder / MODULES_FILE).is_file() or any(name.endswith("Model") for name in named):
-        return "sentence-embedding"
+    task = recognise(folder, config)
+    if task:
+        return task
+    named = architectures_of(config)
     raise SourceError(
         f"the task of {origin} is not clear: config.json names the architectures {', '.join(named) or 'none'}",
-        f"give --task: {', '.join(name for name, own in TASKS.items() if not own.scripts_only)}",
+        f"give --task: {', '.join(name for name, known in TASKS.items() if not known.scripts_only)}",
     )
-
-
-def _architectures(config: dict[str, Any]) -> list[str]:
-    return [str(name) for name in config.get("architectures") or []]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance
 from marina.errors import CompileError
 from marina.spec import Spec
@@ -75,7 +76,7 @@ def read_examples(spec: Spec, root: Path) -> Examples:
         instances = [Instance("?", "ok"), *(Instance(next(questions), text) for text in BUILT_IN if text)]
     else:
         instances = [Instance(text) for text in BUILT_IN]
-    if fields.second and not fields.second_required and spec.task != "tensors":
+    if fields.second and not fields.second_required and not TASKS[spec.task].scripts_only:
         instances += [Instance(*pair) for pair in PAIRS]
     if spec.examples is None:
         return Examples(instances, [], instances)

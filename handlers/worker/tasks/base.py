@@ -11,6 +11,7 @@ from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.tasks.columns import Column
 from handlers.worker.values import Instance, Json, Outputs
 
 Parameters = Mapping[str, Json]
@@ -43,22 +44,26 @@ class Task(Schema):
         name: the name in specs.
         answer: computes the answer for one instance, as JSON types, from its outputs. Its last
             argument is the `RowTokenizer`, which tasks with offsets need, or else a `RowReader`.
+        columns: the columns of a model's answers to requests with these parameters.
         window: chooses how the tokens of an instance are laid out in rows, from a request's parameters, the maximum
             number of tokens in a row and the spec's long_text. RequestError if the parameters contradict each other.
         prepare: returns the instance as the tokenizer reads it, and how many of its first tokens pooling excludes.
             RequestError if this model does not support a parameter's value.
         offsets: whether answers need the offsets of tokens in the text, so that long texts can be read in windows.
         long_text: the rule for long texts if a spec names none.
+        usual_length: tokens of the longest texts that a new spec of this task is for.
         spec_fields: the fields that only specs of this task may have.
         scripts_only: whether only TorchScript modules have it, and no model of transformers.
     """
 
     name: str
     answer: Callable[[Example, Signature, Any], Json]
+    columns: Callable[[Signature, Parameters], list[Column]]
     window: Callable[[Parameters, int, str], Window] = one_window
     prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = as_it_is
     offsets: bool = False
     long_text: str = "truncate"
+    usual_length: int = 128
     spec_fields: frozenset[str] = frozenset()
     scripts_only: bool = False
 

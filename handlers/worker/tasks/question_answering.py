@@ -15,6 +15,7 @@ from handlers.worker.request.parameters import Parameter, flag, whole
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.tasks.columns import Column, Kind
 from handlers.worker.tasks.spans import Span, best_spans, place_in_text
 from handlers.worker.values import Json
 
@@ -76,12 +77,28 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     return answers[0] if len(answers) == 1 else answers
 
 
+def columns(_: Signature, parameters: Parameters) -> list[Column]:
+    """The best answer; with top_k, all of them."""
+
+    def ranked(answer: Json) -> list[Json]:
+        return answer if isinstance(answer, list) else [answer]
+
+    def of_best(name: str, kind: Kind) -> Column:
+        return Column(name, kind, lambda answer: ranked(answer)[0][name])
+
+    kinds = {"answer": Kind.TEXT, "score": Kind.NUMBER, "start": Kind.WHOLE, "end": Kind.WHOLE}
+    best = [of_best(name, kind) for name, kind in kinds.items()]
+    return [*best, Column("answers", Kind.JSON, ranked)] if parameters["top_k"] > 1 else best
+
+
 TASK = Task(
     name="question-answering",
     fields=Fields("question", "context", second_required=True),
     parameters=PARAMETERS,
     answer=answer,
+    columns=columns,
     window=window,
     offsets=True,
     long_text="window",
+    usual_length=DEFAULT_LENGTH,
 )

@@ -12,6 +12,7 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.tasks.columns import Column, Kind, whole_answer
 from handlers.worker.values import Json
 
 
@@ -27,11 +28,16 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     return float(activate(logits, head.activation if function == "default" else function)[0])
 
 
+def columns(_: Signature, __: Parameters) -> list[Column]:
+    return [Column("score", Kind.NUMBER, whole_answer)]
+
+
 TASK = Task(
     name="reranking",
     fields=Fields("query", "document", second_required=True, empty=True),
     parameters={"function_to_apply": choice("default", "sigmoid", "none")},
     answer=answer,
+    columns=columns,
     window=window,
     ranks=True,
 )

@@ -17,6 +17,7 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.rows.prompts import prompted
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.tasks.columns import Column, Kind, whole_answer
 from handlers.worker.values import Instance, Json
 
 PARAMETERS: Mapping[str, Parameter] = {
@@ -46,11 +47,16 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     return vector.tolist()
 
 
+def columns(_: Signature, __: Parameters) -> list[Column]:
+    return [Column("embedding", Kind.VECTOR, whole_answer)]
+
+
 TASK = Task(
     name="sentence-embedding",
     fields=Fields("text"),
     parameters=PARAMETERS,
     answer=answer,
+    columns=columns,
     window=window,
     prepare=prepare,
     vectors=True,

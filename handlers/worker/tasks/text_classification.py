@@ -11,12 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import Head, Signature
+from handlers.worker.artifact import Head, Signature, label_text
 from handlers.worker.request.parameters import Parameter, choice, flag, whole
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.tasks.columns import Column, Kind, Take, item, whole_answer
 from handlers.worker.values import Json
 
 ONLY_OUTPUT = ("logits",)  # for a model without named heads
@@ -48,10 +49,34 @@ def _rank(logits: npt.NDArray[np.float32], head: Head, parameters: Parameters) -
     ]
 
 
+def columns(signature: Signature, parameters: Parameters) -> list[Column]:
+    """The best label of each head with its score; with top_k, the ranking too."""
+    if signature.outputs == ONLY_OUTPUT:
+        return _columns_of_head("", whole_answer, parameters)
+    heads = ((name, item(name)) for name in signature.outputs)
+    return [column for name, ranking in heads for column in _columns_of_head(f"{name}_", ranking, parameters)]
+
+
+def _columns_of_head(prefix: str, ranking: Take, parameters: Parameters) -> list[Column]:
+    """The columns of a head, whose ranking a function takes from an answer."""
+    best = [
+        Column(f"{prefix}label", Kind.TEXT, lambda answer: label_text(ranking(answer)[0]["label"])),
+        Column(f"{prefix}score", Kind.NUMBER, lambda answer: ranking(answer)[0]["score"]),
+    ]
+    if not parameters["return_all_scores"] or (parameters["top_k"] or 1) == 1:
+        return best
+
+    def labels(answer: Json) -> list[Json]:
+        return [{**entry, "label": label_text(entry["label"])} for entry in ranking(answer)]
+
+    return [*best, Column(f"{prefix}labels", Kind.LABELS, labels)]
+
+
 TASK = Task(
     name="text-classification",
     fields=Fields("text", "text_pair"),
     parameters=PARAMETERS,
     answer=answer,
+    columns=columns,
     spec_fields=frozenset({"heads"}),
 )

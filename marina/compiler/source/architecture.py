@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,16 @@ Shapes = Mapping[str, tuple[int, ...]]
 def tasks_named(architectures: Iterable[str], heads: Mapping[str, str]) -> list[str]:
     """The tasks whose heads the architectures in a config.json name."""
     return [task for task, head in heads.items() if any(head in name for name in architectures)]
+
+
+def architectures_of(config: Mapping[str, Any]) -> list[str]:
+    """The architectures that a config.json names."""
+    return [str(name) for name in config.get("architectures") or []]
+
+
+def names_head(head: str) -> Callable[[Path, Mapping[str, Any]], bool]:
+    """Recognises models whose config.json names an architecture with a head."""
+    return lambda _, config: bool(tasks_named(architectures_of(config), {"": head}))
 
 
 def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from marina.compiler.source import read_modules
 from marina.compiler.source.loading import source_errors
 from marina.errors import SourceError
+from marina.files import read_object
 from marina.spec import Spec
 
 # what decides it: of CrossEncoder before 4, from 4 on, and from 6 on
@@ -21,7 +20,7 @@ ACTIVATIONS = {"Identity": "none", "Sigmoid": "sigmoid"}
 
 def is_cross_encoder(folder: Path) -> bool:
     """Whether sentence-transformers' CrossEncoder has written a folder."""
-    return any(mark in _document(folder / file) for file, marks in MARKS.items() for mark in marks)
+    return any(mark in (read_object(folder / file) or {}) for file, marks in MARKS.items() for mark in marks)
 
 
 def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
@@ -61,12 +60,3 @@ def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
             "save it again with activation_fn=torch.nn.Identity(), and apply the function to the scores of answers",
         )
     return ACTIVATIONS[activation]
-
-
-def _document(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; empty if there is none."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from marina.compiler.reference import Reference
 from marina.compiler.source import encoder_folder
@@ -23,18 +24,23 @@ from marina.compiler.tasks.scripted_reference import ScriptedReference
 from marina.engines.model import ExportedModel
 from marina.spec import Spec
 
+# of tasks that recognise the same model, the first is meant
 EXPORTERS: Mapping[str, TaskExporter] = {
-    "sentence-embedding": sentence_embedding.EXPORTER,
-    "text-classification": text_classification.EXPORTER,
     "reranking": reranking.EXPORTER,
+    "text-classification": text_classification.EXPORTER,
     "token-classification": token_classification.EXPORTER,
     "question-answering": question_answering.EXPORTER,
+    "sentence-embedding": sentence_embedding.EXPORTER,
     "tensors": tensors.EXPORTER,
 }
 
-
 # for each task that has one: how transformers ends the names of classes with its head
-HEADS: Mapping[str, str] = {name: one.head for name, one in EXPORTERS.items() if one.head}
+HEADS: Mapping[str, str] = {name: task.head for name, task in EXPORTERS.items() if task.head}
+
+
+def recognise(folder: Path, config: Mapping[str, Any]) -> str | None:
+    """The task of a model, which its folder and its config.json show; None if they do not."""
+    return next((name for name, task in EXPORTERS.items() if task.recognises(folder, config)), None)
 
 
 def check_head(spec: Spec, folder: Path) -> None:

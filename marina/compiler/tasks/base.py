@@ -37,6 +37,7 @@ class TaskExporter(NamedTuple):
         agree: compares a graph's outputs with the reference's. Its arguments: rows with reference outputs, the graph's
             outputs for each row, the model's signature, its `RowReader`, and its own defaults for request parameters.
         outputs: what the outputs of a TorchScript module must be.
+        recognises: whether the folder of a model, whose config.json has these values, is for this task.
         head: the suffix of transformers' class names for the task's head; None if there is none.
     """
 
@@ -44,4 +45,5 @@ class TaskExporter(NamedTuple):
     open_reference: Callable[[Spec, Path], Reference]
     agree: Callable[[Sequence[GoldenRow], Sequence[Outputs], Signature, Any, Mapping[str, Any]], Agreement]
     outputs: OutputRule
+    recognises: Callable[[Path, Mapping[str, Any]], bool]
     head: str | None = None

@@ -14,6 +14,7 @@ from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.question_answering import TASK
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.reference import ExactOutputs, TransformersReference
+from marina.compiler.source.architecture import names_head
 from marina.compiler.source.loading import load_model
 from marina.compiler.tasks.agreement import spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
@@ -79,4 +80,4 @@ def agree(
     return Agreement("same answer", float(same), len(rows))
 
 
-EXPORTER = TaskExporter(export, _Reference, agree, OutputRule(SPANS, per_token=True), HEAD)
+EXPORTER = TaskExporter(export, _Reference, agree, OutputRule(SPANS, per_token=True), names_head(HEAD), HEAD)

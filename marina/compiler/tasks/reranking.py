@@ -13,7 +13,8 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference, TransformersReference
-from marina.compiler.source.cross_encoder import cross_encoder_activation
+from marina.compiler.source.architecture import names_head
+from marina.compiler.source.cross_encoder import cross_encoder_activation, is_cross_encoder
 from marina.compiler.source.loading import read_configuration
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
@@ -24,6 +25,12 @@ from marina.spec import Spec
 
 HEAD = "ForSequenceClassification"
 TIE = 0.01  # of the reference's standard deviation: the order of scores with a smaller difference does not count
+
+
+def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Whether sentence-transformers' CrossEncoder wrote the folder, with a single value."""
+    labels = config.get("id2label")
+    return names_head(HEAD)(folder, config) and is_cross_encoder(folder) and labels is not None and len(labels) == 1
 
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
@@ -64,4 +71,4 @@ def agree(
     return Agreement("same order", same, len(rows))
 
 
-EXPORTER = TaskExporter(export, open_reference, agree, OutputRule((ONE_HEAD,), score=True), HEAD)
+EXPORTER = TaskExporter(export, open_reference, agree, OutputRule((ONE_HEAD,), score=True), recognises, HEAD)

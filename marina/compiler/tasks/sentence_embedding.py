@@ -14,6 +14,8 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.reference import Exactly, ExactOutputs, Reading
+from marina.compiler.source import MODULES_FILE
+from marina.compiler.source.architecture import architectures_of
 from marina.compiler.source.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
@@ -23,6 +25,11 @@ from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
 from marina.engines.model import ExportedModel, packed_names
 from marina.errors import SourceError
 from marina.spec import Spec
+
+
+def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Whether the folder is of sentence-transformers, or of a bare encoder."""
+    return (folder / MODULES_FILE).is_file() or any(name.endswith("Model") for name in architectures_of(config))
 
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
@@ -103,4 +110,4 @@ def agree(
     return Agreement("mean cosine", float(((expected * actual).sum(1) / norms).mean()), len(rows), "cosine")
 
 
-EXPORTER = TaskExporter(export, _EmbeddingReference, agree, OutputRule(("embedding",)))
+EXPORTER = TaskExporter(export, _EmbeddingReference, agree, OutputRule(("embedding",)), recognises)

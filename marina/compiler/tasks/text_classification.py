@@ -16,6 +16,7 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.reference import ExactOutputs, Reference, TransformersReference, pool_tokens
+from marina.compiler.source.architecture import names_head
 from marina.compiler.source.cross_encoder import cross_encoder_activation
 from marina.compiler.source.embedder import pooling_of
 from marina.compiler.source.loading import ENCODER, load_model
@@ -114,4 +115,4 @@ def alike(expected: Array, actual: Array, activation: str) -> Array:
     return np.asarray((np.abs(expected - actual) <= REGRESSION * expected.std(0)).all(1))
 
 
-EXPORTER = TaskExporter(export, open_reference, agree, OutputRule(labels=True), HEAD)
+EXPORTER = TaskExporter(export, open_reference, agree, OutputRule(labels=True), names_head(HEAD), HEAD)

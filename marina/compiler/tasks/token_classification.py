@@ -12,6 +12,7 @@ from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.token_classification import TASK
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference, TransformersReference
+from marina.compiler.source.architecture import names_head
 from marina.compiler.tasks.agreement import f1, spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
@@ -56,5 +57,5 @@ def agree(
 
 
 EXPORTER = TaskExporter(
-    export, open_reference, agree, OutputRule((ONE_HEAD,), dims=3, labels=True, per_token=True), HEAD
+    export, open_reference, agree, OutputRule((ONE_HEAD,), dims=3, labels=True, per_token=True), names_head(HEAD), HEAD
 )

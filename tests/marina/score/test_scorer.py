@@ -20,7 +20,6 @@ from handlers.worker.tasks import TASKS as KNOWN
 from handlers.worker.unpack import unpack
 from marina.errors import MarinaError
 from marina.project import Project
-from marina.score.answers import COLUMNS
 from marina.score.scorer import Scorer
 from tests.marina.score.archives import TASKS, project_with, texts_of
 
@@ -78,10 +77,6 @@ def test_answers_are_the_servers(store: Project, tmp_path: Path, name: str, coun
     assert answers["error"].null_count == count
     for row, answer in zip(answers.to_pylist(), served(archive, tmp_path / name, columns), strict=True):
         check_same(task, row, answer)
-
-
-def test_every_task_has_columns() -> None:
-    assert set(COLUMNS) == set(KNOWN)
 
 
 def test_a_row_that_cannot_be_answered_stops_nothing(store: Project) -> None:

@@ -1,0 +1,46 @@
+"""The columns of a task's answers, for jobs that write answers into files and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NamedTuple
+
+from handlers.worker.values import Json
+
+Take = Callable[[Json], Any]
+
+
+class Kind(Enum):
+    """What the values of a column are."""
+
+    TEXT = "text"
+    WHOLE = "a whole number"
+    NUMBER = "a 64-bit float"
+    VECTOR = "a list of 32-bit floats"
+    LABELS = "a list of objects with a text, label, and a 64-bit float, score"
+    JSON = "any JSON document"
+
+
+class Column(NamedTuple):
+    """A column of answers.
+
+    Attributes:
+        name: of the column.
+        kind: of its values.
+        value: takes the column's value from an answer.
+    """
+
+    name: str
+    kind: Kind
+    value: Take
+
+
+def whole_answer(answer: Json) -> Json:
+    """The answer itself, as a column's value."""
+    return answer
+
+
+def item(name: str) -> Take:
+    """Takes a field of an answer."""
+    return lambda answer: answer[name]
