@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from marina.bench.load.mix import text
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.sections import Source
 
 TOKENS = 128

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Task
-from marina.compiler.source import encoder_folder, hub_error
-from marina.compiler.source.architecture import architectures_of, tasks_named
+from marina.compiler.hugging_face import encoder_folder, hub_error
+from marina.compiler.hugging_face.architecture import architectures_of, tasks_named
 from marina.errors import MarinaError, SourceError
 from marina.files import read_object, write_text
 from marina.project import Project

@@ -19,7 +19,7 @@ from marina.bench.server.benchmark_server import BenchmarkServer, benchmark_serv
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project

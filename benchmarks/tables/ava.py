@@ -13,7 +13,7 @@ from marina.bench.report.table import Layout, Table, number, spread
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
 from marina.bench.tables.job import Job
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.errors import SourceError
 from marina.spec import make_spec
 

@@ -38,7 +38,7 @@ from marina.bench.report.table import Layout, Table, number, spread
 from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.tables.job import Job
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.errors import MarinaError
 from marina.shapes.advice import advise
 from marina.spec import Spec, make_spec

@@ -20,7 +20,7 @@ from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, served_strategy
 from marina.bench.tables.job import Job
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec

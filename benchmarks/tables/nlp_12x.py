@@ -22,7 +22,7 @@ from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
 from marina.bench.tables.job import Job
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.engines import DEFAULT, engine_of
 from marina.engines.base import CORE_PER_WORKER, PIPELINE, Engine
 from marina.errors import MarinaError

@@ -27,7 +27,7 @@ from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
 from marina.bench.tables.job import Job, advice_for_mix
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.spec import Spec, make_spec
 
 KIND = "table-overhead"

@@ -16,7 +16,7 @@ from examples.resume_match.before import seconds_a_text
 from examples.resume_match.database import database, fill
 from examples.resume_match.make_data import make_resumes
 from examples.resume_match.match import Match, Models, shortlist
-from marina.compiler.source import find_source
+from marina.compiler.hugging_face import find_source
 from marina.project import Project, find_project
 from marina.spec import read_spec
 

@@ -46,9 +46,8 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     from marina.compiler.graphs.tolerance import gate, tolerance
     from marina.compiler.precision.trials import Trials
     from marina.compiler.reference import choose_golden, reference_rows
-    from marina.compiler.tasks import open_reference
 
-    check_memory(job, weights := job.weight_count)
+    check_memory(job, weights := job.source.count_weights())
     torch.set_num_threads(len(cpu_cores()))  # PyTorch ignores a quota of CPU time
     spec, engine = job.spec, job.engine
     steps = 2 * len(job.shapes) + 4
@@ -57,11 +56,11 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
 
     def reference(instances: list[Instance], every_prompt: bool = False) -> list[GoldenRow]:
         # loaded here and released afterwards, because its weights are as large as those of the model being compiled
-        return reference_rows(open_reference(spec, job.source), spec, instances, longest(job.shapes), every_prompt)
+        return reference_rows(job.source.open_reference(), spec, instances, longest(job.shapes), every_prompt)
 
     start = time.monotonic()
     progress("loading the model", 0, steps)
-    model = export_for(job.shapes, spec, job.source)
+    model = export_for(job.shapes, job.source, spec.name)
     check_length(job, model.positions)
     _check_prompts(job, model)
 

@@ -11,9 +11,6 @@ from marina.compiler.cache import artifact_key, is_complete
 from marina.compiler.graphs.times import read_builds
 from marina.compiler.job import Job, prepare_job
 from marina.compiler.limits import check_length, check_memory, memory_needed
-from marina.compiler.source import encoder_folder
-from marina.compiler.source.embedder import check_modules
-from marina.compiler.source.loading import load_configuration
 from marina.project import Project
 from marina.spec import Spec
 
@@ -62,29 +59,18 @@ def forecast(spec: Spec, project: Project) -> Forecast:
     Raises:
         SpecError, SourceError, CompileError: in the same cases as compiling.
     """
-    from marina.compiler.tasks import HEADS, check_head
-    from marina.compiler.tasks.export import positions_of
-
     job = prepare_job(spec, project.root)
-    if spec.source.torchscript:  # its code is only run to compile it
-        architecture, tokenizer_name = "TorchScript", str(spec.tokenizer or spec.preprocess)
-    else:
-        check_head(spec, job.source)
-        if spec.task not in HEADS:
-            check_modules(spec, job.source)
-        config, tokenizer = load_configuration(spec, encoder_folder(job.source))
-        check_length(job, positions_of(config, tokenizer))
-        architecture = ", ".join(config.architectures or [config.model_type])
-        tokenizer_name = f"{type(tokenizer).__name__}, {len(tokenizer)} tokens"
+    described = job.source.describe()
+    check_length(job, described.positions)
     folder = project.artifacts / spec.name / artifact_key(job)
     compiled = is_complete(folder)
-    weights = job.weight_count
+    weights = job.source.count_weights()
     if not compiled:
         check_memory(job, weights)
     return Forecast(
         task=spec.task,
-        architecture=architecture,
-        tokenizer=tokenizer_name,
+        architecture=described.architecture,
+        tokenizer=described.tokenizer,
         weights=weights,
         engine=spec.engine,
         precisions=job.candidates,

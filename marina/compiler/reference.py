@@ -17,7 +17,7 @@ import torch
 
 from handlers.worker.golden import GoldenRow
 from handlers.worker.values import Instance, Row
-from marina.compiler.source.loading import ENCODER, load_model, source_errors
+from marina.compiler.hugging_face.loading import ENCODER, load_model, source_errors
 from marina.spec import Spec
 
 GOLDEN = 8  # maximum number of rows stored in the artifact

@@ -26,7 +26,7 @@ from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.bench.server.endpoint import target_of
 from marina.client import Client
-from marina.compiler.source import count_weights, encoder_weights, find_source
+from marina.compiler.hugging_face import count_weights, encoder_weights, find_source
 from marina.console import print_table, say, spinner
 from marina.engines import engines
 from marina.engines.base import Engine

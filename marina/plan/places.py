@@ -12,8 +12,8 @@ from marina.bench.report.machine import machine
 from marina.bench.report.pricing import read_instances
 from marina.compiler.cache import is_complete
 from marina.compiler.graphs.times import read_measured, read_times
-from marina.compiler.job import source_of, weights_of
-from marina.compiler.source import encoder_weights
+from marina.compiler.hugging_face import encoder_weights
+from marina.compiler.sources import open_source
 from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.calibrate import costs_of, used_of
 from marina.plan.calibration.record import Calibration, WorkerCosts, read_calibration
@@ -165,7 +165,8 @@ def _on_device(family: str, model: Calibrated, root: Path) -> Iterator[Variant]:
     spec, calibration, engine = model.spec, model.newest, DEVICES[family].engine
     worker = next(one for one in calibration.workers if one.cores == 1)
     costs = costs_of(worker, calibration.server, alone=False, client_here=False)
-    total = weights_of(spec, source := source_of(spec, root))
+    source = open_source(spec, root)
+    total = source.count_weights()
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
     measured = False
     for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
@@ -178,7 +179,7 @@ def _on_device(family: str, model: Calibrated, root: Path) -> Iterator[Variant]:
     if not measured:
         shapes = spec.shapes.listed()
         line = reported_line(root / REPORT, family) or published_line(family)
-        times = estimated_times(line, encoder_weights(source, total), shapes)
+        times = estimated_times(line, encoder_weights(source.folder, total), shapes)
         own = costs._replace(times=times, again=times)
         yield Variant(engine, "auto", tuple(map(str, shapes)), {1: own}, megabytes, BOUNDS, ESTIMATE)
 

@@ -18,7 +18,7 @@ from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
 from marina.compiler.graphs.times import COMPILING, read_measured, read_times
-from marina.compiler.job import source_of, weights_of
+from marina.compiler.sources import open_source
 from marina.console import Progress
 from marina.engines import engine_of, engines
 from marina.errors import CompileError, NotPackable
@@ -120,7 +120,7 @@ def advise(
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
     # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
-    weights = weights_of(spec, source_of(spec, project.root))
+    weights = open_source(spec, project.root).count_weights()
     room = [
         Room(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
         for engine in engines().values()

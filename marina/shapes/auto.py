@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.values import Shape
-from marina.compiler.job import fingerprint_of, source_of
+from marina.compiler.sources import open_source
 from marina.console import Progress, say
 from marina.engines import engine_of
 from marina.errors import NotPackable
@@ -57,7 +57,7 @@ def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
         progress("asking whether rows can be packed", 0, 1)
         packed = not engine.refuses_packed(spec.for_engine)
         try:
-            export_for([Shape(1, LEAST_PACKED, packed=True)], spec, source_of(spec, project.root))
+            export_for([Shape(1, LEAST_PACKED, packed=True)], open_source(spec, project.root), spec.name)
         except NotPackable:
             packed = False
         chosen = default_ladder(spec.shapes.auto, None, packed).shapes
@@ -68,7 +68,7 @@ def _key(spec: Spec, project: Project) -> str:
     examples = (project.root / spec.examples).read_bytes() if spec.examples else b""
     asked: dict[str, Any] = {
         "format": FORMAT,
-        "weights": fingerprint_of(spec, source_of(spec, project.root)),
+        "weights": open_source(spec, project.root).fingerprint(),
         "examples": hashlib.sha256(examples).hexdigest(),
         "spec": spec.model_dump(mode="json", include={"task", "engine", "precision", "core_groups", "mode", "shapes"}),
     }

@@ -16,7 +16,7 @@ from marina.project import Project
 from tests import scripted
 from tests.conftest import ROOT, make_project, scores, write_spec
 from tests.end_to_end.conftest import Server, run_marina, serving
-from tests.marina.compiler.tasks.test_scripted import FIVE, LABELS, WEIGHTED
+from tests.marina.compiler.sources.test_torchscript import FIVE, LABELS, WEIGHTED
 from tests.standin import standin_environment
 
 pytestmark = pytest.mark.long

@@ -18,7 +18,7 @@ from marina.bench.report.machine import machine
 from marina.bench.report.results import Configuration
 from marina.bench.server.endpoint import Protocol
 from marina.compiler.examples import read_examples
-from marina.compiler.job import fingerprint_of, source_of
+from marina.compiler.sources import open_source
 from marina.spec import Spec
 
 
@@ -92,7 +92,7 @@ class Journal:
         """Hash of the weights and the texts that a spec refers to; they are read only once, since weights are large."""
         named = (spec.source.model_dump_json(), spec.tokenizer, spec.preprocess, spec.task, spec.examples)
         if named not in self._contents:
-            contents = [fingerprint_of(spec, source_of(spec, self._root)), read_examples(spec, self._root)]
+            contents = [open_source(spec, self._root).fingerprint(), read_examples(spec, self._root)]
             self._contents[named] = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         return self._contents[named]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,10 +13,9 @@ from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.packing import calls_of
 from handlers.worker.values import Row, Shape
 from marina.compiler.graphs.diagnosis import reason_of
-from marina.compiler.tasks import export_model
+from marina.compiler.sources.base import ModelSource
 from marina.engines.model import ExportedModel, row_inputs
 from marina.errors import NotPackable
-from marina.spec import Spec
 
 MASKS = (4, 3)  # dimensions that encoders take, by transformers' release and by architecture
 SHAPE = Shape(2, 32, packed=True)
@@ -52,15 +50,15 @@ def with_packed(model: ExportedModel, name: str) -> ExportedModel:
     raise NotPackable(f"{name}: rows of {architecture} cannot be packed: {reason}; leave out shapes.packed")
 
 
-def export_for(shapes: Iterable[Shape], spec: Spec, folder: Path) -> ExportedModel:
-    """Load a model as `export_model` does, with its module for packed rows if any of the shapes is packed.
+def export_for(shapes: Iterable[Shape], source: ModelSource, name: str) -> ExportedModel:
+    """Load the model of a source, which has a name, with its module for packed rows if any of the shapes is packed.
 
     Raises:
-        SourceError: the folder does not hold what the task needs.
+        SourceError: its files are not what the task needs.
         NotPackable: its rows cannot be packed.
     """
-    model = export_model(spec, folder)
-    return with_packed(model, spec.name) if any(shape.packed for shape in shapes) else model
+    model = source.export()
+    return with_packed(model, name) if any(shape.packed for shape in shapes) else model
 
 
 def _encoder(module: nn.Module) -> nn.Module:

@@ -50,7 +50,7 @@ class ProcessCompiler:
         self._workdir = workdir
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
-        bytes_each = COMPILER_BYTES + BYTES_A_WEIGHT * job.weight_count
+        bytes_each = COMPILER_BYTES + BYTES_A_WEIGHT * job.source.count_weights()
         self.at_once = max(1, min(len(cpu_cores()), free_memory() // bytes_each))
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
@@ -60,7 +60,7 @@ class ProcessCompiler:
         workdir.mkdir(parents=True, exist_ok=True)
         request = {
             "spec": spec.model_dump(mode="json", exclude_unset=True),
-            "source": str(self._job.source),
+            "source": str(self._job.source.folder),
             "shape": str(shape),
             "settings": self._job.settings,
             "options": options._asdict(),
@@ -128,13 +128,14 @@ def main(arguments: Sequence[str]) -> None:
     """Compile the graph that a request file describes."""
     _end_with_parent()
     from marina.compiler.graphs.packable import export_for
+    from marina.compiler.sources import source_at
     from marina.spec import make_spec
 
     request = json.loads(Path(arguments[0]).read_text())
     spec, folder, workdir = make_spec(request["spec"]), Path(request["folder"]), Path(request["workdir"])
     options = CompileOptions(request["options"]["precision"], tuple(request["options"]["mitigations"]))
     engine, shape = engine_of(spec.engine), Shape.parse(request["shape"])
-    model = export_for([shape], spec, Path(request["source"]))
+    model = export_for([shape], source_at(spec, Path(request["source"])), spec.name)
     stored = None
     if engine.replaces_weights(request["settings"]):
         conditions = {name: request[name] for name in ("settings", "options", "versions")}

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from marina.compiler.reference import Reference
-from marina.compiler.source import encoder_folder
-from marina.compiler.source.architecture import check_architecture
+from marina.compiler.hugging_face import encoder_folder
+from marina.compiler.hugging_face.architecture import check_architecture
 from marina.compiler.tasks import (
     question_answering,
     reranking,
@@ -19,8 +18,6 @@ from marina.compiler.tasks import (
 )
 from marina.compiler.tasks.base import TaskExporter
 from marina.compiler.tasks.export import attention_of
-from marina.compiler.tasks.scripted import export_scripted
-from marina.compiler.tasks.scripted_reference import ScriptedReference
 from marina.engines.model import ExportedModel
 from marina.spec import Spec
 
@@ -50,19 +47,10 @@ def check_head(spec: Spec, folder: Path) -> None:
 
 
 def export_model(spec: Spec, folder: Path) -> ExportedModel:
-    """Load a model and its tokenizer for the spec's task, in float32; `folder` is `Job.source`.
+    """Load a model of a folder and its tokenizer for the spec's task, in float32.
 
     Raises:
         SourceError: the folder does not hold what the task needs.
     """
-    if spec.source.torchscript:
-        return export_scripted(spec, folder, EXPORTERS[spec.task].outputs)
     check_head(spec, folder)
     return EXPORTERS[spec.task].export(spec, folder, attention_of(spec, encoder_folder(folder)))
-
-
-def open_reference(spec: Spec, folder: Path) -> Reference:
-    """Load the model of a spec with its own library; SourceError if that fails."""
-    if spec.source.torchscript:
-        return ScriptedReference(spec, folder, EXPORTERS[spec.task].outputs)
-    return EXPORTERS[spec.task].open_reference(spec, folder)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from handlers.worker.artifact import POSITION_IDS, Head
-from marina.compiler.source.loading import load_model, read_configuration
+from marina.compiler.hugging_face.loading import load_model, read_configuration
 from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines import engine_of

@@ -13,9 +13,9 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.question_answering import TASK
 from handlers.worker.values import Instance, Outputs
+from marina.compiler.hugging_face.architecture import names_head
+from marina.compiler.hugging_face.loading import load_model
 from marina.compiler.reference import ExactOutputs, TransformersReference
-from marina.compiler.source.architecture import names_head
-from marina.compiler.source.loading import load_model
 from marina.compiler.tasks.agreement import spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of

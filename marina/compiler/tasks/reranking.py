@@ -12,10 +12,10 @@ from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs
+from marina.compiler.hugging_face.architecture import names_head
+from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation, is_cross_encoder
+from marina.compiler.hugging_face.loading import read_configuration
 from marina.compiler.reference import Reference, TransformersReference
-from marina.compiler.source.architecture import names_head
-from marina.compiler.source.cross_encoder import cross_encoder_activation, is_cross_encoder
-from marina.compiler.source.loading import read_configuration
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
 from marina.compiler.tasks.outputs import ONE_HEAD, OutputRule

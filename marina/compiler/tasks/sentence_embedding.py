@@ -13,10 +13,10 @@ from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs, Row
+from marina.compiler.hugging_face import MODULES_FILE
+from marina.compiler.hugging_face.architecture import architectures_of
+from marina.compiler.hugging_face.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.reference import Exactly, ExactOutputs, Reading
-from marina.compiler.source import MODULES_FILE
-from marina.compiler.source.architecture import architectures_of
-from marina.compiler.source.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.outputs import OutputRule

@@ -15,11 +15,11 @@ from handlers.worker.artifact import Head, Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs
+from marina.compiler.hugging_face.architecture import names_head
+from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation
+from marina.compiler.hugging_face.embedder import pooling_of
+from marina.compiler.hugging_face.loading import ENCODER, load_model
 from marina.compiler.reference import ExactOutputs, Reference, TransformersReference, pool_tokens
-from marina.compiler.source.architecture import names_head
-from marina.compiler.source.cross_encoder import cross_encoder_activation
-from marina.compiler.source.embedder import pooling_of
-from marina.compiler.source.loading import ENCODER, load_model
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier, inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.outputs import OutputRule

@@ -11,8 +11,8 @@ from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.token_classification import TASK
 from handlers.worker.values import Outputs
+from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.reference import Reference, TransformersReference
-from marina.compiler.source.architecture import names_head
 from marina.compiler.tasks.agreement import f1, spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier

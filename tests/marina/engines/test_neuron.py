@@ -99,25 +99,22 @@ def test_every_argument_for_inf2_is_documented(options: NeuronxOptions, mitigati
 @pytest.mark.parametrize(
     ("weights", "group", "asked", "cores"),
     [
-        (110e6, "16", "auto", 16),
-        (22.7e6, "16", "auto", 4),
-        (1e6, "4", "auto", 1),
-        (66e6, "8", "auto", 8),
-        (1e6, "4", 3, 3),
+        (110_000_000, "16", "auto", 16),
+        (22_700_000, "16", "auto", 4),
+        (1_000_000, "4", "auto", 1),
+        (66_000_000, "8", "auto", 8),
+        (1_000_000, "4", 3, 3),
     ],
 )
-def test_cores_of_a_pipeline(
-    monkeypatch: pytest.MonkeyPatch, weights: float, group: str, asked: str | int, cores: int
-) -> None:
-    monkeypatch.setattr("marina.compiler.job.count_weights", lambda _: weights)
+def test_cores_of_a_pipeline(weights: int, group: str, asked: str | int, cores: int) -> None:
     fields = {"engine": "neuron", "mode": "pipeline", "core_groups": group, "neuron": {"pipeline_cores": asked}}
-    assert engine_settings(make_spec({**LEAST, **fields}), Path())["pipeline_cores"] == cores
+    assert engine_settings(make_spec({**LEAST, **fields}), lambda: weights)["pipeline_cores"] == cores
 
 
 def test_a_pipeline_larger_than_its_group_is_refused() -> None:
     fields = {"engine": "neuron", "mode": "pipeline", "core_groups": "2", "neuron": {"pipeline_cores": 4}}
     with pytest.raises(SpecError, match="pipeline_cores: 4 is more than a core group has"):
-        engine_settings(make_spec({**LEAST, **fields}), Path())
+        engine_settings(make_spec({**LEAST, **fields}), lambda: 1_000_000)
 
 
 def test_masks_are_finite_only_meanwhile() -> None:

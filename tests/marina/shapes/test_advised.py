@@ -10,6 +10,7 @@ import pytest
 
 from handlers.worker.values import Shape
 from marina.compiler.graphs.times import COMPILING
+from marina.compiler.sources.folder import ModelFolder
 from marina.engines import engines
 from marina.errors import NotPackable
 from marina.project import Project
@@ -39,7 +40,7 @@ def spec(project: Project, add_tiny: AddTiny, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(advice, "_probe", lambda *_: (project.root, "it is only a test"))
     monkeypatch.setattr(advice, "_time", lambda *_: times)
     monkeypatch.setattr(advice, "read_measured", lambda _: measured)
-    monkeypatch.setattr(advice, "weights_of", lambda *_: WEIGHTS)
+    monkeypatch.setattr(ModelFolder, "count_weights", lambda _: WEIGHTS)
     return read_spec(path)
 
 

@@ -13,11 +13,11 @@ from marina.bench.sweep import strategies as module
 from marina.bench.sweep.journal import Journal
 from marina.bench.sweep.run import measure_settings
 from marina.bench.sweep.spec import Sweep, settings_of
-from marina.compiler.job import fingerprint_of
+from marina.compiler import sources
+from marina.compiler.sources.folder import ModelFolder
 from marina.errors import CompileError, SourceError, SpecError
 from marina.fields import read_fields
 from marina.project import Project
-from marina.spec import Spec
 from tests.conftest import ROOT
 from tests.marina.bench.results import measured
 
@@ -232,11 +232,12 @@ def test_a_commit_that_leaves_the_code_alone_changes_nothing(own: Project, monke
 def test_weights_are_read_once(own: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
 
-    def counted(spec: Spec, source: Path) -> str:
-        read.append(source)
-        return fingerprint_of(spec, source)
+    class Counted(ModelFolder):
+        def fingerprint(self) -> str:
+            read.append(self.folder)
+            return super().fingerprint()
 
-    monkeypatch.setattr(journal_module, "fingerprint_of", counted)
+    monkeypatch.setattr(sources, "ModelFolder", Counted)
     journal = Journal(own.root / "rounds.jsonl", own.root)
     for setting in settings_of(sweep_of(engine=["openvino", "torchscript"], connections=[1, 2]), own):
         for pair in setting.workloads:

@@ -18,7 +18,7 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
-from marina.compiler.source import fingerprint
+from marina.compiler.hugging_face import fingerprint
 from marina.compiler.tasks import sentence_embedding
 from marina.compiler.tasks.wrappers import EmbeddingModel
 from marina.errors import CompileError, SourceError

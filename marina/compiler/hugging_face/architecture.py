@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from marina.compiler.source import weight_shapes
-from marina.compiler.source.loading import read_configuration
+from marina.compiler.hugging_face import weight_shapes
+from marina.compiler.hugging_face.loading import read_configuration
 from marina.errors import SourceError
 from marina.spec import Spec
 

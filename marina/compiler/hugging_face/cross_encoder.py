@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from marina.compiler.source import read_modules
-from marina.compiler.source.loading import source_errors
+from marina.compiler.hugging_face import read_modules
+from marina.compiler.hugging_face.loading import source_errors
 from marina.errors import SourceError
 from marina.files import read_object
 from marina.spec import Spec

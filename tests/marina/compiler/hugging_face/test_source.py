@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from marina.compiler.source import count_weights, find_source, fingerprint
+from marina.compiler.hugging_face import count_weights, find_source, fingerprint
 from marina.errors import SourceError
 from marina.sections import Source
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import Prompt
-from marina.compiler.source import encoder_folder, read_modules
-from marina.compiler.source.loading import (
+from marina.compiler.hugging_face import encoder_folder, read_modules
+from marina.compiler.hugging_face.loading import (
     check_finite,
     check_tokenizer_files,
     check_vocabulary,

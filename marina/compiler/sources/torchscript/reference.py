@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,18 @@ import torch
 from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH
 from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
 from handlers.worker.values import Instance, Row, Shape
+from marina.compiler.hugging_face.embedder import POOLING
 from marina.compiler.reference import ExactOutputs, Reading, pool_tokens, read_tokens
-from marina.compiler.source.embedder import POOLING
-from marina.compiler.source.scripted import load_module, load_tokenizer, scripted_files
+from marina.compiler.sources.torchscript.export import IDS, TYPE_IDS, inputs_of, listed
+from marina.compiler.sources.torchscript.files import TorchScriptFiles, load_module, load_tokenizer
 from marina.compiler.tasks.outputs import OutputRule, outputs_of
-from marina.compiler.tasks.scripted import IDS, TYPE_IDS, inputs_of, listed
-from marina.spec import Spec
 
 
-class ScriptedReference:
+class TorchScriptReference:
     """The module of a spec.
 
     Args:
-        spec: a spec whose source is TorchScript.
-        root: the project's folder.
+        files: the spec and its files.
         rule: what its outputs must be.
 
     Raises:
@@ -35,8 +32,8 @@ class ScriptedReference:
 
     prompts: tuple[str | None, ...] = (None,)
 
-    def __init__(self, spec: Spec, root: Path, rule: OutputRule) -> None:
-        files = scripted_files(spec, root)
+    def __init__(self, files: TorchScriptFiles, rule: OutputRule) -> None:
+        spec = files.spec
         self._spec, self._rule = spec, rule
         self._module = load_module(spec, files.module)
         self._wanted = inputs_of(spec, self._module)

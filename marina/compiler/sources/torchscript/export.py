@@ -1,4 +1,4 @@
-"""TorchScript modules, whatever their task: how they are exported."""
+"""Exports a TorchScript module, whatever its task."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH,
 from handlers.worker.rows.preprocess import Preprocessor, rows_of
 from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.examples import read_examples
-from marina.compiler.source.embedder import POOLING
-from marina.compiler.source.scripted import load_module, load_tokenizer, scripted_files
+from marina.compiler.hugging_face.embedder import POOLING
+from marina.compiler.sources.torchscript.files import TorchScriptFiles, load_module, load_tokenizer
 from marina.compiler.tasks.outputs import OutputRule, heads_of, names_of, outputs_of
 from marina.compiler.tasks.wrappers import pool
 from marina.engines.model import ExportedModel, example_inputs
@@ -83,23 +83,22 @@ def listed(found: Any, names: Mapping[str, Any]) -> list[Any]:
     return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
-def export_scripted(spec: Spec, root: Path, rule: OutputRule) -> ExportedModel:
+def export_module(files: TorchScriptFiles, rule: OutputRule) -> ExportedModel:
     """Load the module of a spec, and check that its inputs and outputs are as the spec says.
 
     Args:
-        spec: a spec whose source is TorchScript.
-        root: the project's folder.
+        files: the spec and its files.
         rule: what the outputs must be.
 
     Raises:
-        SourceError: the files are missing, or do not fit the spec.
+        SourceError: the files do not fit the spec.
     """
-    files = scripted_files(spec, root)
+    spec = files.spec
     module = load_module(spec, files.module)
     wanted = inputs_of(spec, module)
     tokenizer, tensors = None, {}
     if files.preprocess:
-        tensors = _tensors(spec, Preprocessor(files.preprocess, tuple(wanted)), wanted, root)
+        tensors = _tensors(spec, Preprocessor(files.preprocess, tuple(wanted)), wanted, files.folder)
         inputs = tuple(wanted)
     else:
         tokenizer = load_tokenizer(spec, Path(str(files.tokenizer)))
