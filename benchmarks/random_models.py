@@ -8,7 +8,7 @@ from typing import Any
 
 from marina.bench.load.mix import text
 from marina.compiler.hugging_face import find_source
-from marina.sections import Source
+from marina.spec.sections import Source
 
 TOKENS = 128
 TEXTS = 64

@@ -24,7 +24,7 @@ from marina.compiler.hugging_face import find_source
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import Spec
-from marina.texts import read_texts
+from marina.spec.texts import read_texts
 
 KIND = "table-darwinbox"
 MODELS = ("resume-search", "resume-ner")

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs.made.tables import table
-from marina.bundle import Bundle
 from marina.spec import spec_model
+from marina.spec.bundle import Bundle
 
 # an example of every field, by its sections and name; a test validates each
 EXAMPLES: dict[str, Any] = {
@@ -115,7 +115,7 @@ core_groups: 1,1
 """
 HEAD = """# Model specs
 
-<!-- Made from marina/served.py, marina/spec.py, marina/sections.py, marina/bundle.py and marina/engines/ by make docs; do not edit. -->
+<!-- Made from marina/spec/served.py, marina/spec/model.py, marina/spec/sections.py, marina/spec/bundle.py and marina/engines/ by make docs; do not edit. -->
 
 A model spec is a YAML file, `models/NAME.yaml`. `marina new model NAME --from FOLDER_OR_HUB_ID` writes one, and `marina check NAME`
 checks it without compiling. This is a whole one:

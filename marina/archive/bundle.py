@@ -10,11 +10,11 @@ from handlers.worker.artifact import ARTIFACT_FILE, GOLDEN_FILE, Artifact, read_
 from handlers.worker.contents import BUNDLE_FILE
 from handlers.worker.placement.groups import parse_core_groups
 from marina.archive.pack import Packed, Parts, files_of, write_archive
-from marina.bundle import Bundle
 from marina.engines import engine_of
 from marina.engines.base import PIPELINE
 from marina.errors import CompileError
 from marina.spec import Spec
+from marina.spec.bundle import Bundle
 
 HANDLER = "bundle.py"
 OWN_FILES = (ARTIFACT_FILE, GOLDEN_FILE)  # always in the member's own folder

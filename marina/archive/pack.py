@@ -29,9 +29,9 @@ from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
 from marina.archive.read import fingerprint_of
 from marina.files import exclusive, is_intact, replacing
-from marina.sections import WorkerServing
-from marina.served import Served
 from marina.spec import Spec
+from marina.spec.sections import WorkerServing
+from marina.spec.served import Served
 
 # TorchServe reads the name and the version; the other fields are those of torch-model-archiver.
 # The time is fixed, so that equal content gives equal archives.

@@ -9,12 +9,12 @@ from typing import Any
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.values import Shape
-from marina.bundle import Bundle
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_table, progress_bar, relative, say
 from marina.project import Project, find_project
 from marina.spec import Spec
+from marina.spec.bundle import Bundle
 
 
 def compile_models(

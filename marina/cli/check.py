@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from marina.bundle import Bundle
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_table, relative, spinner
 from marina.project import find_project
+from marina.spec.bundle import Bundle
 
 if TYPE_CHECKING:
     from marina.compiler.forecast import Forecast

@@ -8,12 +8,12 @@ from typing import Any
 import typer
 
 from handlers.worker.errors import WorkerError
-from marina.bundle import Bundle, read_members, read_model
 from marina.console import print_error, print_json
 from marina.errors import MarinaError, SpecError
 from marina.files import explain
 from marina.project import Project
 from marina.spec import Spec
+from marina.spec.bundle import Bundle, read_members, read_model
 
 
 def for_each_spec(

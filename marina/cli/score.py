@@ -135,8 +135,8 @@ def _job_spec(file: Path | None, places: dict[str, dict[str, Any]], given: dict[
     from pydantic import ValidationError
 
     from marina.score.spec import JobSpec
-    from marina.served import read_yaml
     from marina.spec import explain
+    from marina.spec.served import read_yaml
 
     document = read_yaml(file) if file else {}
     for place, options in places.items():

@@ -27,7 +27,7 @@ PASSED_BY = (
     "handlers.worker.placement",
     "handlers.worker.errors",
     *(f"marina.{name}" for name in ("archive", "client", "console", "errors", "fields", "files", "findings", "score")),
-    "marina.sections",
+    "marina.spec.sections",
 )
 PROGRESS = ("progress", "say")  # functions whose arguments are only shown
 

@@ -11,7 +11,7 @@ from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance
 from marina.errors import CompileError
 from marina.spec import Spec
-from marina.texts import read_texts
+from marina.spec.texts import read_texts
 
 # Texts of every length from zero to more than 128 tokens, in several scripts.
 _SENTENCE = "The committee met again on Tuesday to compare the three offers and asked for a written answer by noon."

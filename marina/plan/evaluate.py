@@ -14,7 +14,7 @@ from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Costs, Service, machines_of, models_of
 from marina.plan.simulator.values import ANSWERED, Machines, Models
 from marina.plan.workload import Promise, Traffic, draw
-from marina.sections import WorkerServing
+from marina.spec.sections import WorkerServing
 
 HOURS_A_MONTH = 730
 PERCENTILES = (50, 95, 99)

@@ -23,7 +23,6 @@ from marina.console import Progress
 from marina.engines import engine_of, engines
 from marina.errors import CompileError, NotPackable
 from marina.project import Project
-from marina.sections import LEAST_PACKED, Shapes
 from marina.shapes.best import best_shapes
 from marina.shapes.choice import choose_for_bulk, choose_shapes
 from marina.shapes.costs import CostModel
@@ -31,6 +30,7 @@ from marina.shapes.ladder import default_ladder
 from marina.shapes.lengths import read_lengths
 from marina.shapes.report import Effect, effect
 from marina.spec import Spec
+from marina.spec.sections import LEAST_PACKED, Shapes
 
 MOST_GRAPHS = 24
 FULL = 64  # maximum rows of a full batch; more would not change the result

@@ -14,8 +14,8 @@ from marina.engines import engine_of
 from marina.errors import NotPackable
 from marina.files import write_json
 from marina.project import Project
-from marina.sections import LEAST_PACKED, Shapes
 from marina.spec import Spec
+from marina.spec.sections import LEAST_PACKED, Shapes
 
 FORMAT = 1  # of the choice; another one chooses again
 PRICE = 0.01  # the fraction of the best possible time that a graph must save

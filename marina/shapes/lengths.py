@@ -15,7 +15,7 @@ from typing import TypeVar
 from handlers.worker.request.schema import Fields
 from handlers.worker.values import Instance
 from marina.errors import SpecError
-from marina.texts import read_entries, read_texts
+from marina.spec.texts import read_entries, read_texts
 
 T = TypeVar("T")
 MOST = 20_000  # maximum number of lengths to use; more would not change the result

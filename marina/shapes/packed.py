@@ -20,8 +20,8 @@ import numpy as np
 
 from handlers.worker.rows.plan import Planner
 from handlers.worker.values import Shape
-from marina.sections import LEAST_PACKED
 from marina.shapes.choice import candidates
+from marina.spec.sections import LEAST_PACKED
 
 LINES = (1, 2, 4, 8, 16)  # batch sizes of packed shapes
 LEAST_LENGTH = 32  # of packed shapes

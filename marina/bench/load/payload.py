@@ -15,7 +15,7 @@ from marina.errors import SpecError
 from marina.project import Project
 from marina.shapes.lengths import read_lengths
 from marina.spec import Spec
-from marina.texts import read_texts
+from marina.spec.texts import read_texts
 
 MIX, MIX_NAME = "mix", "built-in mix"
 # for question-answering models, if texts are generated

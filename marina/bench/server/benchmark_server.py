@@ -14,17 +14,17 @@ import psutil
 from marina.archive.bundle import pack_bundle
 from marina.archive.pack import pack
 from marina.bench.server.endpoint import Endpoint, Protocol, local_endpoint
-from marina.bundle import Bundle
 from marina.compiler import compile_model
 from marina.console import Progress
 from marina.files import exclusive
 from marina.project import Project, project_beside
-from marina.sections import WorkerServing
 from marina.server import register, serve, status, stop, unregister
 from marina.server.state import Ports
 from marina.server.torchserve.config import free_ports
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
+from marina.spec.bundle import Bundle
+from marina.spec.sections import WorkerServing
 
 FOLDER = "server"
 READY_TIMEOUT_S = 300

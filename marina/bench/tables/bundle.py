@@ -18,9 +18,9 @@ from marina.bench.report.table import Layout, Table, number, spread
 from marina.bench.server.endpoint import measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.tables.job import Job
-from marina.bundle import Bundle, read_bundle, read_members
 from marina.errors import MarinaError
 from marina.spec import Spec
+from marina.spec.bundle import Bundle, read_bundle, read_members
 
 KIND = "table-bundle"
 BUNDLE = "ava-bot"

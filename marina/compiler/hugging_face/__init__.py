@@ -11,7 +11,7 @@ from pathlib import Path
 
 from handlers.worker.artifact import sha256_of
 from marina.errors import SourceError
-from marina.sections import Source
+from marina.spec.sections import Source
 
 # The files that `from_pretrained` reads: configuration, tokenizer and safetensors; never a pickle.
 PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")

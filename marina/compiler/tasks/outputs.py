@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from handlers.worker.artifact import Head
 from marina.errors import SourceError
-from marina.sections import OutputSpec
 from marina.spec import Spec
+from marina.spec.sections import OutputSpec
 
 ONE_HEAD = "logits"  # the name of the output of a model with one head
 

@@ -24,9 +24,9 @@ from handlers.worker.values import Shape
 from marina.archive.bundle import pack_bundle
 from marina.archive.pack import pack
 from marina.archive.read import read_archive, read_artifacts
-from marina.bundle import Bundle
 from marina.compiler import compile_model
 from marina.spec import read_spec
+from marina.spec.bundle import Bundle
 from tests.conftest import ENGINE, ENGINES, WORDS, make_project, no_progress, save_tiny_model, write_spec
 
 JSON = {"content-type": "application/json"}

@@ -27,7 +27,7 @@ def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
     assert not found & {
         "handlers.worker.tasks.text_classification",
         "handlers.worker.tasks.token_classification",
-        "marina.sections",
+        "marina.spec.sections",
     }
     for serving in ("telemetry.metrics", "hosts.torchserve", "model", "request.protocols", "placement.leases"):
         assert f"handlers.worker.{serving}" not in found

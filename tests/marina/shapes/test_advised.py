@@ -14,10 +14,10 @@ from marina.compiler.sources.folder import ModelFolder
 from marina.engines import engines
 from marina.errors import NotPackable
 from marina.project import Project
-from marina.sections import LEAST_PACKED
 from marina.shapes import advice
 from marina.shapes.advice import NOW, PACKED, PLAIN, Advice, advise, probe_shapes
 from marina.spec import Spec, read_spec
+from marina.spec.sections import LEAST_PACKED
 from tests.conftest import no_progress
 
 AddTiny = Callable[..., Path]

@@ -1,6 +1,6 @@
 """The files of a TorchScript source: a module, and a tokenizer's folder or a second module that preprocesses.
 
-They are loaded only for a spec that says `trusted: true`, which `marina.sections.Source` checks.
+They are loaded only for a spec that says `trusted: true`, which `marina.spec.sections.Source` checks.
 """
 
 from __future__ import annotations

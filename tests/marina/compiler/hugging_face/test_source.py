@@ -5,7 +5,7 @@ import pytest
 
 from marina.compiler.hugging_face import count_weights, find_source, fingerprint
 from marina.errors import SourceError
-from marina.sections import Source
+from marina.spec.sections import Source
 
 
 def test_a_folder_of_the_project(tmp_path: Path, tiny_models: dict[str, Path]) -> None:

@@ -14,10 +14,10 @@ from handlers.worker.contents import contents_of
 from handlers.worker.errors import ArtifactError
 from handlers.worker.values import Shape
 from marina.archive.bundle import check_device_memory, check_pipelines
-from marina.bundle import Bundle, read_bundle, read_members, read_model
 from marina.errors import CompileError, SpecError
 from marina.project import Project
 from marina.spec import make_spec, read_spec
+from marina.spec.bundle import Bundle, read_bundle, read_members, read_model
 from tests.conftest import write_spec
 
 FIELDS: dict[str, Any] = {"task": "text-classification", "source": {"path": "x"}}

@@ -5,12 +5,12 @@ import pytest
 import yaml
 
 from handlers.worker.values import Shape
-from marina.bundle import read_model
 from marina.engines.neuron import NeuronOptions
 from marina.engines.neuronx import NeuronxOptions
 from marina.errors import SpecError
-from marina.sections import HeadSpec, Parity, Serving, Shapes, Source
 from marina.spec import Spec, read_spec
+from marina.spec.bundle import read_model
+from marina.spec.sections import HeadSpec, Parity, Serving, Shapes, Source
 from tests.conftest import ROOT
 
 LEAST = {"name": "m", "task": "text-classification", "source": {"path": "weights"}}

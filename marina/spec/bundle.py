@@ -9,9 +9,9 @@ from pydantic import Field, ValidationError, field_validator
 
 from marina.engines import engine_of
 from marina.errors import SpecError
-from marina.sections import WorkerServing
-from marina.served import NAME, Served, check_name, read_yaml
-from marina.spec import Spec, explain, read_spec
+from marina.spec.model import Spec, explain, read_spec
+from marina.spec.sections import WorkerServing
+from marina.spec.served import NAME, Served, check_name, read_yaml
 
 
 class Bundle(Served):

@@ -18,8 +18,8 @@ from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
 from marina.fields import near_field
-from marina.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source
-from marina.served import Served, check_name, read_yaml
+from marina.spec.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source
+from marina.spec.served import Served, check_name, read_yaml
 
 Dtype = Literal["int64", "int32", "float32", "float16", "bool"]
 SCRIPTED = ("tokenizer", "preprocess", "fields", "inputs", "outputs")  # fields for source.torchscript

@@ -5,7 +5,7 @@ import pytest
 from handlers.worker.request.schema import Fields
 from handlers.worker.values import Instance
 from marina.errors import SpecError
-from marina.texts import read_texts
+from marina.spec.texts import read_texts
 
 ONE = Fields("text", "text_pair")
 TWO = Fields("question", "context", second_required=True)
