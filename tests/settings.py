@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from handlers.worker.request.instances import Limits
+from handlers.worker.request.instances import RequestLimits
 from handlers.worker.settings import MemberSettings, Settings
 
-WIDE = Limits(instances=256, characters=10_000, windows=256, body_bytes=1_000_000, tokens=100_000)
+WIDE = RequestLimits(instances=256, characters=10_000, windows=256, body_bytes=1_000_000, tokens=100_000)
 
 
 class _ForAll(dict[str, MemberSettings]):
@@ -25,7 +25,11 @@ class _ForAll(dict[str, MemberSettings]):
 
 
 def make_settings(
-    limits: Limits = WIDE, *, long_text: str = "truncate", parameters: Mapping[str, Any] | None = None, **changes: Any
+    limits: RequestLimits = WIDE,
+    *,
+    long_text: str = "truncate",
+    parameters: Mapping[str, Any] | None = None,
+    **changes: Any,
 ) -> Settings:
     """Settings that no test meets the limits of, but for those it changes."""
     plain = Settings(

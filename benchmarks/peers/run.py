@@ -12,7 +12,7 @@ from benchmarks.usual.pack import pack_usual
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
-from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, Result
 from marina.bench.server.benchmark_server import BenchmarkServer, benchmark_server
@@ -63,9 +63,9 @@ def measure_peers(project: Project, progress: Progress) -> Result:
     return Result(KIND, "Marina and other servers, one text per request", entries, baseline=baseline, more=more)
 
 
-def _workloads(bodies: list[bytes]) -> list[Workload]:
+def _workloads(bodies: list[bytes]) -> list[LoadCase]:
     payload = Payload(bodies, 1, MIX_NAME)
-    return [Workload(Load(connections=count, window_s=SECONDS, seconds=SECONDS), payload) for count in CONNECTIONS]
+    return [LoadCase(Load(connections=count, window_s=SECONDS, seconds=SECONDS), payload) for count in CONNECTIONS]
 
 
 def _peer_strategy(peer: Peer, source: Path, folder: Path, cores: int) -> Strategy:
@@ -74,7 +74,7 @@ def _peer_strategy(peer: Peer, source: Path, folder: Path, cores: int) -> Strate
         with running(peer, source, folder, cores) as target:
             endpoint = Endpoint(target, Configuration(protocol="rest", workers=peer.workers))
 
-            def measure(workload: Workload) -> tuple[Configuration, Measurement]:
+            def measure(workload: LoadCase) -> tuple[Configuration, Measurement]:
                 return endpoint.configuration.under(workload), measure_endpoint(endpoint, workload)
 
             yield measure

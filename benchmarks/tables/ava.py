@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from benchmarks.tables.published import published_table, source_note
 from benchmarks.usual.pack import pack_usual
-from marina.bench.load.payload import Workload, read_payload, texts_of
+from marina.bench.load.payload import LoadCase, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import price_notes, warnings_of
-from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.compiler.hugging_face import find_source
 from marina.errors import SourceError
 from marina.spec import make_spec
@@ -24,15 +24,15 @@ TOKENS = 128
 PUBLISHED_SPEED, PUBLISHED_LATENCY = "throughput against the baseline", "latency against the baseline"
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a model; by default, for the demonstration model of intents."""
     spec = job.spec(MODEL)
     serving = {**spec.serving.model_dump(), "batch_size": 1, "batch_delay_ms": 1}
     spec = make_spec({**spec.model_dump(exclude_defaults=True), "serving": serving})
     payload = read_payload(texts_of(spec, job.project), spec.instance_fields, 1)
 
-    def workload(workers: int) -> Workload:
-        return Workload(Load(connections=workers, window_s=WINDOW_S, seconds=SECONDS), payload)
+    def workload(workers: int) -> LoadCase:
+        return LoadCase(Load(connections=workers, window_s=WINDOW_S, seconds=SECONDS), payload)
 
     ours = Configuration(model=spec.name, strategy=MARINA)
     strategies = [served_strategy(job.server, MARINA, ours, spec, [workload(spec.workers)])]
@@ -50,7 +50,7 @@ def measure(job: Job) -> Result:
     return Result(KIND, f"{spec.name} at batch 1, after Autodesk's table for Ava", entries, job.price, base)
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """The table, the published figures, and the windows behind the measured ones."""
     rows, conclusion, usual_ms = [], "", None
     here: dict[str, str] = {}
@@ -76,7 +76,7 @@ def layout(result: Result) -> Layout:
         "here: against the usual handler on this machine",
         source_note(KIND),
     ]
-    return Layout([Table(columns, rows, 6), published_table(KIND, here), _windows(result)], notes, conclusion)
+    return TableLayout([Table(columns, rows, 6), published_table(KIND, here), _windows(result)], notes, conclusion)
 
 
 def _windows(result: Result) -> Table:

@@ -29,15 +29,15 @@ from handlers.worker.values import Instance
 from marina.bench.load.histogram import encoded, new_histogram
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed, text
-from marina.bench.load.payload import Payload, Workload
+from marina.bench.load.payload import LoadCase, Payload
 from marina.bench.load.profile import Load
 from marina.bench.report.drawing import COLOURS, name_bars, new_figure, png_of
 from marina.bench.report.figures import figures_of, ratio
 from marina.bench.report.results import Configuration, Result
-from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.compiler.hugging_face import find_source
 from marina.errors import MarinaError
 from marina.shapes.advice import advise
@@ -64,7 +64,7 @@ class Run(NamedTuple):
     megabytes: float
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a model of sentence embeddings; by default, for the demonstration model.
 
     Raises:
@@ -102,7 +102,7 @@ def made_up(count: int) -> list[str]:
     return [text(min(max(round(MEDIAN * source.lognormvariate(0, SPREAD)), low), high), source) for _ in range(count)]
 
 
-def _bulk_spec(base: Spec, job: Job, texts: Sequence[str]) -> Spec:
+def _bulk_spec(base: Spec, job: TableJob, texts: Sequence[str]) -> Spec:
     """The model with a process for each core, and with shapes for these texts."""
     name, groups = f"{base.name}-bulk", ",".join(["1"] * len(cpu_cores()))
     fields = {**base.model_dump(exclude_defaults=True), "name": name, "precision": "auto", "core_groups": groups}
@@ -121,8 +121,8 @@ def _write_parquet(path: Path, texts: Sequence[str], rows: int) -> None:
             writer.write_table(pa.table({"id": range(start, start + len(some)), "text": some}))
 
 
-def _workload() -> Workload:
-    return Workload(Load(1), Payload([], 1, "made up"))
+def _workload() -> LoadCase:
+    return LoadCase(Load(1), Payload([], 1, "made up"))
 
 
 def _measured(seconds: float, rows: int, rate: float) -> Measurement:
@@ -130,14 +130,14 @@ def _measured(seconds: float, rows: int, rate: float) -> Measurement:
 
 
 def _bare(graphs: BareGraphs, row: Configuration) -> Strategy:
-    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+    def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
         return Configuration(), graphs.run(BARE_S).measurement(BARE_S)
 
     return Strategy(BARE, row, [_workload()], lambda: nullcontext(measure))
 
 
 def _score(spec: Spec, root: Path, folder: Path, row: Configuration) -> Strategy:
-    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+    def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
         document = run_score(root, spec.name, folder / "texts.parquet", folder / "answers.parquet").document
         shapes = tuple(str(shape) for shape in spec.shapes.listed())
         known = Configuration(strategy=f"{SCORE}, int8", shapes=shapes, workers=spec.workers)
@@ -189,7 +189,7 @@ def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strate
                     raise MarinaError(f"{name} did not start; see {log.name}")
                 sending, printed = process.stdin, process.stdout
 
-                def measure(_: Workload) -> tuple[Configuration, Measurement]:
+                def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
                     sending.write("\n")
                     sending.flush()
                     seconds = float(printed.readline())
@@ -202,7 +202,7 @@ def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strate
     return Strategy(name, row, [_workload()], start)
 
 
-def _memory(job: Job, folder: Path) -> dict[str, float]:
+def _memory(job: TableJob, folder: Path) -> dict[str, float]:
     """The most memory of a job, in MB, by its number of rows."""
     groups = ",".join(["1"] * len(cpu_cores()))
     shapes = [f"32x{length}" for length in (16, 32, 64, 128)]
@@ -217,7 +217,7 @@ def _memory(job: Job, folder: Path) -> dict[str, float]:
     return found
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """Rows per second of each, and its ratios to the others, within rounds; then the memory."""
     every = figures_of(result)
     ours = next(one for one in every if str(one.entry.configuration.strategy).startswith(SCORE))
@@ -238,7 +238,7 @@ def layout(result: Result) -> Layout:
         "of the texts; its OpenVINO backend with static quantization on these texts",
         "memory: proportional set size at its peak",
     ]
-    return Layout([table, memory], notes, _conclusion(result))
+    return TableLayout([table, memory], notes, _conclusion(result))
 
 
 def _memory_rows(result: Result) -> list[list[str]]:

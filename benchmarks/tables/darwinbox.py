@@ -9,17 +9,17 @@ from benchmarks.tables.eager import TASK_MODELS, EagerModel, eager_model
 from benchmarks.tables.published import published_table, source_note
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
-from marina.bench.load.payload import Payload, Workload, bodies_of
+from marina.bench.load.payload import LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.statistics import bootstrap
-from marina.bench.report.table import Layout, Table, spread
+from marina.bench.report.table import Table, TableLayout, spread
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, served_strategy
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.compiler.hugging_face import find_source
 from marina.errors import MarinaError
 from marina.project import Project
@@ -36,7 +36,7 @@ ROUNDS, SECONDS = 3, 8.0
 EAGER = f"eager, padded to {PADDED}"
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a model; by default, for the demonstration models. MarinaError for other tasks."""
     specs = [job.spec(one) for one in ([job.name] if job.name else MODELS)]
     for spec in specs:
@@ -57,7 +57,7 @@ def measure(job: Job) -> Result:
     return Result(KIND, title, entries, job.price)
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """Milliseconds per resume, and the time saved compared with the eager model padded to 512 tokens."""
     bases = {one.configuration.model: one for one in result.entries if one.configuration.strategy == EAGER}
     rows = []
@@ -87,7 +87,7 @@ def layout(result: Result) -> Layout:
     conclusion = ""
     if alone and batched:
         conclusion = f"Marina saves {alone} of the time per resume one by one, and {batched} in mini-batches."
-    return Layout([Table(columns, rows, 2), published_table(KIND, here)], notes, conclusion)
+    return TableLayout([Table(columns, rows, 2), published_table(KIND, here)], notes, conclusion)
 
 
 def _resumes(spec: Spec, project: Project) -> list[str]:
@@ -107,9 +107,9 @@ def _resumes(spec: Spec, project: Project) -> list[str]:
     return resumes
 
 
-def _workload(resumes: list[str], instances: int) -> Workload:
+def _workload(resumes: list[str], instances: int) -> LoadCase:
     load = Load(connections=1, window_s=SECONDS, seconds=SECONDS)
-    return Workload(load, Payload(bodies_of(list(resumes), instances), instances, "resumes"))
+    return LoadCase(load, Payload(bodies_of(list(resumes), instances), instances, "resumes"))
 
 
 def _ours(server: BenchmarkServer, spec: Spec, name: str, resumes: list[str], instances: int) -> Strategy:
@@ -122,7 +122,7 @@ def _eager(
 ) -> Strategy:
     known = Configuration(engine="torch", precision="f32", instances=instances, texts="resumes")
 
-    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+    def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
         return known, model.run(resumes, padded, instances, SECONDS)
 
     configuration = Configuration(model=spec.name, strategy=name)

@@ -10,15 +10,15 @@ from benchmarks.ray_cluster import served_by_ray
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed
-from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import Figures, figures_of, ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
-from marina.bench.report.table import Layout, Table, number
+from marina.bench.report.table import Table, TableLayout, number
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.errors import MarinaError
 from marina.spec import Spec, make_spec
 
@@ -29,7 +29,7 @@ LOADS = ((1, 1), (1, 16), (1, 64), (32, 16))  # texts in a request, connections
 ROUNDS, WARM_UP_S, WINDOW_S = 3, 2.0, 6.0
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
     base = job.spec(MODEL)
     fields = {**base.model_dump(exclude_defaults=True), "core_groups": str(len(cpu_cores()))}
@@ -37,13 +37,13 @@ def measure(job: Job) -> Result:
     workloads = []
     for texts, connections in LOADS:
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
-        workloads.append(Workload(load, Payload(bodies_of(mixed(), texts), texts, MIX_NAME)))
+        workloads.append(LoadCase(load, Payload(bodies_of(mixed(), texts), texts, MIX_NAME)))
     strategies = [_torchserve(job, spec, workloads), _ray(job, spec, workloads)]
     entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
     return Result(KIND, f"{base.name} on two hosts", entries, job.price)
 
 
-def _torchserve(job: Job, spec: Spec, workloads: list[Workload]) -> Strategy:
+def _torchserve(job: TableJob, spec: Spec, workloads: list[LoadCase]) -> Strategy:
     @contextmanager
     def start() -> Iterator[Measure]:
         job.server.archive(spec)
@@ -54,7 +54,7 @@ def _torchserve(job: Job, spec: Spec, workloads: list[Workload]) -> Strategy:
     return Strategy(TORCHSERVE, Configuration(model=spec.name, strategy=TORCHSERVE), workloads, start)
 
 
-def _ray(job: Job, spec: Spec, workloads: list[Workload]) -> Strategy:
+def _ray(job: TableJob, spec: Spec, workloads: list[LoadCase]) -> Strategy:
     @contextmanager
     def start() -> Iterator[Measure]:
         job.server.archive(spec)
@@ -67,14 +67,14 @@ def _ray(job: Job, spec: Spec, workloads: list[Workload]) -> Strategy:
     return Strategy(RAY, Configuration(model=spec.name, strategy=RAY), workloads, start)
 
 
-def _measured(endpoint: Endpoint, workload: Workload, host: str) -> tuple[Configuration, Measurement]:
+def _measured(endpoint: Endpoint, workload: LoadCase, host: str) -> tuple[Configuration, Measurement]:
     measured = measure_endpoint(endpoint, workload)
     if measured.errors:
         raise MarinaError(f"{host}: requests failed: {measured.errors}")
     return Configuration(workers=1).under(workload), measured
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """Rates and latencies by load; ratios are within rounds."""
     figures = figures_of(result)
     bases = {_load(one): one for one in figures if one.entry.configuration.strategy == TORCHSERVE}
@@ -93,7 +93,7 @@ def layout(result: Result) -> Layout:
     columns = ["host", "texts a request", "connections", "texts/s", "p50 ms", "p99 ms", "of TorchServe"]
     conclusion = f"Ray Serve answers {min(ratios):.0%} to {max(ratios):.0%} of what TorchServe does on the same cores."
     notes = ["one worker, or one replica, on all cores; the load generator shares them", *warnings_of(result)]
-    return Layout([Table(columns, rows, 6)], notes, conclusion)
+    return TableLayout([Table(columns, rows, 6)], notes, conclusion)
 
 
 def _load(one: Figures) -> tuple[int, int]:

@@ -12,16 +12,16 @@ from benchmarks.random_models import TOKENS, bert_base, bert_texts
 from benchmarks.tables.published import published, source_note
 from benchmarks.usual.pack import pack_usual
 from handlers.worker.placement.discovery import cpu_cores
-from marina.bench.load.payload import Payload, Workload, bodies_of
+from marina.bench.load.payload import LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import Figures, figures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import price_notes, warnings_of
-from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.sweep.rounds import Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.compiler.hugging_face import find_source
 from marina.engines import DEFAULT, engine_of
 from marina.engines.base import CORE_PER_WORKER, PIPELINE, Engine
@@ -36,7 +36,7 @@ ONE_CORE = "data parallel"  # AWS's term for one model on each core
 IN_FLIGHT = 2  # batches per worker: one being computed and one waiting
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a text classifier (default: one of BERT-base's size); MarinaError for other models."""
     if job.name is None:
         fields = bert_base(job.project.root / "build" / "bench" / "bert-base", list(BATCHES))
@@ -65,8 +65,8 @@ def _strategies(
     cores = usable_cores(engine)
     delay_ms = 1 if batch == 1 else 10
 
-    def workload(workers: int) -> Workload:
-        return Workload(Load(connections=IN_FLIGHT * batch * workers, window_s=WINDOW_S, seconds=WINDOW_S), payload)
+    def workload(workers: int) -> LoadCase:
+        return LoadCase(Load(connections=IN_FLIGHT * batch * workers, window_s=WINDOW_S, seconds=WINDOW_S), payload)
 
     def ours(groups: str, mode: str, name: str) -> Strategy:
         spec = make_spec(
@@ -99,7 +99,7 @@ def _strategies(
     return strategies
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """The figures measured here, and below them those that AWS published, in the same columns."""
     instance = result.price.instance if result.price else "this machine"
     figures = figures_of(result)
@@ -134,7 +134,7 @@ def layout(result: Result) -> Layout:
         *price_notes(result),
         source_note(KIND),
     ]
-    return Layout([Table(["", *known.columns], rows, 5)], notes, _conclusion(figures, usual))
+    return TableLayout([Table(["", *known.columns], rows, 5)], notes, _conclusion(figures, usual))
 
 
 def _conclusion(figures: list[Figures], usual: dict[int | None, Figures]) -> str:

@@ -15,18 +15,18 @@ from benchmarks.usual.pack import NOTHING, pack_handler, pack_usual
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.mix import mixed
-from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.drawing import COLOURS, legend, new_figure, png_of
 from marina.bench.report.figures import Figures, figures_of, ratio
 from marina.bench.report.pictures import pictures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
-from marina.bench.report.table import Layout, Table, number
+from marina.bench.report.table import Table, TableLayout, number
 from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
-from marina.bench.tables.job import Job, advice_for_mix
+from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.hugging_face import find_source
 from marina.spec import Spec, make_spec
 
@@ -44,7 +44,7 @@ BAR_COLOURS = {USUAL: "#b0b0b0", NEAR[0]: COLOURS[0], NEAR[1]: "#7aa6d0"}
 USUAL_TOKENS, USUAL_BATCH = 128, 6
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a text classifier with one head; by default, for the demonstration model of intents.
 
     Raises:
@@ -84,7 +84,7 @@ def measure(job: Job) -> Result:
     return Result(KIND, f"what serving {base.name} costs", entries, job.price, more=more)
 
 
-def _near_spec(name: str, base: Spec, job: Job) -> Spec:
+def _near_spec(name: str, base: Spec, job: TableJob) -> Spec:
     """The model with one worker or one worker per core, and with shapes for the built-in mix."""
     cores = len(cpu_cores())
     groups = 1 if name == NEAR[0] else cores
@@ -100,13 +100,13 @@ def _near_spec(name: str, base: Spec, job: Job) -> Spec:
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
 
 
-def _workload(texts: list[str], instances: int, connections: int, name: str) -> Workload:
+def _workload(texts: list[str], instances: int, connections: int, name: str) -> LoadCase:
     source = f"made up, {TOKENS} tokens" if name == BERT else MIX_NAME
     load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
-    return Workload(load, Payload(bodies_of(list(texts), instances), instances, source))
+    return LoadCase(load, Payload(bodies_of(list(texts), instances), instances, source))
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """The bare graphs, then the served models by texts per request and connections. Ratios are within rounds."""
     figures = figures_of(result)
     bare = {one.entry.configuration.strategy: one for one in figures if one.entry.configuration.part == BARE}
@@ -133,7 +133,7 @@ def layout(result: Result) -> Layout:
         )
     columns = ["", "texts", "conn.", "texts/s", "p50 ms", "p99 ms", "of bare graphs", "x usual"]
     notes = [*_notes(result, bare[NEAR[0]], served), *warnings_of(result)]
-    return Layout([Table(columns, rows, 7)], notes, _conclusion(served, usual, bare))
+    return TableLayout([Table(columns, rows, 7)], notes, _conclusion(served, usual, bare))
 
 
 def _conclusion(served: list[Figures], usual: dict[tuple[int, int], Figures], bare: dict[str | None, Figures]) -> str:

@@ -13,16 +13,16 @@ from benchmarks.random_models import bert_base
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.mix import mixed
-from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import Figures, figures_of, ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
-from marina.bench.report.table import Layout, Table, number
+from marina.bench.report.table import Table, TableLayout, number
 from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
-from marina.bench.tables.job import Job, advice_for_mix
+from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.graphs.times import read_measured
 from marina.shapes.advice import PLAIN
 from marina.spec import Spec, make_spec
@@ -39,7 +39,7 @@ ROUNDS, WARM_UP_S, WINDOW_S = 3, 2.0, 5.0
 BARE, SERVED = "bare graphs", "served"
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
     base = job.spec(MODEL)
     specs = {(MODEL, kind): _intent_spec(base, kind, job) for kind in (ORDINARY, FOUR, CHOSEN)} | {
@@ -81,7 +81,7 @@ def measure(job: Job) -> Result:
     return Result(KIND, f"packed graphs of {base.name}", entries, job.price, more=more)
 
 
-def _intent_spec(base: Spec, kind: str, job: Job) -> Spec:
+def _intent_spec(base: Spec, kind: str, job: TableJob) -> Spec:
     fields = {
         **base.model_dump(exclude_defaults=True),
         "name": _name(MODEL, kind),
@@ -101,12 +101,12 @@ def _name(model: str, kind: str) -> str:
     return f"{model}-{kind.replace(' ', '-')}"
 
 
-def _workload(texts: int, connections: int) -> Workload:
+def _workload(texts: int, connections: int) -> LoadCase:
     load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
-    return Workload(load, Payload(bodies_of(mixed(), texts), texts, MIX_NAME))
+    return LoadCase(load, Payload(bodies_of(mixed(), texts), texts, MIX_NAME))
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """Rates and latencies by model and load; ratios are within rounds."""
     figures = figures_of(result)
     bases = {_load(one): one for one in figures if one.entry.configuration.strategy == ORDINARY}
@@ -127,7 +127,7 @@ def layout(result: Result) -> Layout:
         )
     columns = ["model", "graphs", "texts a request", "connections", "texts/s", "p50 ms", "p99 ms", "of ordinary"]
     conclusion = f"Packed graphs answer {min(ratios):.2f} to {max(ratios):.2f} times as many texts as ordinary ones."
-    return Layout([Table(columns, rows, 5)], [*_notes(result), *warnings_of(result)], conclusion)
+    return TableLayout([Table(columns, rows, 5)], [*_notes(result), *warnings_of(result)], conclusion)
 
 
 def _notes(result: Result) -> list[str]:

@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.tables.published import published_table, source_note
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Payload, Workload, read_payload, texts_of
+from marina.bench.load.payload import LoadCase, Payload, read_payload, texts_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
 from marina.bench.report.drawing import new_figure, png_of
 from marina.bench.report.figures import figures_of
@@ -16,11 +16,11 @@ from marina.bench.report.pictures import latency_throughput, pictures_of
 from marina.bench.report.pricing import cost_per_1m
 from marina.bench.report.results import Configuration, Entry, Result
 from marina.bench.report.standard import price_notes, warnings_of
-from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.server.endpoint import check, measure_endpoint
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import served_strategy
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.spec import Spec
 
 KIND = "table-search"
@@ -34,7 +34,7 @@ LEAST_REQUESTS, LEAST_S = 1000, 6.0  # per round, so that at least ten requests 
 BULK_CONNECTIONS, BULK_INSTANCES, BULK_S = 16, 32, 10.0
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a model; by default, for the demonstration models of intents (queries) and duplicates."""
     queries, duplicates = job.spec(QUERIES), job.spec(DUPLICATES)
     job.server.archive(queries)
@@ -47,7 +47,7 @@ def measure(job: Job) -> Result:
         rounds = measured.setdefault(rate, [])
         for turn in range(ROUNDS):
             job.progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(measured) - 1, MOST_STEPS)
-            rounds.append(measure_endpoint(endpoint, Workload(_open(rate), payload)))
+            rounds.append(measure_endpoint(endpoint, LoadCase(_open(rate), payload)))
             if rounds[-1].errors:
                 break
         return keeps(rounds)
@@ -55,10 +55,10 @@ def measure(job: Job) -> Result:
     highest = highest_kept(kept)
     configuration = replace(endpoint.configuration, part="queries")
     entries = [
-        Entry(configuration.under(Workload(_open(rate), payload)), rounds) for rate, rounds in sorted(measured.items())
+        Entry(configuration.under(LoadCase(_open(rate), payload)), rounds) for rate, rounds in sorted(measured.items())
     ]
     load = Load(connections=BULK_CONNECTIONS, window_s=BULK_S, seconds=BULK_S)
-    many = Workload(load, _payload(job, duplicates, BULK_INSTANCES))
+    many = LoadCase(load, _payload(job, duplicates, BULK_INSTANCES))
     bulk = served_strategy(job.server, f"{duplicates.name} in bulk", Configuration(part="bulk"), duplicates, [many])
     entries += measure_rounds([bulk], ROUNDS, job.progress)[0]
     title = f"{queries.name} within {PROMISE_MS:g} ms and {duplicates.name} in bulk, after Amazon Search"
@@ -100,7 +100,7 @@ def highest_kept(kept: Callable[[float], bool]) -> float | None:
     return highest
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """The tables of rising load and of bulk requests, and the published figures."""
     rising, bulk = [], []
     for one in figures_of(result):
@@ -130,7 +130,7 @@ def layout(result: Result) -> Layout:
         Table(in_bulk, bulk, 6, "In bulk"),
         published_table(KIND, _here(result)),
     ]
-    return Layout(tables, _notes(result), _conclusion(result))
+    return TableLayout(tables, _notes(result), _conclusion(result))
 
 
 def _lowest_p99_and_pairs(result: Result) -> tuple[float | None, float | None]:
@@ -181,7 +181,7 @@ def _notes(result: Result) -> list[str]:
     ]
 
 
-def _payload(job: Job, spec: Spec, instances: int) -> Payload:
+def _payload(job: TableJob, spec: Spec, instances: int) -> Payload:
     return read_payload(texts_of(spec, job.project), spec.instance_fields, instances)
 
 

@@ -17,7 +17,7 @@ from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import MIX, Payload, Workload, bodies_of, documents_of, read_instances
+from marina.bench.load.payload import MIX, LoadCase, Payload, bodies_of, documents_of, read_instances
 from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
@@ -178,7 +178,7 @@ def _measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], load: Lo
     ]
     with ThreadPoolExecutor(len(endpoints)) as threads:
         runs = [
-            threads.submit(measure_endpoint, endpoint, Workload(load, payload))
+            threads.submit(measure_endpoint, endpoint, LoadCase(load, payload))
             for endpoint, payload in zip(endpoints, payloads, strict=True)
         ]
         return [_figures(one.result()) for one in runs]

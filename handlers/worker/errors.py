@@ -15,7 +15,7 @@ import traceback
 from typing import NamedTuple
 
 
-class Kind(NamedTuple):
+class ErrorKind(NamedTuple):
     """One kind of refusal: its HTTP status, what it means, and what the client can do."""
 
     status: int
@@ -25,106 +25,106 @@ class Kind(NamedTuple):
 
 # docs/reference/errors.md is generated from this table.
 KINDS = {
-    "NoBody": Kind(
+    "NoBody": ErrorKind(
         400,
         "The request has no readable body. Forms and URL parameters do not count.",
         "Send text/plain, or JSON with 'Content-Type: application/json'.",
     ),
-    "InvalidEncoding": Kind(
+    "InvalidEncoding": ErrorKind(
         400,
         "The body is not UTF-8, or does not match its Content-Encoding.",
         "Encode text as UTF-8. For gzip or deflate, set the header Content-Encoding.",
     ),
-    "UnknownEncoding": Kind(
+    "UnknownEncoding": ErrorKind(
         415, "The Content-Encoding is not supported.", "Send the body uncompressed, or with gzip or deflate."
     ),
-    "InvalidJson": Kind(
+    "InvalidJson": ErrorKind(
         400,
         "The body is not valid JSON: a syntax error, NaN or Infinity, or too many levels.",
         "Create it with a JSON library.",
     ),
-    "InvalidBody": Kind(
+    "InvalidBody": ErrorKind(
         400, "The JSON does not match any supported protocol.", "Compare it with docs/reference/requests.md."
     ),
-    "InvalidInstance": Kind(
+    "InvalidInstance": ErrorKind(
         400,
         "An instance does not fit the task.",
         "Send what the model's task takes: docs/reference/requests.md shows it.",
     ),
-    "InvalidText": Kind(
+    "InvalidText": ErrorKind(
         400,
         "A text contains a lone surrogate.",
         "Clean the text: \\ud800 to \\udfff only come in pairs.",
     ),
-    "NoTokens": Kind(
+    "NoTokens": ErrorKind(
         400,
         "The tokenizer finds no token in a text: it is empty, or has only characters that the tokenizer drops.",
         "Leave the text out of the request, or send one with words.",
     ),
-    "InvalidParameter": Kind(
+    "InvalidParameter": ErrorKind(
         400, "The task has no such parameter, or its value is not allowed.", "Correct the parameter, or leave it out."
     ),
-    "TooManyCharacters": Kind(
+    "TooManyCharacters": ErrorKind(
         400, "A text has more characters than allowed.", "Shorten it, or raise serving.max_characters."
     ),
-    "TextTooLong": Kind(
+    "TextTooLong": ErrorKind(
         400,
         "A text has more tokens than the longest shape, and long_text is reject.",
         "Shorten it, compile the model with a longer shape, or set long_text to truncate or window.",
     ),
-    "TooManyWindows": Kind(
+    "TooManyWindows": ErrorKind(
         400,
         "A text makes more windows than allowed.",
         "Shorten it, compile the model with a longer shape, or raise serving.max_windows.",
     ),
-    "TooManyInstances": Kind(
+    "TooManyInstances": ErrorKind(
         413, "The request has more instances than allowed.", "Send several requests, or raise serving.max_instances."
     ),
-    "BodyTooLarge": Kind(
+    "BodyTooLarge": ErrorKind(
         413, "The body has more bytes than allowed.", "Send several requests, or raise serving.max_body_bytes."
     ),
-    "TooManyRows": Kind(
+    "TooManyRows": ErrorKind(
         413,
         "The texts of the request together make more windows than allowed.",
         "Send several requests, or raise serving.max_instances.",
     ),
-    "TooMuchWork": Kind(
+    "TooMuchWork": ErrorKind(
         413,
         "The texts of the request together have more tokens than allowed, or need more time than the deadline leaves.",
         "Send several requests, or raise serving.max_tokens or serving.deadline_ms.",
     ),
-    "Overloaded": Kind(
+    "Overloaded": ErrorKind(
         503,
         "The batch of the request holds more work than serving.max_batch_ms allows, or its queue may be too old.",
         "Send the request again after the seconds in Retry-After. If this happens often, add workers.",
     ),
-    "TooLate": Kind(
+    "TooLate": ErrorKind(
         503,
         "The request waited longer than serving.deadline_ms; a proxy set X-Request-Start.",
         "Send the request again after the seconds in Retry-After. If this happens often, add workers.",
     ),
-    "AnswerTooLarge": Kind(
+    "AnswerTooLarge": ErrorKind(
         413,
         "The answer would be larger than TorchServe accepts from a worker.",
         "Send fewer texts per request, or limit the answer with parameters.",
     ),
-    "NoModel": Kind(
+    "NoModel": ErrorKind(
         400,
         "The archive is a bundle, and the request names none of its models.",
         'Name one with "model", or several with "models".',
     ),
-    "ModelFailed": Kind(
+    "ModelFailed": ErrorKind(
         500,
         "A model of the bundle did not start; the others are served.",
         "Read the worker's log, compile the model again, pack the bundle, and upgrade it.",
     ),
-    "NoExplanation": Kind(
+    "NoExplanation": ErrorKind(
         400, "The URL is for explanations, which are not supported.", "Use /predictions/NAME, :predict or /infer."
     ),
-    "Unexpected": Kind(
+    "Unexpected": ErrorKind(
         500, "The worker failed on this request.", "Read the worker's log, and report the error that it shows."
     ),
-    "NotFinite": Kind(
+    "NotFinite": ErrorKind(
         500,
         "The model returned NaN or infinity.",
         "Compile the model with a higher precision. If that does not help, report it.",

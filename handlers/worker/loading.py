@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from handlers.worker.contents import Contents
 from handlers.worker.engines import Runtime, Setup, engine_module, open_runtime
 from handlers.worker.errors import ArtifactError, PlacementError
-from handlers.worker.member import Member, Opened, open_artifact, shared_readers
+from handlers.worker.member import Member, OpenedArtifact, open_artifact, shared_readers
 from handlers.worker.placement import Placement, place
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
@@ -52,7 +52,7 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
     """
     readers = shared_readers()
 
-    def open_one(name: str) -> Opened:
+    def open_one(name: str) -> OpenedArtifact:
         return open_artifact(folder / contents.folders[name], contents.stored[name], tasks, readers)
 
     opened, unreadable = _each(contents.folders, open_one)

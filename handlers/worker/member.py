@@ -31,7 +31,7 @@ from handlers.worker.values import Instance, Json, Outputs, Row
 Readers = Callable[[Artifact], RowReader]
 
 
-class Opened(NamedTuple):
+class OpenedArtifact(NamedTuple):
     """An artifact whose files and tokenizer were checked, with its golden rows and what makes its rows."""
 
     artifact: Artifact
@@ -39,7 +39,9 @@ class Opened(NamedTuple):
     reader: RowReader
 
 
-def open_artifact(folder: Path, stored: Mapping[str, str], tasks: Mapping[str, Task], readers: Readers) -> Opened:
+def open_artifact(
+    folder: Path, stored: Mapping[str, str], tasks: Mapping[str, Task], readers: Readers
+) -> OpenedArtifact:
     """Read an artifact, and check its files and its tokenizer, before any cores are taken.
 
     Args:
@@ -57,7 +59,7 @@ def open_artifact(folder: Path, stored: Mapping[str, str], tasks: Mapping[str, T
         known = " and ".join(tasks)
         raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {known}; {REMEDY}")
     check_files(artifact)
-    opened = Opened(artifact, read_golden_rows(folder), readers(artifact))
+    opened = OpenedArtifact(artifact, read_golden_rows(folder), readers(artifact))
     check_tokenizer(opened.golden, opened.reader, longest(artifact.shapes))
     return opened
 
@@ -90,7 +92,7 @@ class Member:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenedArtifact,
         settings: MemberSettings,
         task: Task,
         runtime: Runtime,

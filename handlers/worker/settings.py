@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from handlers.worker.errors import ArtifactError
-from handlers.worker.request.instances import Limits
+from handlers.worker.request.instances import RequestLimits
 
 # fields that are not in the section of the handler under their own names
 ELSEWHERE = ("members", "response_timeout_s", "batch_size", "queue_size")
@@ -20,7 +20,7 @@ class MemberSettings(NamedTuple):
     """
 
     long_text: str
-    limits: Limits
+    limits: RequestLimits
     parameters: Mapping[str, Any]
 
 
@@ -75,5 +75,5 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
 
 
 def _member(section: Mapping[str, Any]) -> MemberSettings:
-    limits = Limits(*(section[f"max_{name}"] for name in Limits._fields))
+    limits = RequestLimits(*(section[f"max_{name}"] for name in RequestLimits._fields))
     return MemberSettings(section["long_text"], limits, section["parameters"])

@@ -31,7 +31,7 @@ from marina.archive.read import fingerprint_of
 from marina.files import exclusive, is_intact, replacing
 from marina.spec import Spec
 from marina.spec.sections import WorkerServing
-from marina.spec.served import Served
+from marina.spec.served import ArchiveSpec
 
 # TorchServe reads the name and the version; the other fields are those of torch-model-archiver.
 # The time is fixed, so that equal content gives equal archives.
@@ -60,7 +60,7 @@ class Parts(NamedTuple):
         files: the contents of its artifact folder, by names in that folder.
     """
 
-    served: Served
+    served: ArchiveSpec
     serving: WorkerServing
     models: Sequence[Spec]
     handler: str

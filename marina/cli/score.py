@@ -17,7 +17,7 @@ from marina.project import find_project
 
 if TYPE_CHECKING:
     from marina.bench.report.pricing import Price
-    from marina.score.score import Job, Report, Scored
+    from marina.score.score import BulkJob, Report, Scored
     from marina.score.spec import JobSpec
 
 SAMPLE_ROWS = 500
@@ -211,7 +211,7 @@ def _line(document: dict[str, Any]) -> str:
     return f"{document['output']} {what}: {', '.join(parts)}"
 
 
-def _show_sample(job: Job, price: Price | None, as_json: bool) -> None:
+def _show_sample(job: BulkJob, price: Price | None, as_json: bool) -> None:
     from marina.bench.report.pricing import cost_per_1m
     from marina.score.score import sample
 

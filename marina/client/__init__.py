@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from marina.client.stream import Limits, Line, Sender, Streamed, document_of, line_of, stream, stream_async
+from marina.client.stream import Limits, RequestLine, Sender, Streamed, document_of, line_of, stream, stream_async
 from marina.client.tokens import Token
 from marina.client.transport import GrpcTransport, HttpTransport, Transport
 from marina.client.types import (
@@ -335,7 +335,7 @@ class Client:
         """
         archive, _, member = model.partition(":")
 
-        async def lines() -> AsyncIterator[Line]:
+        async def lines() -> AsyncIterator[RequestLine]:
             async for key, instance in instances:
                 yield line_of(key, instance, member, parameters)
 

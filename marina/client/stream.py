@@ -65,7 +65,7 @@ class Streamed(NamedTuple):
     truncated: bool
 
 
-class Line(NamedTuple):
+class RequestLine(NamedTuple):
     """An instance on its way: its key, and the line that is sent."""
 
     key: Json
@@ -76,7 +76,7 @@ class Line(NamedTuple):
 Send = Callable[[bytes, float], Sent]
 
 
-class Sizes:
+class BatchSize:
     """How many instances fit into a request: learnt from the requests before.
 
     Args:
@@ -126,9 +126,9 @@ class Sender:
         self._send = send
         self._limits = limits
         self._patience_s = patience_s
-        self.sizes = Sizes(limits)
+        self.sizes = BatchSize(limits)
 
-    def answer(self, lines: Sequence[Line]) -> list[Streamed]:
+    def answer(self, lines: Sequence[RequestLine]) -> list[Streamed]:
         """What became of some instances, in order.
 
         Raises:
@@ -146,7 +146,7 @@ class Sender:
             middle = len(lines) // 2
             return self.answer(lines[:middle]) + self.answer(lines[middle:])
 
-    def _answer(self, lines: Sequence[Line]) -> list[Streamed]:
+    def _answer(self, lines: Sequence[RequestLine]) -> list[Streamed]:
         body = b"".join(line.body for line in lines)
         started, pause = time.monotonic(), PAUSES_S[0]
         while True:
@@ -189,22 +189,22 @@ def document_of(inputs: Json, model: str, parameters: dict[str, Json]) -> dict[s
     return document
 
 
-def line_of(key: Json, instance: Json, model: str, parameters: dict[str, Json]) -> Line:
+def line_of(key: Json, instance: Json, model: str, parameters: dict[str, Json]) -> RequestLine:
     """The line for an instance; the rest is as for `document_of`."""
-    return Line(key, json.dumps(document_of(instance, model, parameters), allow_nan=False).encode() + b"\n")
+    return RequestLine(key, json.dumps(document_of(instance, model, parameters), allow_nan=False).encode() + b"\n")
 
 
 class Grouping:
     """Puts lines into groups that are as large as fits."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: BatchSize) -> None:
         self._sizes = sizes
         self._size = 0
-        self.group: list[Line] = []
+        self.group: list[RequestLine] = []
 
-    def add(self, line: Line) -> list[Line]:
+    def add(self, line: RequestLine) -> list[RequestLine]:
         """Add a line to the group; if it does not fit, begin another, and return the one that is full."""
-        full: list[Line] = []
+        full: list[RequestLine] = []
         if not self._sizes.fits(len(self.group) + 1, self._size + len(line.body)):
             full, self.group, self._size = self.group, [], 0
         self.group.append(line)
@@ -212,7 +212,7 @@ class Grouping:
         return full
 
 
-def stream(sender: Sender, lines: Iterable[Line], at_once: int) -> Iterator[Streamed]:
+def stream(sender: Sender, lines: Iterable[RequestLine], at_once: int) -> Iterator[Streamed]:
     """Send lines, `at_once` requests at the same time, and yield what became of each in order.
 
     Raises:
@@ -236,7 +236,7 @@ def stream(sender: Sender, lines: Iterable[Line], at_once: int) -> Iterator[Stre
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def stream_async(sender: Sender, lines: AsyncIterable[Line], at_once: int) -> AsyncIterator[Streamed]:
+async def stream_async(sender: Sender, lines: AsyncIterable[RequestLine], at_once: int) -> AsyncIterator[Streamed]:
     """The same for a program with an event loop."""
     loop = asyncio.get_running_loop()
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="stream")

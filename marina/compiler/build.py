@@ -16,7 +16,7 @@ from handlers.worker.rows.plan import longest
 from handlers.worker.rows.reader import open_reader, reader_file
 from handlers.worker.values import Instance
 from marina.compiler.cache import discard
-from marina.compiler.job import Job
+from marina.compiler.job import CompileJob
 from marina.compiler.limits import check_length, check_memory
 from marina.compiler.record import PrecisionRecord, signature_of, write_artifact, write_golden
 from marina.console import Progress
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from marina.engines.model import ExportedModel
 
 
-def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
+def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
     """Write the artifact of a job to a folder; artifact.json is written last.
 
     Times are written to a file beside the folder.
@@ -106,7 +106,7 @@ def build_artifact(job: Job, folder: Path, progress: Progress) -> None:
     )
 
 
-def _check_prompts(job: Job, model: ExportedModel) -> None:
+def _check_prompts(job: CompileJob, model: ExportedModel) -> None:
     length = longest(job.shapes)
     for name, prompt in model.prompts.items():
         tokens = len(model.tokenizer(prompt.text, verbose=False)["input_ids"])
@@ -117,7 +117,7 @@ def _check_prompts(job: Job, model: ExportedModel) -> None:
             )
 
 
-def _check_rows(job: Job, rows: list[GoldenRow], model: ExportedModel) -> None:
+def _check_rows(job: CompileJob, rows: list[GoldenRow], model: ExportedModel) -> None:
     length = min(shape.sequence_length for shape in job.shapes)
     if not any(len(row.row.ids) <= length for row in rows):
         raise CompileError(f"{job.spec.name}: no text fits the shape of {length} tokens; compile longer ones")

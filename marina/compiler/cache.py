@@ -16,7 +16,7 @@ from handlers.worker.artifact import FORMAT, check_files, read_artifact
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import group_cores
 from marina.compiler.code import code_of
-from marina.compiler.job import Job
+from marina.compiler.job import CompileJob
 
 # The fields of a spec that always affect what is compiled; most others only affect how it is served.
 COMPILED_FIELDS = {
@@ -26,7 +26,7 @@ COMPILED_FIELDS = {
 }
 
 
-def artifact_key(job: Job) -> str:
+def artifact_key(job: CompileJob) -> str:
     """The key of the artifact that a job produces."""
     fields = job.spec.model_dump(mode="json", include=COMPILED_FIELDS)
     fields["shapes"] = [str(shape) for shape in job.shapes]

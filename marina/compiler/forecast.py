@@ -9,7 +9,7 @@ from pathlib import Path
 from handlers.worker.placement.limits import free_memory
 from marina.compiler.cache import artifact_key, is_complete
 from marina.compiler.graphs.times import read_builds
-from marina.compiler.job import Job, prepare_job
+from marina.compiler.job import CompileJob, prepare_job
 from marina.compiler.limits import check_length, check_memory, memory_needed
 from marina.project import Project
 from marina.spec import Spec
@@ -84,7 +84,7 @@ def forecast(spec: Spec, project: Project) -> Forecast:
     )
 
 
-def _seconds(job: Job, weights: int, artifacts: Path) -> float | None:
+def _seconds(job: CompileJob, weights: int, artifacts: Path) -> float | None:
     """The compile time, estimated from earlier runs on this machine; None if there is no basis for an estimate."""
     builds = read_builds(artifacts, job.spec.engine)
     if job.engine.compiles_apart:

@@ -18,7 +18,7 @@ from marina.spec import Spec
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """The inputs of one compilation.
 
     Attributes:
@@ -55,7 +55,7 @@ class Job:
         return self.engine.candidates(self.spec.for_engine, bool(self.examples.calibration))
 
 
-def prepare_job(spec: Spec, root: Path) -> Job:
+def prepare_job(spec: Spec, root: Path) -> CompileJob:
     """Resolve everything that a spec refers to.
 
     Raises:
@@ -66,7 +66,7 @@ def prepare_job(spec: Spec, root: Path) -> Job:
     versions = engine.package_versions(engine.candidates(spec.for_engine, bool(examples.calibration)))
     settings = engine_settings(spec, source.count_weights)
     runs = engine.runs_here(spec.core_groups)
-    return Job(spec, source, source.fingerprint(), examples, versions, settings, runs)
+    return CompileJob(spec, source, source.fingerprint(), examples, versions, settings, runs)
 
 
 def engine_settings(spec: Spec, count_weights: Callable[[], int]) -> dict[str, Any]:

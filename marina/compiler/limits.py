@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.rows.plan import longest
-from marina.compiler.job import Job
+from marina.compiler.job import CompileJob
 from marina.errors import CompileError
 
 # Memory: a constant for libraries, and bytes per weight. Each weight is held in float32 by the model and by the
@@ -17,7 +17,7 @@ def memory_needed(weights: int) -> int:
     return BYTES + BYTES_A_WEIGHT * weights
 
 
-def check_memory(job: Job, weights: int) -> None:
+def check_memory(job: CompileJob, weights: int) -> None:
     """CompileError if there is not enough free memory to compile."""
     need, free = memory_needed(weights), free_memory()
     if free < need:
@@ -27,7 +27,7 @@ def check_memory(job: Job, weights: int) -> None:
         )
 
 
-def check_length(job: Job, positions: int | None) -> None:
+def check_length(job: CompileJob, positions: int | None) -> None:
     """CompileError if a shape is longer than the model's number of positions; None if there is no limit."""
     length = longest(job.shapes)
     if positions and length > positions:

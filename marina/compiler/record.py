@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, GOLDEN_FILE, GraphFile, Signature, sha256_of
 from handlers.worker.golden import GoldenRow
 from handlers.worker.values import Shape
-from marina.compiler.job import Job
+from marina.compiler.job import CompileJob
 from marina.files import write_json
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class PrecisionRecord:
 
 
 def write_artifact(
-    job: Job,
+    job: CompileJob,
     folder: Path,
     signature: Signature,
     precision: PrecisionRecord,

@@ -26,7 +26,7 @@ DIGITS = 7  # decimals of golden outputs: well below any tolerance, well above f
 ExactOutputs = list[npt.NDArray[np.float64]]
 
 
-class Reading(NamedTuple):
+class ReferenceRow(NamedTuple):
     """An instance as a tokenizer reads it, and the row that the library makes from it."""
 
     instance: Instance
@@ -42,7 +42,7 @@ class Reference(Protocol):
 
     prompts: tuple[str | None, ...]
 
-    def read(self, instance: Instance, prompt: str | None) -> Reading:
+    def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
         """The tokens of an instance of any length."""
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
@@ -87,11 +87,11 @@ def reference_rows(
     return rows
 
 
-def read_tokens(tokenizer: Any, instance: Instance) -> Reading:
+def read_tokens(tokenizer: Any, instance: Instance) -> ReferenceRow:
     """The tokens that a tokenizer of transformers gives for an instance of any length."""
     batch = tokenizer(instance.text, instance.text_pair, truncation=False, verbose=False)
     # the library's own encoding: transformers drops token types that the model does not accept
-    return Reading(instance, Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids)))
+    return ReferenceRow(instance, Row(list(batch["input_ids"]), list(batch.encodings[0].type_ids)))
 
 
 def pool_tokens(vectors: npt.NDArray[np.float64], mode: str) -> npt.NDArray[np.float64]:
@@ -144,7 +144,7 @@ class TransformersReference:
         self._model, self._exactly = model, Exactly(model)
         self._accepted = inspect.signature(model.forward).parameters
 
-    def read(self, instance: Instance, prompt: str | None) -> Reading:
+    def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
         return read_tokens(self._tokenizer, instance)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:

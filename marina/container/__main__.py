@@ -15,7 +15,7 @@ from marina.archive.describe import describe_archive
 from marina.console import print_error, say
 from marina.container.probes import Health, probes
 from marina.container.proxy import configuration, nginx
-from marina.container.settings import Settings, read_settings
+from marina.container.settings import ContainerSettings, read_settings
 from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
 from marina.server.foreground import serve_in_foreground
@@ -39,14 +39,14 @@ def main() -> int:
         if sys.argv[1:2] != [SETTINGS]:
             _start_again(read_settings(os.environ, sys.argv[1:]))
         with os.fdopen(int(sys.argv[2])) as file:
-            settings = Settings.from_json(file.read())
+            settings = ContainerSettings.from_json(file.read())
         return run(find_project(), settings)
     except (MarinaError, WorkerError) as error:
         print_error(str(error))
         return 1
 
 
-def run(project: Project, settings: Settings) -> int:
+def run(project: Project, settings: ContainerSettings) -> int:
     """Serve the project's archives behind nginx; returns the exit code."""
 
     @contextmanager
@@ -94,7 +94,7 @@ def body_bytes(project: Project) -> int:
     return next((int(value) for key, _, value in lines if key.strip() == "max_request_size"), TORCHSERVE_BYTES)
 
 
-def _start_again(settings: Settings) -> None:
+def _start_again(settings: ContainerSettings) -> None:
     """Start this program again without secrets in its environment, which workers could read."""
     file = os.memfd_create("settings", 0)
     os.write(file, settings.as_json().encode())

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from marina.archive.describe import Archive
-from marina.container.settings import Settings
+from marina.container.settings import ContainerSettings
 from marina.errors import ServerError
 from marina.server.state import Ports
 
@@ -30,7 +30,7 @@ class _Configuration(Template):
 
 
 def configuration(
-    settings: Settings,
+    settings: ContainerSettings,
     ports: Ports,
     probes: int,
     torchserve_token: str,

@@ -17,7 +17,7 @@ SAGEMAKER = "serve"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ContainerSettings:
     """How a container serves.
 
     Attributes:
@@ -43,13 +43,13 @@ class Settings:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Settings:
+    def from_json(cls, text: str) -> ContainerSettings:
         """Settings from `as_json`."""
         fields = json.loads(text)
         return cls(**{**fields, "models": tuple(fields["models"])})
 
 
-def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Settings:
+def read_settings(environment: Mapping[str, str], arguments: list[str]) -> ContainerSettings:
     """Read the environment variables of a container.
 
     Args:
@@ -63,7 +63,7 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Setti
     """
     if arguments not in ([], [SAGEMAKER]):
         raise DeployError(f"unknown arguments {' '.join(arguments)}", "give none, or serve as SageMaker does")
-    return Settings(
+    return ContainerSettings(
         port=port_of(environment),
         grpc_port=_number(environment, "MARINA_GRPC_PORT", 7070, 65535),
         metrics_port=_number(environment, "MARINA_METRICS_PORT", 8082, 65535),

@@ -29,7 +29,7 @@ class Replicas(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Choice:
+class PlannedServing:
     """How the plan serves its models; lists have an entry for each model."""
 
     core_groups: list[str]
@@ -59,7 +59,7 @@ class Scale:
     calls_per_minute: Mapping[str, int]
     under_way: float
     busy: float
-    choice: Choice
+    choice: PlannedServing
 
     @property
     def most_instances(self) -> int:

@@ -46,7 +46,7 @@ PORTS = ("--port", "--management-port", "--metrics-port", "--grpc-inference-port
 
 
 @dataclass
-class Trial:
+class HardwareTrial:
     """One way to compile and serve a model, and the result."""
 
     name: str
@@ -67,13 +67,13 @@ class Trial:
         return f"{self.name}:{self.bundle[0]}" if self.bundle else self.name
 
 
-def trials(engine: Engine, cores: int, target: str) -> list[Trial]:
+def trials(engine: Engine, cores: int, target: str) -> list[HardwareTrial]:
     """One trial for every documented option that Marina uses, on all cores of the instance where it makes sense.
 
     The last one is a bundle of the first two, which measures what it costs to switch between models on one core.
     """
-    single = [Trial(name, fields) for name, fields in engine.hardware_trials(cores, SHAPES[0], target).items()]
-    return [*single, Trial("bundle", {}, bundle=tuple(trial.name for trial in single[:2]))]
+    single = [HardwareTrial(name, fields) for name, fields in engine.hardware_trials(cores, SHAPES[0], target).items()]
+    return [*single, HardwareTrial("bundle", {}, bundle=tuple(trial.name for trial in single[:2]))]
 
 
 def find_engine() -> Engine:
@@ -86,7 +86,7 @@ def find_engine() -> Engine:
     raise MarinaError(f"neither {packages} is installed; see docs/guides/neuron.md for how to install them")
 
 
-def make_project(root: Path, engine: str, wanted: list[Trial]) -> Project:
+def make_project(root: Path, engine: str, wanted: list[HardwareTrial]) -> Project:
     """Create a separate project with one spec per trial; `wanted` has those that bundles need too."""
     shutil.rmtree(root, ignore_errors=True)
     project = project_beside(find_project(), root)
@@ -99,7 +99,7 @@ def make_project(root: Path, engine: str, wanted: list[Trial]) -> Project:
     return project
 
 
-def attempt(trial: Trial, project: Project, seconds: float) -> None:
+def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
     """Compile, serve, query and measure a trial, and fill in its results."""
     ports = free_ports(len(PORTS))
     options = [part for name, port in zip(PORTS, ports, strict=True) for part in (name, str(port))]
@@ -126,7 +126,7 @@ def attempt(trial: Trial, project: Project, seconds: float) -> None:
         subprocess.run(_command("stop"), cwd=project.root, capture_output=True, check=False)
 
 
-def _measure(trial: Trial, target: Target, seconds: float) -> None:
+def _measure(trial: HardwareTrial, target: Target, seconds: float) -> None:
     """Measure a closed loop with a few connections, after a warm-up."""
     load = Load(CLIENTS, warm_up_s=min(2.0, seconds / 4), seconds=seconds)
     bodies = bodies_of(TEXTS[:1], 1)
@@ -153,7 +153,7 @@ def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "marina", *arguments]
 
 
-def write_report(folder: Path, document: dict[str, Any], done: list[Trial]) -> Path:
+def write_report(folder: Path, document: dict[str, Any], done: list[HardwareTrial]) -> Path:
     """Write the results as JSON and as a Markdown page; returns the path of the page."""
     (folder / "report.json").write_text(json.dumps(document, indent=1) + "\n")
     lines = ["# Hardware check", "", f"Engine {document['engine']}, {document['cores']} NeuronCores.", ""]

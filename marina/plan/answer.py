@@ -8,10 +8,10 @@ from typing import Any
 
 from marina.bench.report.table import number
 from marina.plan.candidates import Candidate, candidates_of
-from marina.plan.evaluate import HOURS_A_MONTH, Figures, evaluate
+from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
 from marina.plan.fleet import HOURS, Disruption, by_hour
 from marina.plan.limits import Reach
-from marina.plan.search import FINE, Found, Trial, fastest
+from marina.plan.search import FINE, Evaluation, Found, fastest
 from marina.plan.workload import HERE, Traffic, Workload
 
 BUSY = 0.7  # of the workers' time: above it, waiting for others is most of a tail
@@ -20,7 +20,7 @@ SCALE_AT = 0.7  # of the calls that an instance can take, so that there is time 
 
 
 @dataclass(frozen=True)
-class Answer:
+class Recommendation:
     """What to deploy.
 
     Attributes:
@@ -106,7 +106,7 @@ class Answer:
         """The least instances at each hour of the day; empty without a curve or a choice."""
         return by_hour(self.workload, total(self.traffic), self.reach) if self.reach else []
 
-    def _by_hour(self, best: Trial) -> str:
+    def _by_hour(self, best: Evaluation) -> str:
         counts, price = self.by_hour(), best.candidate.place.per_hour
         if not counts or max(counts) == min(counts):
             return ""
@@ -175,12 +175,12 @@ class Answer:
 COLUMNS = ["", "keeps", "p50 ms", "p95", "p99", "busy", "padding", "MB", "USD a month", "per 1M"]
 
 
-def key(trial: Trial) -> tuple[str, int]:
+def key(trial: Evaluation) -> tuple[str, int]:
     """Identifies a candidate on a number of instances."""
     return described(trial), trial.figures.count
 
 
-def rank(trial: Trial) -> tuple[float, float]:
+def rank(trial: Evaluation) -> tuple[float, float]:
     """By cost, then by the promised percentile."""
     figures = trial.figures
     return (figures.count if figures.usd_month is None else figures.usd_month), figures.promised
@@ -191,7 +191,7 @@ def total(traffic: Sequence[Traffic]) -> float:
     return sum(own.rate for own in traffic)
 
 
-def described(trial: Trial) -> str:
+def described(trial: Evaluation) -> str:
     """A candidate on a number of instances, in a few words."""
     candidate, count = trial
     place = candidate.place.name
@@ -208,12 +208,12 @@ def described(trial: Trial) -> str:
     )
 
 
-def first_change(best: Trial, traffic: Sequence[Traffic], workload: Workload) -> str:
+def first_change(best: Evaluation, traffic: Sequence[Traffic], workload: Workload) -> str:
     """What lowers the promised percentile most: one instance more, or one setting of the choice changed."""
     least = workload.balancer == "least"
     now = best.figures.promised
 
-    def of(candidate: Candidate, count: int) -> Figures:
+    def of(candidate: Candidate, count: int) -> Prediction:
         return evaluate(candidate, count, traffic, workload.promise, FINE // 3, least)
 
     tried: list[tuple[float, str]] = [(of(best.candidate, best.figures.count + 1).promised, "one more instance")]
@@ -233,7 +233,7 @@ def first_change(best: Trial, traffic: Sequence[Traffic], workload: Workload) ->
     return f"To lower the {percentile} of {number(now)} ms first: {what}, which gives {number(value)} ms."
 
 
-def trial_json(trial: Trial) -> dict[str, Any]:
+def trial_json(trial: Evaluation) -> dict[str, Any]:
     """A candidate and its figures as JSON types."""
     candidate = trial.candidate
     return {
@@ -251,7 +251,7 @@ def trial_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def recommendation(trial: Trial, reach: Reach) -> dict[str, Any]:
+def recommendation(trial: Evaluation, reach: Reach) -> dict[str, Any]:
     """The choice with the field names of SageMaker Inference Recommender (API DescribeInferenceRecommendationsJob)."""
     figures, place = trial.figures, trial.candidate.place
     hour = None if place.per_hour is None else place.per_hour * figures.count

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from marina.plan.simulator.system import Costs
+from marina.plan.simulator.system import WorkerModel
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
 DELAYS_MS = (1, 2, 5, 10)
@@ -27,13 +27,13 @@ class Variant(NamedTuple):
     engine: str
     precision: str
     shapes: tuple[str, ...]
-    costs: dict[int, Costs]
+    costs: dict[int, WorkerModel]
     megabytes: float
     bounds: tuple[float, float] | None = None
     basis: str = ""
 
 
-class Place(NamedTuple):
+class MachineType(NamedTuple):
     """A kind of instance, and what a model costs on it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 class Candidate:
     """One way to serve the models on one kind of instance; fields with several values have one for each model."""
 
-    place: Place
+    place: MachineType
     variants: tuple[Variant, ...]
     groups: tuple[tuple[int, ...], ...]
     batch_size: int
@@ -89,7 +89,7 @@ class Candidate:
         return sum(variant.megabytes * len(groups) for variant, groups in zip(self.variants, self.groups, strict=True))
 
 
-def candidates_of(place: Place) -> Iterator[Candidate]:
+def candidates_of(place: MachineType) -> Iterator[Candidate]:
     """Every way to serve the models on an instance: variants, core groups, batch sizes and delays."""
     models = len(place.variants)
     for variants in itertools.product(*place.variants):
@@ -102,7 +102,7 @@ def candidates_of(place: Place) -> Iterator[Candidate]:
                     yield candidate
 
 
-def _groups(place: Place, variants: Sequence[Variant], models: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+def _groups(place: MachineType, variants: Sequence[Variant], models: int) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Core groups of each model: equal ones, which divide the cores; several models share cores if they can."""
     known = set.intersection(*(set(variant.costs) for variant in variants))
     share = place.cores // models if place.exclusive else place.cores

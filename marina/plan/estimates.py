@@ -27,7 +27,7 @@ BERT_BASE_WEIGHTS = 85.1e6  # of its encoder, without embeddings
 BOUNDS = (0.7, 1.4)  # around times, as factors
 
 
-class Device(NamedTuple):
+class Accelerator(NamedTuple):
     """One core: the engine, and milliseconds of a call of bert-base for 128 tokens, and for so many times 128."""
 
     engine: str
@@ -37,13 +37,13 @@ class Device(NamedTuple):
 
 
 DEVICES = {
-    "inf1": Device("neuron", 7.9, 8, 29.2),
-    "inf2": Device("neuronx", 1.0, 8, 5.98),
-    "trn1": Device("neuronx", 1.0, 16, 9.35),
+    "inf1": Accelerator("neuron", 7.9, 8, 29.2),
+    "inf2": Accelerator("neuronx", 1.0, 8, 5.98),
+    "trn1": Accelerator("neuronx", 1.0, 16, 9.35),
 }
 
 
-class Line(NamedTuple):
+class EncoderTimes(NamedTuple):
     """Milliseconds of a call on one core for an encoder of so many weights: a constant, and a time for each token."""
 
     weights: float
@@ -51,14 +51,14 @@ class Line(NamedTuple):
     token: float
 
 
-def published_line(family: str) -> Line:
+def published_line(family: str) -> EncoderTimes:
     """By AWS's figures, for a family of instances: inf1, inf2 or trn1."""
     device = DEVICES[family]
     token = (device.full - device.one) / (128 * (device.rows - 1))
-    return Line(BERT_BASE_WEIGHTS, device.one - 128 * token, token)
+    return EncoderTimes(BERT_BASE_WEIGHTS, device.one - 128 * token, token)
 
 
-def reported_line(report: Path, family: str) -> Line | None:
+def reported_line(report: Path, family: str) -> EncoderTimes | None:
     """By the report.json of `make verify-hardware`, if it is of this family's engine; None if there is none.
 
     Raises:
@@ -74,12 +74,12 @@ def reported_line(report: Path, family: str) -> Line | None:
         times = sorted((Shape.parse(shape).tokens, float(time)) for shape, time in graphs[0].items())
         (few, short), (many, long) = times[0], times[-1]
         token = (long - short) / (many - few)
-        return Line(float(document["encoder_weights"]), max(0.0, short - token * few), token)
+        return EncoderTimes(float(document["encoder_weights"]), max(0.0, short - token * few), token)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         raise SpecError(f"{report} has no times of graphs", "make verify-hardware writes it again") from None
 
 
-def estimated_times(line: Line, weights: float, shapes: tuple[Shape, ...]) -> dict[Shape, float]:
+def estimated_times(line: EncoderTimes, weights: float, shapes: tuple[Shape, ...]) -> dict[Shape, float]:
     """Milliseconds of one call of each shape on one core.
 
     Args:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from marina.bench.report.pricing import cost_per_1m
-from marina.plan.candidates import Candidate, Place
+from marina.plan.candidates import Candidate, MachineType
 from marina.plan.simulator.run import simulate
-from marina.plan.simulator.system import Costs, Service, machines_of, models_of
+from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
 from marina.plan.simulator.values import ANSWERED, Machines, Models
 from marina.plan.workload import Promise, Traffic, draw
 from marina.spec.sections import WorkerServing
@@ -23,7 +23,7 @@ WARM = 0.05  # of the requests, which are not counted: the queues are empty at f
 
 
 @dataclass(frozen=True)
-class Figures:
+class Prediction:
     """What a number of instances does under a workload; latencies in milliseconds.
 
     Attributes:
@@ -68,7 +68,7 @@ def system_of(candidate: Candidate, count: int = 1, least: bool = False) -> tupl
 
 
 def machines_at(
-    place: Place, costs: Sequence[Costs], services: Sequence[Service], count: int = 1, least: bool = False
+    place: MachineType, costs: Sequence[WorkerModel], services: Sequence[Service], count: int = 1, least: bool = False
 ) -> Machines:
     """Instances of a place that serve these models."""
     used = [one.used for one in costs]
@@ -79,7 +79,7 @@ def machines_at(
 
 def evaluate(
     candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, requests: int, least: bool = False
-) -> Figures:
+) -> Prediction:
     """Simulate a workload on a number of instances.
 
     Behind a balancer that chooses at random, the requests of each instance are a sample of all, independent of the
@@ -105,7 +105,7 @@ def evaluate(
     answered = float((status == ANSWERED).mean())
     texts = answered * sum(own.rate * own.instances for own in traffic)
     computed, price = outcome.computed.sum(), candidate.place.per_hour
-    return Figures(
+    return Prediction(
         count=count,
         answered=answered,
         promised=float(at[3]),

@@ -16,7 +16,7 @@ from marina.client.stream import Limits
 from marina.console import Progress
 from marina.errors import SpecError
 from marina.plan import fleet
-from marina.plan.answer import Answer, first_change
+from marina.plan.answer import Recommendation, first_change
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.limits import largest_request, most_requests
 from marina.plan.places import Calibrated, place_here, place_of
@@ -29,7 +29,7 @@ from marina.spec import read_spec
 MOST_TEXTS = 4096
 
 
-def make_plan(workload: Workload, project: Project, progress: Progress) -> Answer:
+def make_plan(workload: Workload, project: Project, progress: Progress) -> Recommendation:
     """Find what to deploy for a workload.
 
     Args:
@@ -58,7 +58,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Answe
     least = workload.balancer == "least"
     found = search(candidates, traffic, workload.promise, workload.budget, least, progress)
     if found.best is None:
-        return Answer(workload, traffic, found, None, {}, "")
+        return Recommendation(workload, traffic, found, None, {}, "")
     progress("how far the choice carries", 0, 1)
     best, count = found.best.candidate, found.best.figures.count
     reach = most_requests(best, count, traffic, workload.promise, least)
@@ -70,7 +70,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Answe
         disrupt(best, count, traffic, workload.promise, least) for disrupt in (fleet.lose_one, fleet.upgrade)
     )
     change = first_change(found.best, traffic, workload)
-    return Answer(workload, traffic, found, reach, sizes, change, lost, upgraded)
+    return Recommendation(workload, traffic, found, reach, sizes, change, lost, upgraded)
 
 
 def _mini_batch(best: Candidate, number: int, own: Traffic, model: Calibrated) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from marina.bench.report.drawing import COLOURS, legend, new_figure, png_of
-from marina.plan.answer import Answer, rank
+from marina.plan.answer import Recommendation, rank
 
 
-def picture(answer: Answer) -> bytes:
+def picture(answer: Recommendation) -> bytes:
     """A PNG."""
     promise = answer.workload.promise
     trials = [trial for trial in answer.found.trials if trial.figures.promised < 100 * promise.latency_ms]

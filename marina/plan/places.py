@@ -17,10 +17,10 @@ from marina.compiler.sources import open_source
 from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.calibrate import costs_of, used_of
 from marina.plan.calibration.record import Calibration, WorkerCosts, read_calibration
-from marina.plan.candidates import Place, Variant
+from marina.plan.candidates import MachineType, Variant
 from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
 from marina.plan.proposals import propose
-from marina.plan.simulator.system import Costs
+from marina.plan.simulator.system import WorkerModel
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE
 from marina.project import Project
@@ -70,7 +70,7 @@ def place_here(
     per_hour: float | None,
     client_here: bool = False,
     tokens: Sequence[Ints] | None = None,
-) -> Place:
+) -> MachineType:
     """This machine, with every calibrated artifact of each model as a variant.
 
     Args:
@@ -91,7 +91,7 @@ def place_here(
             own += _proposed(own[0], model.newest, tokens[number])
         variants.append(tuple(own))
     newest = [model.newest for model in models]
-    return Place(
+    return MachineType(
         name=HERE,
         cores=newest[0].cores,
         memory_gib=newest[0].machine["memory_gib"],
@@ -105,7 +105,9 @@ def place_here(
     )
 
 
-def _costs(calibration: Calibration, workers: Sequence[WorkerCosts], client_here: bool = False) -> dict[int, Costs]:
+def _costs(
+    calibration: Calibration, workers: Sequence[WorkerCosts], client_here: bool = False
+) -> dict[int, WorkerModel]:
     """What workers cost, by their cores."""
     alone, server = calibration.cores, calibration.server
     single = next(one for one in workers if one.cores == 1)
@@ -124,7 +126,7 @@ def _proposed(present: Variant, calibration: Calibration, tokens: Ints) -> list[
     return [Variant(present.engine, present.precision, shapes, costs, megabytes, bounds, UNCOMPILED)]
 
 
-def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequence[Ints] | None = None) -> Place:
+def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequence[Ints] | None = None) -> MachineType:
     """An instance type, as an estimate.
 
     Instances without accelerators are taken as this machine with another number of cores. For Inferentia and Trainium,

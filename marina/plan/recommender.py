@@ -11,7 +11,7 @@ from typing import Any
 
 from marina.bench.report.table import number
 from marina.errors import SpecError
-from marina.plan.answer import Answer, described, recommendation
+from marina.plan.answer import Recommendation, described, recommendation
 
 COLUMNS = ["", "instances", "calls a minute", "latency ms", "USD an hour", "USD for 1M"]
 
@@ -38,7 +38,7 @@ def read_recommendations(path: Path) -> list[dict[str, Any]]:
     return list(found)
 
 
-def compared(theirs: list[dict[str, Any]], answer: Answer) -> tuple[list[str], list[list[str]]]:
+def compared(theirs: list[dict[str, Any]], answer: Recommendation) -> tuple[list[str], list[list[str]]]:
     """A table: columns and rows, AWS's first."""
     rows = [[f"AWS: {one['EndpointConfiguration']['InstanceType']}", *_row(one)] for one in theirs]
     if answer.found.best and answer.reach:

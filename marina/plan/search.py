@@ -22,8 +22,8 @@ import numpy as np
 from handlers.worker.values import Shape
 from marina.console import Progress
 from marina.plan.candidates import Candidate
-from marina.plan.evaluate import HOURS_A_MONTH, Figures, evaluate
-from marina.plan.simulator.system import Costs
+from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
+from marina.plan.simulator.system import WorkerModel
 from marina.plan.workload import Promise, Traffic
 
 ROUGH, FINE = 1500, 30_000  # requests of a simulation
@@ -39,11 +39,11 @@ MOST_INSTANCES = 100_000
 Waiting = tuple[float, int, int, Candidate]
 
 
-class Trial(NamedTuple):
+class Evaluation(NamedTuple):
     """A candidate, and what it does on a number of instances."""
 
     candidate: Candidate
-    figures: Figures
+    figures: Prediction
 
 
 @dataclass
@@ -58,9 +58,9 @@ class Found:
         candidates, bounded: how many there were, and how many the bounds left out.
     """
 
-    best: Trial | None = None
-    nearest: Trial | None = None
-    trials: list[Trial] = field(default_factory=list)
+    best: Evaluation | None = None
+    nearest: Evaluation | None = None
+    trials: list[Evaluation] = field(default_factory=list)
     candidates: int = 0
     bounded: int = 0
 
@@ -104,14 +104,16 @@ def search(
                 level.append(heapq.heappop(waiting))
             progress(f"{price:.4g} an hour, {len(level)} candidates", open_at_first - len(waiting), open_at_first)
             rough = _evaluate(threads, level, traffic, promise, ROUGH, least)
-            found.trials += [Trial(one[3], figures) for one, figures in zip(level, rough, strict=True)]
+            found.trials += [Evaluation(one[3], figures) for one, figures in zip(level, rough, strict=True)]
             order = sorted(range(len(level)), key=lambda place: rough[place].promised)
             near = [place for place in order if rough[place].promised <= NEAR * promise.latency_ms][:REFINED]
             fine = _evaluate(threads, [level[place] for place in near], traffic, promise, FINE, least)
             kept = [
-                Trial(level[at][3], figures) for at, figures in zip(near, fine, strict=True) if figures.keeps(promise)
+                Evaluation(level[at][3], figures)
+                for at, figures in zip(near, fine, strict=True)
+                if figures.keeps(promise)
             ]
-            found.trials += [Trial(level[at][3], figures) for at, figures in zip(near, fine, strict=True)]
+            found.trials += [Evaluation(level[at][3], figures) for at, figures in zip(near, fine, strict=True)]
             if kept:
                 found.best = min(kept, key=lambda trial: trial.figures.promised * trial.candidate.doubt)
                 break
@@ -138,7 +140,7 @@ def _evaluate(
     promise: Promise,
     requests: int,
     least: bool,
-) -> list[Figures]:
+) -> list[Prediction]:
     """Simulate candidates at the same time; compiled code leaves the other threads alone."""
     return list(threads.map(lambda one: evaluate(one[3], one[2], traffic, promise, requests, least), chosen))
 
@@ -181,7 +183,7 @@ def least_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
     return max(1, math.ceil(most / 1000), math.ceil(core_ms / 1000 / candidate.place.cores))
 
 
-def _row_times(costs: Costs, own: Traffic) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _row_times(costs: WorkerModel, own: Traffic) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """For a sample of texts, the least milliseconds of a graph that they can need."""
     tokens = own.tokens[:: max(1, len(own.tokens) // SAMPLE)]
     return np.array([min(_share(shape, time, one) for shape, time in costs.times.items()) for one in tokens])

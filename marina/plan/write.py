@@ -8,13 +8,13 @@ import yaml
 
 from marina.errors import MarinaError
 from marina.files import write_json
-from marina.plan.answer import SCALE_AT, Answer, total, trial_json
+from marina.plan.answer import SCALE_AT, Recommendation, total, trial_json
 from marina.plan.workload import HERE
 from marina.project import Project
 from marina.shapes.write import write_fields
 
 
-def write_choice(answer: Answer, project: Project) -> list[Path]:
+def write_choice(answer: Recommendation, project: Project) -> list[Path]:
     """Write how to compile and to serve into models/NAME.yaml, and how many instances into build/plan/plan.json.
 
     Returns:
@@ -49,7 +49,7 @@ def write_choice(answer: Answer, project: Project) -> list[Path]:
     return [*changes, plan]
 
 
-def plan_json(answer: Answer) -> dict[str, object]:
+def plan_json(answer: Recommendation) -> dict[str, object]:
     """What `marina deploy --plan` reads: see `marina.deploy.scale.Scale`."""
     best, reach = answer.found.best, answer.reach
     if best is None or reach is None:

@@ -11,24 +11,24 @@ from handlers.worker.artifact import Signature
 from handlers.worker.request.protocols import dump
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Parameters
-from handlers.worker.tasks.columns import Kind
+from handlers.worker.tasks.columns import ValueKind
 from handlers.worker.values import Json
 
 JSON = {"marina": "json"}  # metadata of a column whose texts are JSON documents
 NUMBER = {"marina": "number"}  # of one whose texts are numbers of JSON, all of which a 64-bit float holds exactly
 ERROR = pa.field("error", pa.string())
 TRUNCATED = pa.field("truncated", pa.bool_())
-TYPES: Mapping[Kind, pa.DataType] = {
-    Kind.TEXT: pa.string(),
-    Kind.WHOLE: pa.int64(),
-    Kind.NUMBER: pa.float64(),
-    Kind.VECTOR: pa.list_(pa.float32()),
-    Kind.LABELS: pa.list_(pa.struct([("label", pa.string()), ("score", pa.float64())])),
-    Kind.JSON: pa.string(),
+TYPES: Mapping[ValueKind, pa.DataType] = {
+    ValueKind.TEXT: pa.string(),
+    ValueKind.WHOLE: pa.int64(),
+    ValueKind.NUMBER: pa.float64(),
+    ValueKind.VECTOR: pa.list_(pa.float32()),
+    ValueKind.LABELS: pa.list_(pa.struct([("label", pa.string()), ("score", pa.float64())])),
+    ValueKind.JSON: pa.string(),
 }
 
 
-class Column(NamedTuple):
+class TypedColumn(NamedTuple):
     """A column of answers: its name and type, and how to take its value from an answer."""
 
     field: pa.Field
@@ -45,7 +45,7 @@ def is_number(field: pa.Field) -> bool:
     return bool(field.metadata) and field.metadata.get(b"marina") == b"number"
 
 
-def answer_columns(task: str, signature: Signature, parameters: Parameters, prefix: str) -> list[Column]:
+def answer_columns(task: str, signature: Signature, parameters: Parameters, prefix: str) -> list[TypedColumn]:
     """The columns of a model's answers.
 
     Args:
@@ -55,9 +55,9 @@ def answer_columns(task: str, signature: Signature, parameters: Parameters, pref
         prefix: for the names of the columns.
     """
     return [
-        Column(pa.field(prefix + name, TYPES[kind], metadata=JSON), _as_json(value))
-        if kind is Kind.JSON
-        else Column(pa.field(prefix + name, TYPES[kind]), value)
+        TypedColumn(pa.field(prefix + name, TYPES[kind], metadata=JSON), _as_json(value))
+        if kind is ValueKind.JSON
+        else TypedColumn(pa.field(prefix + name, TYPES[kind]), value)
         for name, kind, value in TASKS[task].columns(signature, parameters)
     ]
 

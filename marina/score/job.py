@@ -9,8 +9,8 @@ from pathlib import Path
 from handlers.worker.values import Json
 from marina.archive.read import fingerprint_of
 from marina.errors import MarinaError
-from marina.score.layout import Asked
-from marina.score.values import Shard, Source
+from marina.score.layout import AnswerOptions
+from marina.score.values import RowSource, Shard
 
 # what a person calls the parts of a description
 NAMES = {
@@ -24,7 +24,7 @@ NAMES = {
 
 
 def describe(
-    archive: Path, model: str | None, asked: Asked, source: Source, kind: str, limit: int | None
+    archive: Path, model: str | None, asked: AnswerOptions, source: RowSource, kind: str, limit: int | None
 ) -> dict[str, Json]:
     """What decides the answers of a job, as JSON."""
     description = {

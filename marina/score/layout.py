@@ -19,13 +19,13 @@ from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import own_parameters
 from handlers.worker.values import Json
 from marina.errors import MarinaError
-from marina.score.answers import ERROR, TRUNCATED, Column, answer_columns
+from marina.score.answers import ERROR, TRUNCATED, TypedColumn, answer_columns
 
 AT_ONCE = 1000  # answers turned into columns at once, as lists of Python's numbers are large
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerOptions:
     """What a person asks of a job.
 
     Attributes:
@@ -54,8 +54,8 @@ class Layout:
 
     fields: Fields
     parameters: Mapping[str, Json]
-    answers: Sequence[Column]
-    asked: Asked
+    answers: Sequence[TypedColumn]
+    asked: AnswerOptions
 
     @property
     def texts(self) -> frozenset[str]:
@@ -141,7 +141,7 @@ class Layout:
         yield [None if isinstance(one, Answered) else f"{one.kind}: {one}" for one in answers]
 
 
-def layout_of(artifact: Artifact, settings: MemberSettings, asked: Asked) -> Layout:
+def layout_of(artifact: Artifact, settings: MemberSettings, asked: AnswerOptions) -> Layout:
     """The layout of a job.
 
     Args:

@@ -17,7 +17,7 @@ from handlers.worker.unpack import private_folder, unpack
 from marina.errors import MarinaError
 from marina.score.model import usable_cores
 from marina.score.values import Shard
-from marina.score.work import AT_HAND, Done, Failed, Ready, Setup, Worker, message_of
+from marina.score.work import AT_HAND, Done, Failed, ProcessSetup, Ready, Worker, message_of
 
 LOCAL = "local"
 WAIT_S = 1.0
@@ -44,7 +44,7 @@ class Actors(NamedTuple):
 class RayWorker:
     """An actor: the same as a process of a core group on one machine."""
 
-    def __init__(self, setup: Setup, archive: bytes, actors: Actors) -> None:
+    def __init__(self, setup: ProcessSetup, archive: bytes, actors: Actors) -> None:
         self._worker: Worker | None = None
         try:
             folder = _unpacked(archive, actors.archive.stem)
@@ -95,7 +95,7 @@ class RayPool:
         MarinaError: Ray is not installed, or there is no such cluster.
     """
 
-    def __init__(self, setup: Setup, actors: Actors, address: str) -> None:
+    def __init__(self, setup: ProcessSetup, actors: Actors, address: str) -> None:
         try:
             import ray
         except ImportError:

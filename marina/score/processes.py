@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from marina.score.values import Shard
-from marina.score.work import Done, Failed, Ready, Setup, main
+from marina.score.work import Done, Failed, ProcessSetup, Ready, main
 
 WAIT_S = 1.0
 
@@ -36,7 +36,7 @@ class LocalPool:
         count: how many.
     """
 
-    def __init__(self, setup: Setup, count: int) -> None:
+    def __init__(self, setup: ProcessSetup, count: int) -> None:
         self._setup = setup
         self._count = count
         self._context = multiprocessing.get_context("spawn")

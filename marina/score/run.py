@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from marina.console import err
 from marina.errors import MarinaError
 from marina.score.formats.scan import STEP, Size
-from marina.score.values import Counts, Shard, Sink, Source
+from marina.score.values import Counts, RowSource, Shard, Sink
 from marina.score.work import AT_HAND, Done, Failed, Ready
 
 SHARD_ROWS = 10_000  # at most: planning over more rows saves hardly any padding
@@ -58,7 +58,7 @@ class Pool(Protocol):
         """End every process at once."""
 
 
-def run(pool: Pool, source: Source, sink: Sink, begun: bool, report: Report) -> tuple[bool, float]:
+def run(pool: Pool, source: RowSource, sink: Sink, begun: bool, report: Report) -> tuple[bool, float]:
     """Answer all shards that are not done.
 
     Args:
@@ -88,7 +88,7 @@ def run(pool: Pool, source: Source, sink: Sink, begun: bool, report: Report) -> 
 
 def _run(
     pool: Pool,
-    source: Source,
+    source: RowSource,
     sink: Sink,
     begun: bool,
     report: Report,

@@ -17,7 +17,7 @@ from marina.archive.read import fingerprint_of
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.job import describe
-from marina.score.layout import Asked, Layout, layout_of
+from marina.score.layout import AnswerOptions, Layout, layout_of
 from marina.score.model import Unpacked, described, group_size, groups_of, read_unpacked
 from marina.score.on_ray import NEURON_CORES, Actors, RayPool
 from marina.score.places import open_sink, open_source
@@ -25,8 +25,8 @@ from marina.score.processes import LocalPool
 from marina.score.remote import Server
 from marina.score.run import Pool, run
 from marina.score.spec import JobSpec
-from marina.score.values import Counts, Read, Sink, Source, Writer
-from marina.score.work import Setup, open_scorer
+from marina.score.values import Counts, Read, RowSource, Sink, Writer
+from marina.score.work import ProcessSetup, open_scorer
 
 # arguments: what became of the rows that were done before this run, and of those of this run
 Report = Callable[[Counts, Counts], None]
@@ -49,7 +49,7 @@ class Where(NamedTuple):
 HERE = Where()
 
 
-class Job(NamedTuple):
+class BulkJob(NamedTuple):
     """A job that can be run.
 
     Attributes:
@@ -67,7 +67,7 @@ class Job(NamedTuple):
     unpacked: Unpacked
     model: str | None
     layout: Layout
-    source: Source
+    source: RowSource
     groups: tuple[int, ...]
     spec: JobSpec
     where: Where
@@ -91,7 +91,7 @@ class Scored(NamedTuple):
     output: str
 
 
-def prepare(spec: JobSpec, project: Project, where: Where = HERE) -> Job:
+def prepare(spec: JobSpec, project: Project, where: Where = HERE) -> BulkJob:
     """Open what a job needs, and check all that can be checked before the model is loaded.
 
     Args:
@@ -112,16 +112,16 @@ def prepare(spec: JobSpec, project: Project, where: Where = HERE) -> Job:
     folder = project.unpacked / f"{name}-{hashlib.sha256(str(fingerprint_of(archive)).encode()).hexdigest()[:12]}"
     unpack(archive, folder)
     unpacked = read_unpacked(folder, member or None)
-    asked = Asked(spec.columns, spec.parameters, spec.keep, spec.prefix)
+    asked = AnswerOptions(spec.columns, spec.parameters, spec.keep, spec.prefix)
     layout = layout_of(*described(unpacked), asked)
     source = open_source(spec.input, layout.texts, spec.limit)
     source = source.select(layout.needed(source.schema))
     # a server has its own core groups, and one process sends it all that it can take
     groups = (1,) if where.url or where.ray else groups_of(unpacked, spec.core_groups)
-    return Job(archive, unpacked, member or None, layout, source, groups, spec, where)
+    return BulkJob(archive, unpacked, member or None, layout, source, groups, spec, where)
 
 
-def score(job: Job, restart: bool, report: Report) -> Scored:
+def score(job: BulkJob, restart: bool, report: Report) -> Scored:
     """Run a job, or go on with it where it was ended.
 
     Args:
@@ -154,7 +154,7 @@ class Sampled(NamedTuple):
     rows_per_s: float
 
 
-def sample(job: Job, rows: int) -> Sampled:
+def sample(job: BulkJob, rows: int) -> Sampled:
     """Answer the first rows in this process, and write nothing.
 
     Args:
@@ -172,20 +172,20 @@ def sample(job: Job, rows: int) -> Sampled:
     return Sampled(answers, counts, len(answers) * len(job.groups) / seconds)
 
 
-def setup_of(job: Job, writer: Writer | None) -> Setup:
+def setup_of(job: BulkJob, writer: Writer | None) -> ProcessSetup:
     """What a process of a job needs."""
     groups = ",".join(map(str, job.groups))
     where = job.where
     server = Server(where.url, where.token, job.spec.model) if where.url else None
-    return Setup(job.unpacked.folder, job.model, job.layout.asked, groups, server, job.source, writer)
+    return ProcessSetup(job.unpacked.folder, job.model, job.layout.asked, groups, server, job.source, writer)
 
 
-def _description(job: Job) -> dict[str, Json]:
+def _description(job: BulkJob) -> dict[str, Json]:
     spec = job.spec
     return describe(job.archive, job.model, job.layout.asked, job.source, spec.output.format, spec.limit)
 
 
-def _pool(job: Job, writer: Writer) -> Pool:
+def _pool(job: BulkJob, writer: Writer) -> Pool:
     setup = setup_of(job, writer)
     if job.where.ray is None:
         return LocalPool(setup, len(job.groups))
@@ -196,7 +196,7 @@ def _pool(job: Job, writer: Writer) -> Pool:
     return RayPool(setup, actors, job.where.ray)
 
 
-def _run(job: Job, sink: Sink, begun: bool, before: Counts, report: Report) -> Scored:
+def _run(job: BulkJob, sink: Sink, begun: bool, before: Counts, report: Report) -> Scored:
     if not job.source.rows():
         sink.plan([])
         sink.finish()

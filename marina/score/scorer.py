@@ -19,7 +19,7 @@ from handlers.worker.request.instances import Answered, Request, read_instance
 from handlers.worker.rows.tokenizer import Tokenized
 from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
-from marina.score.layout import Asked, layout_of
+from marina.score.layout import AnswerOptions, layout_of
 from marina.score.model import load, read_unpacked
 from marina.score.values import Read
 
@@ -89,7 +89,7 @@ class Scorer:
             folder = Path(own) / folder.stem
             unpack(Path(archive), folder)
         self._member, self.placement = load(read_unpacked(folder, model), core_groups)
-        asked = Asked(columns or {}, parameters or {}, None if keep is None else tuple(keep), prefix)
+        asked = AnswerOptions(columns or {}, parameters or {}, None if keep is None else tuple(keep), prefix)
         self._layout = layout_of(self._member.artifact, self._member.settings, asked)
         self._graphs = Graphs([self._member])
 

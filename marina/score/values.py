@@ -50,7 +50,7 @@ class Counts(NamedTuple):
         return Counts(*(one + two for one, two in zip(self, other, strict=True)))
 
 
-class Outcome(Protocol):
+class ComputedRows(Protocol):
     """Rows that were computed, with the tokens that they cost: without padding, and with it."""
 
     @property
@@ -62,7 +62,7 @@ class Outcome(Protocol):
         """Those of the graphs' shapes."""
 
 
-class Stages(Protocol):
+class StagedScorer(Protocol):
     """Answers rows in three stages, each of which can run while the next rows are in the one before.
 
     What the stages hand on to each other is theirs.
@@ -75,14 +75,14 @@ class Stages(Protocol):
     def encode(self, read: Read, /) -> Any:
         """Prepare rows."""
 
-    def compute(self, encoded: Any, /) -> Outcome:
+    def compute(self, encoded: Any, /) -> ComputedRows:
         """Compute them."""
 
     def answer(self, computed: Any, /) -> tuple[pa.Table, int]:
         """The answers to rows, and how many of them are errors."""
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Where rows come from. It can be pickled, and read in several processes."""
 
     @property
@@ -97,7 +97,7 @@ class Source(Protocol):
     def key(self) -> str | None:
         """The column that tells rows apart, if there is one."""
 
-    def select(self, columns: frozenset[str]) -> Source:
+    def select(self, columns: frozenset[str]) -> RowSource:
         """The same rows with some of their columns, so that nothing in the others can keep a row from being read."""
 
     def rows(self) -> int:

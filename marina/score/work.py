@@ -17,11 +17,11 @@ from typing import NamedTuple
 from handlers.worker.errors import WorkerError
 from marina.errors import MarinaError
 from marina.files import explain
-from marina.score.layout import Asked, layout_of
+from marina.score.layout import AnswerOptions, layout_of
 from marina.score.model import described, read_unpacked
 from marina.score.remote import RemoteScorer, Server
 from marina.score.scorer import Scorer
-from marina.score.values import Counts, Outcome, Shard, Source, Stages, Writer
+from marina.score.values import ComputedRows, Counts, RowSource, Shard, StagedScorer, Writer
 
 AT_HAND = 2  # shards of a process: one that is computed, and one that is read or written meanwhile
 # how long a thread may keep others from Python; the default of 5 ms is as long as many calls of graphs
@@ -29,7 +29,7 @@ SWITCH_S = 0.0005
 PR_SET_PDEATHSIG = 1  # of prctl in Linux
 
 
-class Setup(NamedTuple):
+class ProcessSetup(NamedTuple):
     """What a process needs.
 
     Attributes:
@@ -44,10 +44,10 @@ class Setup(NamedTuple):
 
     folder: Path
     model: str | None
-    asked: Asked
+    asked: AnswerOptions
     groups: str
     server: Server | None
-    source: Source
+    source: RowSource
     writer: Writer | None
 
 
@@ -71,7 +71,7 @@ class Failed(NamedTuple):
     message: str
 
 
-def main(setup: Setup, connection: Connection) -> None:
+def main(setup: ProcessSetup, connection: Connection) -> None:
     """Answer the shards that come through the connection until the process that started this one ends it, or itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides when it ends
     _end_with_parent()
@@ -107,7 +107,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def open_scorer(setup: Setup) -> Stages:
+def open_scorer(setup: ProcessSetup) -> StagedScorer:
     """What answers the rows in a process."""
     asked = setup.asked
     if setup.server:
@@ -133,7 +133,7 @@ class Worker:
         MarinaError, WorkerError: the model cannot be loaded.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: ProcessSetup) -> None:
         sys.setswitchinterval(SWITCH_S)
         self._source, self._writer = setup.source, setup.writer
         # the thread that loaded and timed the graphs runs them too: runtimes keep state for each thread
@@ -156,7 +156,7 @@ class Worker:
         except Exception as error:
             return Failed(shard, message_of(error))
 
-    def _write(self, shard: Shard, computed: Outcome) -> Done:
+    def _write(self, shard: Shard, computed: ComputedRows) -> Done:
         with self._tokenizer:
             answers, errors = self._scorer.answer(computed)
         counts = Counts(len(answers), errors, computed.tokens, computed.computed)

@@ -41,7 +41,7 @@ SOME = 400  # rows of a full batch in bulk that sets of shapes are compared on
 NOW, PLAIN, PACKED = "now", "without packed rows", "with packed rows"  # what is considered
 
 
-class Room(NamedTuple):
+class GraphLimit(NamedTuple):
     """The number of graphs that fit on one core of a device; key is the device's machine-readable name."""
 
     device: str
@@ -72,7 +72,7 @@ class Advice(NamedTuple):
     error: float  # largest relative error of the fitted times
     seconds: float  # to compile a graph
     megabytes: float  # memory of a loaded graph
-    room: list[Room]
+    room: list[GraphLimit]
 
     @property
     def before(self) -> list[Effect]:
@@ -122,7 +122,7 @@ def advise(
     # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
     weights = open_source(spec, project.root).count_weights()
     room = [
-        Room(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
+        GraphLimit(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
         for engine in engines().values()
         if engine.memory
     ]

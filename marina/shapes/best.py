@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from handlers.worker.values import Shape
-from marina.shapes.choice import Choice, worth
+from marina.shapes.choice import ShapeChoice, worth
 from marina.shapes.costs import CostModel
 from marina.shapes.packed import LEAST_SAVING, Costing, sets_with_packed
 
@@ -20,7 +20,7 @@ class Best(NamedTuple):
 
 
 def best_shapes(
-    choices: Sequence[Choice],
+    choices: Sequence[ShapeChoice],
     lengths: Sequence[int],
     longest: int,
     rows: int,

@@ -29,7 +29,7 @@ STEPS = ((64, 4), (128, 8), (256, 16), (512, 32))
 COARSEST = 64
 
 
-class Choice(NamedTuple):
+class ShapeChoice(NamedTuple):
     """The best shapes for one number of graphs.
 
     cost is the mean of the times of both kinds of traffic, relative to the best for any number of graphs.
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
 
 def choose_shapes(
     lengths: Sequence[int], longest: int, rows: int, milliseconds: Callable[[Shape], float], most: int
-) -> list[Choice]:
+) -> list[ShapeChoice]:
     """The best shapes for every number of graphs from 1 to `most`.
 
     Args:
@@ -66,7 +66,7 @@ def choose_shapes(
 
 def choose_for_bulk(
     lengths: Sequence[int], longest: int, milliseconds: Callable[[Shape], float], most: int
-) -> list[Choice]:
+) -> list[ShapeChoice]:
     """The best shapes for every number of graphs, if there are so many rows that every batch is full.
 
     Args and returns: as for `choose_shapes`; each sequence length has one graph, with the least batch size that is
@@ -139,7 +139,7 @@ def _unbounded(costs: Array) -> float:
     return least[-1]
 
 
-def _programme(levels: list[int], sets: list[tuple[int, ...]], cost: Array, most: int) -> list[Choice]:
+def _programme(levels: list[int], sets: list[tuple[int, ...]], cost: Array, most: int) -> list[ShapeChoice]:
     """The best choices of levels, with a set of batch sizes at each, by number of graphs.
 
     least[k, j]: the least cost of all rows up to level j with at most k graphs, the longest at level j.
@@ -157,10 +157,10 @@ def _programme(levels: list[int], sets: list[tuple[int, ...]], cost: Array, most
             low, index = np.unravel_index(int(totals.argmin()), totals.shape)
             least[k, high] = totals[low, index]
             origin[k, high] = int(low), int(able[index])
-    choices: list[Choice] = []
+    choices: list[ShapeChoice] = []
     for k in range(1, most + 1):
         if np.isfinite(least[k, count]) and (not choices or least[k, count] < choices[-1].cost - 1e-9):
-            choices.append(Choice(_shapes(levels, sets, graphs, origin, k), float(least[k, count])))
+            choices.append(ShapeChoice(_shapes(levels, sets, graphs, origin, k), float(least[k, count])))
     return choices
 
 
@@ -181,6 +181,6 @@ def _shapes(
     return tuple(sorted(found))
 
 
-def worth(choices: Sequence[Choice], price: float) -> Choice:
+def worth(choices: Sequence[ShapeChoice], price: float) -> ShapeChoice:
     """The choice with the least cost when every graph adds `price`."""
     return min(choices, key=lambda choice: choice.cost + price * len(choice.shapes))

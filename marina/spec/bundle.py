@@ -11,10 +11,10 @@ from marina.engines import engine_of
 from marina.errors import SpecError
 from marina.spec.model import Spec, explain, read_spec
 from marina.spec.sections import WorkerServing
-from marina.spec.served import NAME, Served, check_name, read_yaml
+from marina.spec.served import NAME, ArchiveSpec, check_name, read_yaml
 
 
-class Bundle(Served):
+class Bundle(ArchiveSpec):
     """Several models in one archive: each worker holds all of them on its core group."""
 
     bundle: tuple[str, ...] = Field(min_length=2)

@@ -19,13 +19,13 @@ from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
 from marina.fields import near_field
 from marina.spec.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source
-from marina.spec.served import Served, check_name, read_yaml
+from marina.spec.served import ArchiveSpec, check_name, read_yaml
 
 Dtype = Literal["int64", "int32", "float32", "float16", "bool"]
 SCRIPTED = ("tokenizer", "preprocess", "fields", "inputs", "outputs")  # fields for source.torchscript
 
 
-class Spec(Served):
+class Spec(ArchiveSpec):
     """One model: where it comes from, what it does, how it is compiled and served."""
 
     task: str

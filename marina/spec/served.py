@@ -16,7 +16,7 @@ from marina.fields import Section
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class Served(Section):
+class ArchiveSpec(Section):
     """An archive: its name, its version, and the cores of its workers."""
 
     name: str
@@ -75,7 +75,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return fields
 
 
-def check_name(served: Served, path: Path) -> None:
+def check_name(served: ArchiveSpec, path: Path) -> None:
     """Refuse a file whose name is not that of its model; SpecError names both."""
     if served.name != path.stem:
         raise SpecError(f"{path}: name: {served.name!r} must be the file's name, {path.stem!r}")

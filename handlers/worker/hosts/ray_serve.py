@@ -40,7 +40,7 @@ READY_S = 2.0
 EMIT_S = 1.0
 
 
-class Opened(NamedTuple):
+class UnpackedArchive(NamedTuple):
     """An unpacked archive: its folder, its model-config.yaml, and its version."""
 
     folder: Path
@@ -48,12 +48,12 @@ class Opened(NamedTuple):
     version: str
 
 
-def open_archive(path: Path) -> Opened:
+def open_archive(path: Path) -> UnpackedArchive:
     """Unpack an archive on this node, once for all its replicas."""
     folder = private_folder("marina-ray") / f"{path.stem}-{sha256_of(path)[:12]}"
     unpack(path, folder)
     version = json.loads((folder / MANIFEST).read_text())["model"]["modelVersion"]
-    return Opened(folder, yaml.safe_load((folder / CONFIG_FILE).read_text()), str(version))
+    return UnpackedArchive(folder, yaml.safe_load((folder / CONFIG_FILE).read_text()), str(version))
 
 
 def archive_path(name: str) -> Path:

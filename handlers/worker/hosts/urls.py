@@ -24,7 +24,7 @@ BODY_BYTES = 6_553_500  # TorchServe's max_request_size in config.properties
 CUSTOM = "x-amzn-sagemaker-custom-attributes"
 
 
-class Served(Protocol):
+class ServedModel(Protocol):
     """A model, here or elsewhere."""
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
@@ -88,7 +88,7 @@ class Urls:
         token: what requests must bring as `Authorization: Bearer TOKEN`; None if all may ask.
     """
 
-    def __init__(self, models: Mapping[str, Served], token: str | None) -> None:
+    def __init__(self, models: Mapping[str, ServedModel], token: str | None) -> None:
         self._models = models
         self._token = token
 

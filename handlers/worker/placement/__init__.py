@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.errors import PlacementError
-from handlers.worker.placement.choice import OwnGroup, SharedGroup, Sizes, worker_of
+from handlers.worker.placement.choice import GroupSizes, OwnGroup, SharedGroup, worker_of
 from handlers.worker.placement.discovery import VISIBLE_CORES, allowed_cores, cpu_cores, neuron_cores
 from handlers.worker.placement.groups import Group, format_cores, parse_core_groups
 from handlers.worker.placement.leases import Holder, Lease, leases_folder, take_lease
@@ -39,7 +39,7 @@ class Placement(NamedTuple):
     lease: Lease | None
 
 
-def core_groups(asked: str | None) -> Sizes:
+def core_groups(asked: str | None) -> GroupSizes:
     """The core groups of a worker: those of NEURONCORE_GROUP_SIZES in the environment, else its archive's own.
 
     AWS's variable lists the groups of all models together: the first model that loads takes the first group. So it
@@ -56,7 +56,11 @@ def core_groups(asked: str | None) -> Sizes:
         wanted = parse_core_groups(asked) if asked else None
     except ValueError as error:
         raise PlacementError("core_groups", str(error), ": ") from None
-    return Sizes(given, wanted or (1,), together=True, source=GROUP_SIZES) if given else Sizes(wanted, wanted or (1,))
+    return (
+        GroupSizes(given, wanted or (1,), together=True, source=GROUP_SIZES)
+        if given
+        else GroupSizes(wanted, wanted or (1,))
+    )
 
 
 def server_groups() -> tuple[int, ...] | None:
@@ -84,7 +88,7 @@ class Cores(NamedTuple):
     leases: str
     exclusive: bool
     usable: Callable[[], Group]
-    place: Callable[[Sizes, Holder, float], Placement]
+    place: Callable[[GroupSizes, Holder, float], Placement]
 
 
 def place(cores: Cores, asked: str | None, model: str, version: str = "", wait_s: float = WAIT_S) -> Placement:
@@ -103,7 +107,7 @@ def place(cores: Cores, asked: str | None, model: str, version: str = "", wait_s
     return cores.place(core_groups(asked), worker_of(model, version), wait_s)
 
 
-def _place_on_neuron(sizes: Sizes, worker: Holder, wait_s: float) -> Placement:
+def _place_on_neuron(sizes: GroupSizes, worker: Holder, wait_s: float) -> Placement:
     cores = neuron_cores()
     _check_sizes(cores, sizes.sizes or (1,))
     lease = take_lease(leases_folder(NEURONCORES.leases), OwnGroup(worker, cores, sizes, wait_s))
@@ -116,7 +120,7 @@ def _place_on_neuron(sizes: Sizes, worker: Holder, wait_s: float) -> Placement:
     return Placement(lease.cores, threads, lease)
 
 
-def _place_on_cpu(sizes: Sizes, worker: Holder, _: float) -> Placement:
+def _place_on_cpu(sizes: GroupSizes, worker: Holder, _: float) -> Placement:
     cores = cpu_cores()
     if sizes.sizes is None:
         return Placement(cores, len(cores), None)

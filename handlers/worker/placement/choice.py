@@ -14,7 +14,7 @@ from handlers.worker.placement.leases import NO_GROUP_LEFT, Holder, NoGroup
 SURPLUS_WAIT_S = 3600.0  # TorchServe ends a worker that starts for too long
 
 
-class Sizes(NamedTuple):
+class GroupSizes(NamedTuple):
     """The sizes of core groups.
 
     Attributes:
@@ -60,7 +60,7 @@ class OwnGroup(NamedTuple):
 
     worker: Holder
     cores: Group
-    sizes: Sizes
+    sizes: GroupSizes
     wait_s: float
 
     def choose(self, holders: Sequence[Holder]) -> Group | NoGroup:

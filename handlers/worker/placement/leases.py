@@ -80,7 +80,7 @@ class NoGroup(NamedTuple):
     wait_s: float
 
 
-class Choice(Protocol):
+class GroupChooser(Protocol):
     """Chooses cores for a worker."""
 
     @property
@@ -91,7 +91,7 @@ class Choice(Protocol):
         """The cores to take, beside those that others hold."""
 
 
-def take_lease(folder: Path, choice: Choice) -> Lease:
+def take_lease(folder: Path, choice: GroupChooser) -> Lease:
     """Take a group of cores, as soon as there is one: a worker that was killed takes a moment to end.
 
     Args:

@@ -12,7 +12,7 @@ from handlers.worker.request.text import check_text, quote, type_name
 from handlers.worker.values import Instance, Json
 
 
-class Limits(NamedTuple):
+class RequestLimits(NamedTuple):
     """The limits on one request."""
 
     instances: int
@@ -47,7 +47,7 @@ class Request:
         return str(self.details.get("place", "")).format(number)
 
 
-def read_instance(value: Json, where: str, fields: Fields, limits: Limits) -> Instance:
+def read_instance(value: Json, where: str, fields: Fields, limits: RequestLimits) -> Instance:
     """Read an instance from its JSON: a text, or an object with the task's fields.
 
     Raises:
@@ -88,7 +88,7 @@ def check_not_empty(texts: Mapping[str, str], where: str) -> None:
             raise RequestError("InvalidInstance", f'{where}: the field "{name}" is empty')
 
 
-def check_count(count: int, name: str, limits: Limits) -> None:
+def check_count(count: int, name: str, limits: RequestLimits) -> None:
     """Refuse zero instances, and more than the limit."""
     if not count:
         raise RequestError("InvalidBody", f'"{name}" must hold at least one instance')

@@ -11,7 +11,7 @@ from handlers.worker.values import Json
 Take = Callable[[Json], Any]
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What the values of a column are."""
 
     TEXT = "text"
@@ -32,7 +32,7 @@ class Column(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     value: Take
 
 

@@ -15,7 +15,7 @@ from handlers.worker.request.parameters import Parameter, flag, whole
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, Kind
+from handlers.worker.tasks.columns import Column, ValueKind
 from handlers.worker.tasks.spans import Span, best_spans, place_in_text
 from handlers.worker.values import Json
 
@@ -83,12 +83,12 @@ def columns(_: Signature, parameters: Parameters) -> list[Column]:
     def ranked(answer: Json) -> list[Json]:
         return answer if isinstance(answer, list) else [answer]
 
-    def of_best(name: str, kind: Kind) -> Column:
+    def of_best(name: str, kind: ValueKind) -> Column:
         return Column(name, kind, lambda answer: ranked(answer)[0][name])
 
-    kinds = {"answer": Kind.TEXT, "score": Kind.NUMBER, "start": Kind.WHOLE, "end": Kind.WHOLE}
+    kinds = {"answer": ValueKind.TEXT, "score": ValueKind.NUMBER, "start": ValueKind.WHOLE, "end": ValueKind.WHOLE}
     best = [of_best(name, kind) for name, kind in kinds.items()]
-    return [*best, Column("answers", Kind.JSON, ranked)] if parameters["top_k"] > 1 else best
+    return [*best, Column("answers", ValueKind.JSON, ranked)] if parameters["top_k"] > 1 else best
 
 
 TASK = Task(

@@ -12,7 +12,7 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, Kind, whole_answer
+from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.values import Json
 
 
@@ -29,7 +29,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
 
 
 def columns(_: Signature, __: Parameters) -> list[Column]:
-    return [Column("score", Kind.NUMBER, whole_answer)]
+    return [Column("score", ValueKind.NUMBER, whole_answer)]
 
 
 TASK = Task(

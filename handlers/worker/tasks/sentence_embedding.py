@@ -17,7 +17,7 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.rows.prompts import prompted
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, Kind, whole_answer
+from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.values import Instance, Json
 
 PARAMETERS: Mapping[str, Parameter] = {
@@ -48,7 +48,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
 
 
 def columns(_: Signature, __: Parameters) -> list[Column]:
-    return [Column("embedding", Kind.VECTOR, whole_answer)]
+    return [Column("embedding", ValueKind.VECTOR, whole_answer)]
 
 
 TASK = Task(

@@ -10,7 +10,7 @@ from typing import Any
 from handlers.worker.artifact import Signature
 from handlers.worker.request.schema import Fields
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, Kind, item
+from handlers.worker.tasks.columns import Column, ValueKind, item
 from handlers.worker.values import Json
 
 
@@ -23,7 +23,7 @@ def answer(example: Example, signature: Signature, _: Any) -> Json:
 
 
 def columns(signature: Signature, _: Parameters) -> list[Column]:
-    return [Column(name, Kind.JSON, item(name)) for name in signature.outputs]
+    return [Column(name, ValueKind.JSON, item(name)) for name in signature.outputs]
 
 
 TASK = Task(name="tensors", fields=Fields("text", "text_pair"), answer=answer, columns=columns, scripts_only=True)

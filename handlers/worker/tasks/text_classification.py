@@ -17,7 +17,7 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, Kind, Take, item, whole_answer
+from handlers.worker.tasks.columns import Column, Take, ValueKind, item, whole_answer
 from handlers.worker.values import Json
 
 ONLY_OUTPUT = ("logits",)  # for a model without named heads
@@ -60,8 +60,8 @@ def columns(signature: Signature, parameters: Parameters) -> list[Column]:
 def _columns_of_head(prefix: str, ranking: Take, parameters: Parameters) -> list[Column]:
     """The columns of a head, whose ranking a function takes from an answer."""
     best = [
-        Column(f"{prefix}label", Kind.TEXT, lambda answer: label_text(ranking(answer)[0]["label"])),
-        Column(f"{prefix}score", Kind.NUMBER, lambda answer: ranking(answer)[0]["score"]),
+        Column(f"{prefix}label", ValueKind.TEXT, lambda answer: label_text(ranking(answer)[0]["label"])),
+        Column(f"{prefix}score", ValueKind.NUMBER, lambda answer: ranking(answer)[0]["score"]),
     ]
     if not parameters["return_all_scores"] or (parameters["top_k"] or 1) == 1:
         return best
@@ -69,7 +69,7 @@ def _columns_of_head(prefix: str, ranking: Take, parameters: Parameters) -> list
     def labels(answer: Json) -> list[Json]:
         return [{**entry, "label": label_text(entry["label"])} for entry in ranking(answer)]
 
-    return [*best, Column(f"{prefix}labels", Kind.LABELS, labels)]
+    return [*best, Column(f"{prefix}labels", ValueKind.LABELS, labels)]
 
 
 TASK = Task(

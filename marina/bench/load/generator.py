@@ -20,7 +20,7 @@ from pathlib import Path
 from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.histogram import encoded, new_histogram, record
 from marina.bench.load.profile import Load, Target
-from marina.bench.load.transport import OK, Outcome, open_transport
+from marina.bench.load.transport import OK, RequestEnd, open_transport
 
 LONGEST_WAIT_S = 0.2  # between checks for a message from the parent
 NEVER_SENT = "never sent: all connections were taken"
@@ -30,7 +30,7 @@ SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
 @dataclass
-class Sample:
+class WindowSample:
     """What one process measured in one window.
 
     Attributes:
@@ -57,7 +57,7 @@ class Sample:
 
 
 def run_generator(pipe: Connection, target: Target, load: Load, requests: list[bytes], process: int) -> None:
-    """Run one process: send "ready", receive the start time, then send a `Sample` after every window.
+    """Run one process: send "ready", receive the start time, then send a `WindowSample` after every window.
 
     Ends on the message "stop", when its parent has exited, or when its share of `load.requests` is done.
     """
@@ -117,7 +117,7 @@ class _Generator:
         self._finish()
 
     def _open(self, number: int, now: float) -> None:
-        self._sample = Sample(number, now)
+        self._sample = WindowSample(number, now)
         self._latencies, self._late = new_histogram(), new_histogram()
         self._cpu, self._waited = time.process_time(), _waited_s()
 
@@ -158,7 +158,7 @@ class _Generator:
             until = min(until, self._resting[0][0])
         return until - now
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: RequestEnd) -> None:
         intended = self._intended.pop(outcome.slot)
         del self._sent[outcome.slot]
         if outcome.error == OK:
@@ -181,7 +181,7 @@ class _Generator:
             if now - at < self._load.timeout_s:
                 return
             self._transport.abandon(slot)
-            self._count(Outcome(slot, f"no answer in {self._load.timeout_s:g} s", now))
+            self._count(RequestEnd(slot, f"no answer in {self._load.timeout_s:g} s", now))
 
     def _report(self, now: float) -> None:
         sample = self._sample

@@ -12,7 +12,7 @@ from marina.bench.load.histogram import encoded, milliseconds
 
 
 @dataclass(frozen=True)
-class Window:
+class MeasuredWindow:
     """The figures of one window.
 
     Attributes:
@@ -115,7 +115,7 @@ class Measurement:
     histogram: str
     errors: dict[str, int] = field(default_factory=dict)
     per_second: list[int] = field(default_factory=list)
-    windows: list[Window] = field(default_factory=list)
+    windows: list[MeasuredWindow] = field(default_factory=list)
     counted: int = 0
     stable: bool | None = None
     generator: GeneratorMetrics | None = None

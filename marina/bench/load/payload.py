@@ -31,7 +31,7 @@ class Payload(NamedTuple):
     source: str
 
 
-class Workload(NamedTuple):
+class LoadCase(NamedTuple):
     """How requests are sent, and what they contain."""
 
     load: Load

@@ -11,8 +11,8 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from marina.bench.load.generator import Sample, run_generator
-from marina.bench.load.measurement import Measurement, Window
+from marina.bench.load.generator import WindowSample, run_generator
+from marina.bench.load.measurement import MeasuredWindow, Measurement
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.summary import STABLE_WINDOWS, agree, join, measurement_of, window_of
 from marina.bench.load.transport import encode
@@ -22,7 +22,7 @@ START_S = 0.1  # from the moment all processes are ready to the first request
 READY_TIMEOUT_S = 60
 
 # called after each window: its figures, the number of windows so far, and the maximum number of windows
-WindowReport = Callable[[Window, int, int], None]
+WindowReport = Callable[[MeasuredWindow, int, int], None]
 
 
 def measure(
@@ -46,7 +46,7 @@ def measure(
     most = load.most_windows
     if load.seconds:
         most = round(load.seconds / load.window_s)
-    samples: list[Sample] = []
+    samples: list[WindowSample] = []
     with _processes(target, load, encode(target, bodies)) as pipes:
         arriving = _arriving(pipes)
         for sample in arriving:
@@ -97,9 +97,9 @@ def _processes(target: Target, load: Load, requests: list[bytes]) -> Iterator[li
             process.kill()
 
 
-def _arriving(pipes: list[Connection]) -> Iterator[Sample]:
+def _arriving(pipes: list[Connection]) -> Iterator[WindowSample]:
     """Yield window after window, each once every process that is still running has sent its sample."""
-    arrived: dict[int, list[Sample]] = {}
+    arrived: dict[int, list[WindowSample]] = {}
     # the number of the last window received from each process; infinity once the process is done
     reached = dict.fromkeys(pipes, -1.0)
     number = 0

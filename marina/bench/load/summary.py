@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from marina.bench.load.generator import NEVER_SENT, Sample
+from marina.bench.load.generator import NEVER_SENT, WindowSample
 from marina.bench.load.histogram import decoded, encoded, merged, milliseconds
-from marina.bench.load.measurement import GeneratorLimit, GeneratorMetrics, Measurement, Window
+from marina.bench.load.measurement import GeneratorLimit, GeneratorMetrics, MeasuredWindow, Measurement
 from marina.bench.load.profile import Load
 
 # a generator that computes or waits for a core for this share of the time may be the bottleneck
@@ -18,7 +18,7 @@ LATE, LATE_MS = 0.1, 1.0
 STABLE_WINDOWS = 3
 
 
-def join(samples: list[Sample]) -> Sample:
+def join(samples: list[WindowSample]) -> WindowSample:
     """Merge the samples of all processes for one window; CPU times are those of the busiest process."""
     return replace(
         samples[0],
@@ -34,10 +34,10 @@ def join(samples: list[Sample]) -> Sample:
     )
 
 
-def window_of(sample: Sample, instances: float) -> Window:
+def window_of(sample: WindowSample, instances: float) -> MeasuredWindow:
     """The figures of one window, with `instances` per request."""
     latency = milliseconds(decoded(sample.latencies))
-    return Window(
+    return MeasuredWindow(
         round(sample.seconds, 3),
         round(sum(sample.answered.values()) * instances / sample.seconds, 3) if sample.seconds else 0.0,
         latency.get("p50"),
@@ -47,7 +47,7 @@ def window_of(sample: Sample, instances: float) -> Window:
     )
 
 
-def agree(windows: list[Window], within: float) -> bool | None:
+def agree(windows: list[MeasuredWindow], within: float) -> bool | None:
     """Whether throughput and p99 of the last three windows agree; None if there are fewer."""
     last = windows[-STABLE_WINDOWS:]
     if len(last) < STABLE_WINDOWS:
@@ -62,7 +62,7 @@ def _close(values: list[Any], within: float) -> bool:
 
 
 def measurement_of(
-    samples: list[Sample], tail: Sample | None, counted: int, load: Load, instances: float
+    samples: list[WindowSample], tail: WindowSample | None, counted: int, load: Load, instances: float
 ) -> Measurement:
     """The figures of the last `counted` windows.
 
@@ -99,7 +99,9 @@ def measurement_of(
     )
 
 
-def _generator(chosen: list[Sample], latency: dict[str, float], errors: Counter[str], load: Load) -> GeneratorMetrics:
+def _generator(
+    chosen: list[WindowSample], latency: dict[str, float], errors: Counter[str], load: Load
+) -> GeneratorMetrics:
     seconds = sum(one.seconds for one in chosen)
     cpu = sum(one.cpu_s for one in chosen) / seconds
     waited = sum(one.waited_s for one in chosen) / seconds

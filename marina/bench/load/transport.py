@@ -24,7 +24,7 @@ CONNECT_TIMEOUT_S = 5.0
 OK = ""
 
 
-class Outcome(NamedTuple):
+class RequestEnd(NamedTuple):
     """How one request ended: its slot, the kind of error or "" for none, and the time (time.monotonic)."""
 
     slot: int
@@ -32,13 +32,13 @@ class Outcome(NamedTuple):
     at: float
 
 
-class Transport(Protocol):
+class LoadTransport(Protocol):
     """One protocol."""
 
     def send(self, slot: int, request: bytes) -> None:
         """Send a request on a slot that has none in flight; `poll` returns errors."""
 
-    def poll(self, timeout_s: float) -> list[Outcome]:
+    def poll(self, timeout_s: float) -> list[RequestEnd]:
         """The requests that have ended; if there are none yet, waits at most `timeout_s` for one."""
 
     def abandon(self, slot: int) -> None:
@@ -48,7 +48,7 @@ class Transport(Protocol):
         """Close all connections."""
 
 
-def open_transport(target: Target, slots: int, timeout_s: float, fine: bool) -> Transport:
+def open_transport(target: Target, slots: int, timeout_s: float, fine: bool) -> LoadTransport:
     """A transport with the given number of slots; `fine` allows waits shorter than a millisecond."""
     if target.protocol == "grpc":
         return GrpcSlots(target, slots, timeout_s)
@@ -79,7 +79,7 @@ class HttpSlots:
         self._connections: list[_Connection | None] = [None] * slots
         selected = fine and slots <= MOST_SELECTED
         self._selector = selectors.SelectSelector() if selected else selectors.DefaultSelector()
-        self._failed: list[Outcome] = []
+        self._failed: list[RequestEnd] = []
 
     def send(self, slot: int, request: bytes) -> None:
         connection = self._connections[slot]
@@ -90,9 +90,9 @@ class HttpSlots:
             connection.send(request)
         except OSError as error:
             self.abandon(slot)
-            self._failed.append(Outcome(slot, _kind(error), time.monotonic()))
+            self._failed.append(RequestEnd(slot, _kind(error), time.monotonic()))
 
-    def poll(self, timeout_s: float) -> list[Outcome]:
+    def poll(self, timeout_s: float) -> list[RequestEnd]:
         ended, self._failed = self._failed, []
         for key, _ in self._selector.select(0 if ended else max(0.0, timeout_s)):
             connection: _Connection = key.data
@@ -104,7 +104,7 @@ class HttpSlots:
                 continue
             kind, keep = answer
             if connection.in_flight:
-                ended.append(Outcome(connection.slot, kind, time.monotonic()))
+                ended.append(RequestEnd(connection.slot, kind, time.monotonic()))
             connection.in_flight = False
             if not keep:
                 self.abandon(connection.slot)
@@ -187,7 +187,7 @@ class GrpcSlots:
         self._calls = [channel.unary_unary(PREDICTIONS, None, response.FromString) for channel in self._channels]
         self._metadata = call_metadata(target.token)
         self._timeout_s = timeout_s
-        self._ended: queue.SimpleQueue[tuple[Any, Outcome]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Any, RequestEnd]] = queue.SimpleQueue()
         self._flying: dict[int, Any] = {}
 
     def send(self, slot: int, request: bytes) -> None:
@@ -197,11 +197,11 @@ class GrpcSlots:
 
     def _done(self, slot: int, future: Any) -> None:
         at = time.monotonic()
-        self._ended.put((future, Outcome(slot, _grpc_kind(future), at)))
+        self._ended.put((future, RequestEnd(slot, _grpc_kind(future), at)))
 
-    def poll(self, timeout_s: float) -> list[Outcome]:
-        ended: list[Outcome] = []
-        wait: Callable[[], tuple[Any, Outcome]] = partial(self._ended.get, timeout=max(0.0, timeout_s))
+    def poll(self, timeout_s: float) -> list[RequestEnd]:
+        ended: list[RequestEnd] = []
+        wait: Callable[[], tuple[Any, RequestEnd]] = partial(self._ended.get, timeout=max(0.0, timeout_s))
         while True:
             try:
                 future, outcome = wait()

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from marina.bench.report.results import Result
-from marina.bench.report.table import Layout, Table
+from marina.bench.report.table import Table, TableLayout
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -22,7 +22,7 @@ ul { color: #444; } dt { font-weight: 600; } dd { margin: 0 0 .3rem 1rem; }
 """
 
 
-def page_of(result: Result, layout: Layout, pictures: dict[str, bytes]) -> str:
+def page_of(result: Result, layout: TableLayout, pictures: dict[str, bytes]) -> str:
     """The HTML of the page, from the result's layout and pictures."""
     images = "".join(
         f'<img alt="{escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">\n'

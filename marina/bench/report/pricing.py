@@ -14,7 +14,7 @@ from marina.fields import read_fields
 OWN = Path(__file__).parent / "instances.yaml"
 
 
-class Instance(BaseModel):
+class InstanceType(BaseModel):
     """One instance type.
 
     Attributes:
@@ -36,7 +36,7 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
     basis: str
     read: Any = None
-    instances: dict[str, Instance]
+    instances: dict[str, InstanceType]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def price_of(instance: str | None, per_hour: float | None, project: Path) -> Pri
     return known[instance]
 
 
-def read_instances(project: Path) -> dict[str, tuple[Instance, str]]:
+def read_instances(project: Path) -> dict[str, tuple[InstanceType, str]]:
     """Every known instance type, and where what is known of it comes from.
 
     Args:
@@ -98,7 +98,7 @@ def read_instances(project: Path) -> dict[str, tuple[Instance, str]]:
     Raises:
         SpecError: a file cannot be read.
     """
-    found: dict[str, tuple[Instance, str]] = {}
+    found: dict[str, tuple[InstanceType, str]] = {}
     for path in (OWN, project / "instances.yaml"):
         if path.exists():
             file = read_fields(path, _File)

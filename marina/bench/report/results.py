@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Workload
+from marina.bench.load.payload import LoadCase
 from marina.bench.report.machine import command, machine
 from marina.bench.report.pricing import Price
 from marina.errors import SpecError
@@ -74,7 +74,7 @@ class Configuration:
         """A copy with the fields that others have set; the last one takes precedence."""
         return replace(self, **{name: value for other in others for name, value in other.known().items()})
 
-    def under(self, workload: Workload) -> Configuration:
+    def under(self, workload: LoadCase) -> Configuration:
         """A copy with the load of a workload."""
         load, payload = workload
         return replace(

@@ -7,7 +7,7 @@ from typing import Any
 from marina.bench.load.measurement import GeneratorMetrics, Measurement
 from marina.bench.report.figures import Figures, figures_of, varying
 from marina.bench.report.results import Configuration, Result
-from marina.bench.report.table import Layout, Table, cell, number, spread
+from marina.bench.report.table import Table, TableLayout, cell, number, spread
 
 NAMES = {
     "core_groups": "core groups",
@@ -26,10 +26,10 @@ def labelled(name: str, value: Any) -> str:
     return cell(value) if name in SPEAKING else f"{NAMES.get(name, name)} {cell(value)}"
 
 
-def standard_layout(result: Result) -> Layout:
+def standard_layout(result: Result) -> TableLayout:
     """The figures of every entry, and the server's metrics if it reports them."""
     in_server = server_table(result)
-    return Layout([table_of(result), *([in_server] if in_server else [])], notes_of(result))
+    return TableLayout([table_of(result), *([in_server] if in_server else [])], notes_of(result))
 
 
 def table_of(result: Result) -> Table:

@@ -20,7 +20,7 @@ class Table(NamedTuple):
     heading: str = ""
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """A result for display: its tables, notes on them (one line each), and its conclusion in a few sentences."""
 
     tables: list[Table]
@@ -28,7 +28,7 @@ class Layout(NamedTuple):
     conclusion: str = ""
 
 
-def markdown_of(layout: Layout) -> str:
+def markdown_of(layout: TableLayout) -> str:
     """Conclusion, tables and notes as Markdown."""
     parts = [f"**{layout.conclusion}**"] if layout.conclusion else []
     for table in layout.tables:

@@ -8,11 +8,11 @@ from marina.bench.report.csv_file import csv_of
 from marina.bench.report.page import page_of
 from marina.bench.report.results import Result, write_result
 from marina.bench.report.standard import server_lines
-from marina.bench.report.table import Layout, csv_of_table, markdown_of
+from marina.bench.report.table import TableLayout, csv_of_table, markdown_of
 from marina.console import print_table, relative, say
 
 
-def write_reports(result: Result, layout: Layout, pictures: dict[str, bytes], folder: Path) -> None:
+def write_reports(result: Result, layout: TableLayout, pictures: dict[str, bytes], folder: Path) -> None:
     """Write result.json, then report.html, report.md, result.csv, each table as CSV, and the pictures as PNG."""
     write_result(result, folder)
     (folder / "report.html").write_text(page_of(result, layout, pictures), encoding="utf-8")
@@ -24,7 +24,7 @@ def write_reports(result: Result, layout: Layout, pictures: dict[str, bytes], fo
         (folder / f"{name}.png").write_bytes(picture)
 
 
-def show(result: Result, layout: Layout, folder: Path) -> None:
+def show(result: Result, layout: TableLayout, folder: Path) -> None:
     """Print the conclusion, the tables, their notes, and where to find the rest."""
     if layout.conclusion:
         say(layout.conclusion)

@@ -74,7 +74,7 @@ def bare_graphs(spec: Spec, artifact: Path, texts: list[Instance]) -> Iterator[B
         yield BareGraphs(processes)
 
 
-class _Loaded(NamedTuple):
+class _LoadedModel(NamedTuple):
     signature: Any
     graphs: Any
     rows: list[Any]
@@ -82,7 +82,7 @@ class _Loaded(NamedTuple):
     megabytes: float
 
 
-_loaded: list[_Loaded] = []  # of this process: one entry
+_loaded: list[_LoadedModel] = []  # of this process: one entry
 
 
 def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instance]) -> None:
@@ -114,7 +114,7 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     graphs = load_graphs(runtime, artifact.joinpath, described.graphs, described.signature)[0]
     planner = Planner(time_graphs([graphs], described.signature, TIMING_S))
     megabytes = (psutil.Process().memory_info().rss - before) / 1e6
-    _loaded.append(_Loaded(described.signature, graphs, rows, planner, megabytes))
+    _loaded.append(_LoadedModel(described.signature, graphs, rows, planner, megabytes))
 
 
 def _run(seconds: float) -> Bare:
@@ -141,7 +141,7 @@ def _run(seconds: float) -> Bare:
     return Bare(computed / spent, encoded(alone), paced, loaded.megabytes)
 
 
-def _alone(loaded: _Loaded, seconds: float, pause_s: float) -> Any:
+def _alone(loaded: _LoadedModel, seconds: float, pause_s: float) -> Any:
     """A histogram of the latencies of single texts, one after the other."""
     from handlers.worker.rows.calls import write_call
 

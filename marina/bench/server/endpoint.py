@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from handlers.worker.request.schema import Fields, own_fields
 from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Payload, Workload
+from marina.bench.load.payload import LoadCase, Payload
 from marina.bench.load.profile import Target
 from marina.bench.load.runner import WindowReport, measure
 from marina.bench.report.results import Configuration
@@ -116,7 +116,7 @@ def check(endpoint: Endpoint, payload: Payload) -> None:
         client.predict(model, json.loads(payload.bodies[0])["inputs"])
 
 
-def measure_endpoint(endpoint: Endpoint, workload: Workload, report: WindowReport = lambda *_: None) -> Measurement:
+def measure_endpoint(endpoint: Endpoint, workload: LoadCase, report: WindowReport = lambda *_: None) -> Measurement:
     """Measure a workload, including the server's metrics if they can be read."""
     load, payload = workload
     metrics = MetricsReader(endpoint.metrics_port, endpoint.target.model) if endpoint.metrics_port else None

@@ -38,7 +38,7 @@ class Arrival(NamedTuple):
     tokens: int | None
 
 
-class Reading(NamedTuple):
+class MetricsReading(NamedTuple):
     """What was counted so far: requests, and rows by their tokens, each rounded up to the bound of its bucket."""
 
     requests: float
@@ -59,14 +59,14 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
     """
     url, session = f"http://127.0.0.1:{port}/metrics", loopback_session()
 
-    def read() -> Reading:
+    def read() -> MetricsReading:
         try:
             page = session.get(url, timeout=TIMEOUT_S)
             page.raise_for_status()
         except requests.RequestException as error:
             raise ServerError(f"the metrics of TorchServe at {url} cannot be read: {error}") from None
         found = counters(page.text, model)
-        return Reading(sum(found["marina_requests"].values()), _rows(found["marina_row_tokens_bucket"]))
+        return MetricsReading(sum(found["marina_requests"].values()), _rows(found["marina_row_tokens_bucket"]))
 
     chance, arrivals = random.Random(0), list[Arrival]()
     start = now = time.monotonic()

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 import handlers
 import marina
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Workload
+from marina.bench.load.payload import LoadCase
 from marina.bench.report.machine import machine
 from marina.bench.report.results import Configuration
 from marina.bench.server.endpoint import Protocol
@@ -23,13 +23,13 @@ from marina.spec import Spec
 
 
 @dataclass(frozen=True)
-class _Line:
+class _Entry:
     key: str
     configuration: Configuration
     measurement: Measurement
 
 
-_LINE = TypeAdapter(_Line)
+_LINE = TypeAdapter(_Entry)
 
 
 class Journal:
@@ -61,7 +61,7 @@ class Journal:
             with suppress(ValueError):
                 self._remember(_LINE.validate_json(line))
 
-    def find(self, spec: Spec, workload: Workload, number: int) -> tuple[Configuration, Measurement] | None:
+    def find(self, spec: Spec, workload: LoadCase, number: int) -> tuple[Configuration, Measurement] | None:
         """The stored round of a spec under a workload, or None.
 
         Raises:
@@ -70,18 +70,18 @@ class Journal:
         return self._kept.get(self._key(spec, workload, number))
 
     def keep(
-        self, spec: Spec, workload: Workload, number: int, configuration: Configuration, measurement: Measurement
+        self, spec: Spec, workload: LoadCase, number: int, configuration: Configuration, measurement: Measurement
     ) -> None:
         """Store a round."""
-        line = _Line(self._key(spec, workload, number), configuration, measurement)
+        line = _Entry(self._key(spec, workload, number), configuration, measurement)
         self._remember(line)
         with self._path.open("ab") as file:
             file.write(_LINE.dump_json(line) + b"\n")
 
-    def _remember(self, line: _Line) -> None:
+    def _remember(self, line: _Entry) -> None:
         self._kept[line.key] = line.configuration, line.measurement
 
-    def _key(self, spec: Spec, workload: Workload, number: int) -> str:
+    def _key(self, spec: Spec, workload: LoadCase, number: int) -> str:
         load, payload = workload
         bodies = hashlib.sha256(b"\0".join(payload.bodies)).hexdigest()
         how = [self._protocol, vars(load), bodies, number]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from handlers.worker.errors import WorkerError
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Workload
+from marina.bench.load.payload import LoadCase
 from marina.bench.report.results import Configuration, Entry
 from marina.bench.sweep.journal import Journal
 from marina.console import Progress
@@ -23,7 +23,7 @@ from marina.errors import MarinaError
 from marina.spec import Spec
 
 # measures one workload; returns the fields of the configuration that are known only then, and the figures
-Measure = Callable[[Workload], tuple[Configuration, Measurement]]
+Measure = Callable[[LoadCase], tuple[Configuration, Measurement]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Strategy:
 
     name: str
     configuration: Configuration
-    workloads: Sequence[Workload]
+    workloads: Sequence[LoadCase]
     start: Callable[[], AbstractContextManager[Measure]]
     spec: Spec | None = None
 

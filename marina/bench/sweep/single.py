@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from handlers.worker.artifact import read_artifact
-from marina.bench.load.measurement import Window
-from marina.bench.load.payload import MIX, Workload, naming, read_instances, read_payload, texts_of
+from marina.bench.load.measurement import MeasuredWindow
+from marina.bench.load.payload import MIX, LoadCase, naming, read_instances, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, Entry
 from marina.bench.server.bare_graphs import bare_graphs
@@ -40,11 +40,11 @@ def measure_load(
     path = project.models / f"{endpoint.member or endpoint.target.model}.yaml"
     source = texts or (texts_of(read_spec(path), project) if path.exists() else MIX)
     payload = read_payload(source, endpoint.fields, instances)
-    workload = Workload(load, naming(endpoint.member, payload) if endpoint.member else payload)
+    workload = LoadCase(load, naming(endpoint.member, payload) if endpoint.member else payload)
     check(endpoint, workload.payload)
     progress("warming up", 0, load.most_windows)
 
-    def report(window: Window, done: int, most: int) -> None:
+    def report(window: MeasuredWindow, done: int, most: int) -> None:
         tail = "no answer" if window.p99_ms is None else f"p99 {window.p99_ms:.1f} ms"
         progress(f"{window.throughput:.0f} instances/s, {tail}", done, most)
 

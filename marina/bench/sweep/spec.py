@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from marina.bench.load.payload import MIX, Workload, read_payload, texts_of
+from marina.bench.load.payload import MIX, LoadCase, read_payload, texts_of
 from marina.bench.load.profile import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
 from marina.bench.report.results import Configuration
 from marina.project import Project
@@ -62,7 +62,7 @@ class Setting(NamedTuple):
     """One configuration of the server, and the workloads to measure on it."""
 
     spec: Spec
-    workloads: list[Workload]
+    workloads: list[LoadCase]
 
     def describe(self) -> str:
         """A short description, for progress and error messages."""
@@ -89,7 +89,7 @@ def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
     once = Load(arrivals=sweep.arrivals, warm_up_s=sweep.warm_up_s, window_s=sweep.window_s, seconds=sweep.window_s)
     loads = [replace(once, connections=connections) for connections in vary.connections]
     loads += [replace(once, connections=OPEN_CONNECTIONS, rate=rate) for rate in vary.rate]
-    workloads = [Workload(load, payload) for load in loads for payload in payloads]
+    workloads = [LoadCase(load, payload) for load in loads for payload in payloads]
     fields = {name: values for name, values in vary.model_dump(exclude=set(LOAD)).items() if values}
     settings = []
     for values in itertools.product(*fields.values()):

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import MIX_NAME, Payload, Workload
+from marina.bench.load.payload import MIX_NAME, LoadCase, Payload
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration
 from marina.bench.server.bare_graphs import BareGraphs
@@ -24,7 +24,7 @@ def served_strategy(
     name: str,
     configuration: Configuration,
     archive: Spec | str,
-    workloads: Sequence[Workload],
+    workloads: Sequence[LoadCase],
     protocol: Protocol = "rest",
 ) -> Strategy:
     """A strategy that a benchmark server serves.
@@ -44,7 +44,7 @@ def served_strategy(
             server.archive(archive)
         endpoint = server.serve(archive.name if isinstance(archive, Spec) else archive, protocol)
 
-        def measure(workload: Workload) -> tuple[Configuration, Measurement]:
+        def measure(workload: LoadCase) -> tuple[Configuration, Measurement]:
             check(endpoint, workload.payload)
             return endpoint.configuration.under(workload), measure_endpoint(endpoint, workload)
 
@@ -73,13 +73,13 @@ def bare_strategy(
     """
     own = f"{name}, bare"
 
-    def measure(_: Workload) -> tuple[Configuration, Measurement]:
+    def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
         bare = graphs.run(seconds)
         paced_ms.append(bare.paced_ms)
         megabytes[own] = bare.megabytes
         return Configuration(), bare.measurement(seconds)
 
-    alone = Workload(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
+    alone = LoadCase(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
     return Strategy(own, configuration, [alone], lambda: nullcontext(measure))
 
 

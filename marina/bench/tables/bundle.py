@@ -8,16 +8,16 @@ from dataclasses import replace
 from statistics import median
 
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Payload, Workload, naming, read_payload, texts_of
+from marina.bench.load.payload import LoadCase, Payload, naming, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.statistics import bootstrap
-from marina.bench.report.table import Layout, Table, number, spread
+from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.server.endpoint import measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.errors import MarinaError
 from marina.spec import Spec
 from marina.spec.bundle import Bundle, read_bundle, read_members
@@ -30,7 +30,7 @@ ROUNDS, SECONDS = 3, 10.0
 TURNS = 256  # requests for each model, before they repeat
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a bundle; by default, for the demonstration bundle. MarinaError for a single model."""
     path = job.project.models / f"{job.name or BUNDLE}.yaml"
     bundle = read_bundle(path)
@@ -54,9 +54,9 @@ def _in_turn(payloads: Sequence[Payload], specs: Sequence[Spec] | None) -> Paylo
 
 
 def _strategy(
-    job: Job, bundle: Bundle, specs: Sequence[Spec], name: str, payload: Payload, memory: dict[str, list[float]]
+    job: TableJob, bundle: Bundle, specs: Sequence[Spec], name: str, payload: Payload, memory: dict[str, list[float]]
 ) -> Strategy:
-    workloads = [Workload(Load(connections=one, window_s=SECONDS, seconds=SECONDS), payload) for one in CONNECTIONS]
+    workloads = [LoadCase(Load(connections=one, window_s=SECONDS, seconds=SECONDS), payload) for one in CONNECTIONS]
 
     @contextmanager
     def start() -> Iterator[Measure]:
@@ -71,7 +71,7 @@ def _strategy(
         # the server's own metrics are of one model each
         mixed = endpoints[0]._replace(target=replace(endpoints[0].target, paths=paths), metrics_port=None)
 
-        def measure_one(workload: Workload) -> tuple[Configuration, Measurement]:
+        def measure_one(workload: LoadCase) -> tuple[Configuration, Measurement]:
             measured = measure_endpoint(mixed, workload)
             if measured.errors:
                 raise MarinaError(f"{name}: requests failed: {measured.errors}")
@@ -83,7 +83,7 @@ def _strategy(
     return Strategy(name, Configuration(model=bundle.name, strategy=name), workloads, start)
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """Throughput and latency by connections, with the ratio within rounds, and the memory of all workers."""
     bases = {one.configuration.connections: one for one in result.entries if one.configuration.strategy == ALONE}
     memory = {name: median(values) for name, values in result.more["megabytes"].items()}
@@ -119,4 +119,4 @@ def layout(result: Result) -> Layout:
         "memory: proportional set size of the workers after the load; pages that workers share are counted once",
         *warnings_of(result),
     ]
-    return Layout([Table(columns, rows, 5)], notes, conclusion)
+    return TableLayout([Table(columns, rows, 5)], notes, conclusion)

@@ -13,7 +13,7 @@ from marina.shapes.advice import Advice, advise
 from marina.spec import Spec, read_spec
 
 
-class Job(NamedTuple):
+class TableJob(NamedTuple):
     """One run of a table.
 
     Attributes:
@@ -38,7 +38,7 @@ class Job(NamedTuple):
         return read_spec(self.project.models / f"{self.name or default}.yaml", overrides)
 
 
-def advice_for_mix(job: Job, spec: Spec, graphs: int | None, price: float) -> Advice:
+def advice_for_mix(job: TableJob, spec: Spec, graphs: int | None, price: float) -> Advice:
     """The shapes to choose for a model, for texts like the built-in mix but others than those that are sent.
 
     Args:

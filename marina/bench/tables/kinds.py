@@ -10,10 +10,10 @@ from marina.bench.report.pictures import pictures_of
 from marina.bench.report.pricing import Price
 from marina.bench.report.results import Result
 from marina.bench.report.standard import failures_of, standard_layout
-from marina.bench.report.table import Layout
+from marina.bench.report.table import TableLayout
 from marina.bench.server.benchmark_server import benchmark_server
 from marina.bench.tables import bundle, latency
-from marina.bench.tables.job import Job
+from marina.bench.tables.job import TableJob
 from marina.console import Progress
 from marina.errors import MarinaError
 from marina.project import Project
@@ -29,8 +29,8 @@ class TableKind:
         draw: draws a result, as PNG files by name.
     """
 
-    measure: Callable[[Job], Result]
-    layout: Callable[[Result], Layout]
+    measure: Callable[[TableJob], Result]
+    layout: Callable[[Result], TableLayout]
     draw: Callable[[Result], dict[str, bytes]] = pictures_of
 
 
@@ -57,10 +57,10 @@ def measure_table(
 ) -> Result:
     """Measure a table, for a given model or for the table's own models."""
     with benchmark_server(project, progress) as server:
-        return kind.measure(Job(server, project, name, engine, price, progress))
+        return kind.measure(TableJob(server, project, name, engine, price, progress))
 
 
-def layout_of(result: Result, tables: Tables = TABLES) -> Layout:
+def layout_of(result: Result, tables: Tables = TABLES) -> TableLayout:
     """The tables and notes of any result: those of its kind, or the standard ones."""
     if result.kind.startswith("table-"):
         layout = table_kind(result.kind, tables).layout(result)

@@ -13,16 +13,16 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.measurement import ServerMetrics
 from marina.bench.load.mix import mixed
-from marina.bench.load.payload import MIX_NAME, Payload, Workload, bodies_of
+from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
 from marina.bench.report.figures import Figures, figures_of
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
-from marina.bench.report.table import Layout, Table, number
+from marina.bench.report.table import Table, TableLayout, number
 from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy
-from marina.bench.tables.job import Job, advice_for_mix
+from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.spec import Spec, make_spec
 
 KIND = "table-latency"
@@ -35,7 +35,7 @@ ROUNDS, WARM_UP_S, WINDOW_S, OPEN_S = 3, 2.0, 5.0, 10.0
 BARE, SERVED = "bare graphs", "served"
 
 
-def measure(job: Job) -> Result:
+def measure(job: TableJob) -> Result:
     """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
     base = job.spec(MODEL)
     fields = {**base.model_dump(exclude_defaults=True), "precision": "auto", "shapes": {"exact": [f"1x{LONGEST}"]}}
@@ -43,7 +43,7 @@ def measure(job: Job) -> Result:
     specs = {kind: _variant(fields, number, *variant) for number, (kind, variant) in enumerate(VARIANTS.items())}
     closed = Load(1, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
     opened = Load(OPEN_CONNECTIONS, rate=RATE, warm_up_s=WARM_UP_S, window_s=OPEN_S, seconds=OPEN_S)
-    workloads = [Workload(load, Payload(bodies_of(mixed(), 1), 1, MIX_NAME)) for load in (closed, opened)]
+    workloads = [LoadCase(load, Payload(bodies_of(mixed(), 1), 1, MIX_NAME)) for load in (closed, opened)]
     paced_ms: list[float] = []
     with ExitStack() as stack:
         first = specs[ALONE]
@@ -64,7 +64,7 @@ def _variant(fields: dict[str, object], number: int, workers: int, batch_size: i
     return make_spec({**fields, "name": name, "core_groups": groups, "serving": {"batch_size": batch_size}})
 
 
-def layout(result: Result) -> Layout:
+def layout(result: Result) -> TableLayout:
     """Latencies, what they are over the bare graphs', and the means of their parts."""
     figures = figures_of(result)
     (bare,) = (one for one in figures if one.entry.configuration.part == BARE)
@@ -94,7 +94,7 @@ def layout(result: Result) -> Layout:
         f"A text alone takes {number(least.latency_ms['p50'], 1)} ms with {least.entry.configuration.strategy}, "
         f"{number(least.latency_ms['p50'] - alone, 1)} ms more than its bare graph."
     )
-    return Layout([Table(columns, rows, 7)], [*notes, *warnings_of(result)], conclusion)
+    return TableLayout([Table(columns, rows, 7)], [*notes, *warnings_of(result)], conclusion)
 
 
 def _parts(one: Figures) -> list[float | None]:

@@ -25,7 +25,7 @@ CLOSE_S = 30  # for the runtime to release its cores
 class DeviceGraph:
     """A graph in the other process; its inputs are sent with every call."""
 
-    def __init__(self, device: Device, path: Path, inputs: Inputs) -> None:
+    def __init__(self, device: EngineProcess, path: Path, inputs: Inputs) -> None:
         self.inputs = inputs
         self._device = device
         self._path = path
@@ -35,7 +35,7 @@ class DeviceGraph:
         return outputs
 
 
-class Device:
+class EngineProcess:
     """An engine in another process, with its own core group, until it is closed.
 
     Args:

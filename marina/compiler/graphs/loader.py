@@ -13,14 +13,14 @@ from handlers.worker.placement import group_cores
 from handlers.worker.rows.calls import load_graphs, new_inputs
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Shape
-from marina.compiler.graphs.device import Device
-from marina.compiler.job import Job
+from marina.compiler.graphs.device import EngineProcess
+from marina.compiler.job import CompileJob
 from marina.errors import CompileError
 
 BUDGET_S = 0.3  # to time each graph
 
 
-class Loaded(NamedTuple):
+class LoadedGraph(NamedTuple):
     """A graph, and its shape with the rows of all replicas."""
 
     graph: Graph
@@ -35,17 +35,17 @@ class GraphLoader:
         signature: the model's signature.
     """
 
-    def __init__(self, job: Job, signature: Signature) -> None:
+    def __init__(self, job: CompileJob, signature: Signature) -> None:
         self._job = job
         self._signature = signature
         self._runtimes: dict[str, Runtime] = {}
 
-    def load(self, shape: Shape, graph: Path, weights: Path | None, precision: str) -> Loaded:
+    def load(self, shape: Shape, graph: Path, weights: Path | None, precision: str) -> LoadedGraph:
         """Load the graph of one shape."""
         runtime = self._runtime(precision)
         whole = shape._replace(batch_size=shape.batch_size * runtime.replicas)
         (loaded,) = runtime.load(graph, weights, [new_inputs(whole, self._signature)])
-        return Loaded(loaded, whole)
+        return LoadedGraph(loaded, whole)
 
     def time(self, folder: Path, files: Sequence[GraphFile], precision: str) -> dict[Shape, float]:
         """Milliseconds of one call of each graph in a folder, by the shape that it was compiled for."""
@@ -69,11 +69,11 @@ class GraphLoader:
         return self._runtimes[precision]
 
     @cached_property
-    def _device(self) -> Device:
+    def _device(self) -> EngineProcess:
         spec = self._job.spec
         precision = self._job.engine.precision(spec.for_engine, ())
         setup = Setup(1, 1, precision, spec.mode, self._job.settings, self._job.versions)
-        device = Device(spec.engine, spec.core_groups, setup, spec.name)
+        device = EngineProcess(spec.engine, spec.core_groups, setup, spec.name)
         if device.refusal:
             raise CompileError(
                 f"{spec.name}: its graphs cannot be checked: {device.refusal}. They are kept; compile again when cores "

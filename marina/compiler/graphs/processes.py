@@ -21,7 +21,7 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Shape
 from marina.compiler.graphs.reuse import graph_key, graph_store, keep, reuse
-from marina.compiler.job import Job
+from marina.compiler.job import CompileJob
 from marina.engines import engine_of
 from marina.engines.base import CompileOptions, GraphFiles
 from marina.errors import CompileError
@@ -45,7 +45,7 @@ class ProcessCompiler:
         at_once: the maximum number of graphs to compile at a time, each from its own thread.
     """
 
-    def __init__(self, job: Job, workdir: Path) -> None:
+    def __init__(self, job: CompileJob, workdir: Path) -> None:
         self._job = job
         self._workdir = workdir
         self._running: set[subprocess.Popen[bytes]] = set()

@@ -22,7 +22,7 @@ from marina.compiler.graphs.loader import GraphLoader
 from marina.compiler.graphs.parity import measure_parity
 from marina.compiler.graphs.processes import ProcessCompiler
 from marina.compiler.graphs.tolerance import own_tolerance
-from marina.compiler.job import Job
+from marina.compiler.job import CompileJob
 from marina.compiler.record import CheckedGraph, CompiledGraph
 from marina.engines.base import CompileOptions, GraphCompiler, GraphFiles
 from marina.engines.model import ExportedModel
@@ -50,7 +50,7 @@ class CompileSession:
 
     def __init__(
         self,
-        job: Job,
+        job: CompileJob,
         model: ExportedModel,
         signature: Signature,
         folder: Path,

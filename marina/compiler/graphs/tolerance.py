@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from handlers.worker.golden import GoldenRow
 from marina.compiler.graphs.parity import estimate_parity, round_up
-from marina.compiler.job import Job
+from marina.compiler.job import CompileJob
 from marina.compiler.record import CheckedGraph
 from marina.engines.model import ExportedModel
 from marina.errors import CompileError
@@ -16,13 +16,13 @@ MARGIN = 2  # a lower precision may differ on another processor by this factor t
 UNSEEN_MARGIN = 4  # the same factor for an estimated difference, if the graphs could not be run
 
 
-def gate(job: Job, precision: str) -> float:
+def gate(job: CompileJob, precision: str) -> float:
     """The tolerance while graphs are checked; infinite for a lower precision, which is judged by its answers."""
     return own_tolerance(job) if precision == "f32" else math.inf
 
 
 def tolerance(
-    job: Job, model: ExportedModel, rows: list[GoldenRow], graphs: Sequence[CheckedGraph], precision: str
+    job: CompileJob, model: ExportedModel, rows: list[GoldenRow], graphs: Sequence[CheckedGraph], precision: str
 ) -> float:
     """The tolerance that workers check the graphs with."""
     if precision == "f32":
@@ -39,7 +39,7 @@ def tolerance(
     return max(own_tolerance(job), round_up(UNSEEN_MARGIN * estimate))
 
 
-def own_tolerance(job: Job) -> float:
+def own_tolerance(job: CompileJob) -> float:
     """The spec's tolerance, or else its engine's."""
     parity, default = job.spec.parity, job.engine.tolerance
     return parity.tolerance if "tolerance" in parity.model_fields_set or default is None else default

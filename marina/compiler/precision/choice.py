@@ -22,7 +22,7 @@ SPEED = "speed"  # faster than every smaller precision that preserves answers, b
 SIZE = "size"  # the smallest that preserves answers; no larger one is faster by more than the noise
 
 
-class Trial(NamedTuple):
+class PrecisionTrial(NamedTuple):
     """The results for one precision: agreement of answers and, if it was timed, milliseconds of one call.
 
     f32 has no agreement: its graphs are checked with a tolerance instead. rounds of all precisions are interleaved.
@@ -52,7 +52,7 @@ class Trial(NamedTuple):
         }
 
 
-class Choice(NamedTuple):
+class PrecisionChoice(NamedTuple):
     """The precision that is kept, the reason, and the trials.
 
     noise is the largest relative variation between rounds, in the comparisons that decided; 0 if no
@@ -61,16 +61,16 @@ class Choice(NamedTuple):
 
     precision: str
     decided: str
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[PrecisionTrial, ...] = ()
     noise: float = 0.0
 
 
 def choose(
     spec: Spec,
     names: Sequence[str],
-    attempt: Callable[[str], Trial],
+    attempt: Callable[[str], PrecisionTrial],
     time: Callable[[Sequence[str]], Mapping[str, tuple[float, ...]]],
-) -> Choice:
+) -> PrecisionChoice:
     """Choose the precision to compile in.
 
     Args:
@@ -83,7 +83,7 @@ def choose(
         CompileError: no precision that the spec allows preserves answers.
     """
     if tuple(names) == ("f32",):
-        return Choice("f32", ASKED)
+        return PrecisionChoice("f32", ASKED)
     judged = [attempt(name) for name in names]
     if not any(trial.passes(spec) for trial in judged):
         raise changes_answers(judged[0], spec)
@@ -91,7 +91,7 @@ def choose(
     trials = tuple(trial._replace(rounds=times[trial.precision]) for trial in judged)
     passing = [trial for trial in trials if trial.passes(spec)]
     if len(passing) == 1:
-        return Choice(passing[0].precision, ASKED if len(names) == 1 else ANSWERS, trials)
+        return PrecisionChoice(passing[0].precision, ASKED if len(names) == 1 else ANSWERS, trials)
     kept, decided, noise = passing[0], SIZE, 0.0
     for place, trial in enumerate(passing[1:], 1):  # from the smallest on
         gains = [compare(trial.rounds, smaller.rounds) for smaller in passing[:place]]
@@ -99,7 +99,7 @@ def choose(
             kept, decided, noise = trial, SPEED, max(moved for _, moved in gains)
         elif decided == SIZE:
             noise = max([noise, *(moved for gain, moved in gains if gain > 0)])
-    return Choice(kept.precision, decided, trials, noise)
+    return PrecisionChoice(kept.precision, decided, trials, noise)
 
 
 def compare(rounds: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
@@ -114,7 +114,7 @@ def compare(rounds: Sequence[float], others: Sequence[float]) -> tuple[float, fl
     return 1 - statistics.median(ratios), (usual[-1] - usual[0]) / 2
 
 
-def changes_answers(trial: Trial, spec: Spec) -> CompileError:
+def changes_answers(trial: PrecisionTrial, spec: Spec) -> CompileError:
     """The error for a precision that does not pass."""
     agreement = trial.agreement
     assert agreement is not None  # f32 always passes

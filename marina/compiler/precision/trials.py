@@ -14,10 +14,10 @@ from handlers.worker.rows.reader import open_reader
 from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few
-from marina.compiler.graphs.loader import GraphLoader, Loaded
+from marina.compiler.graphs.loader import GraphLoader, LoadedGraph
 from marina.compiler.graphs.session import CompileSession
 from marina.compiler.graphs.times import time_in_turn
-from marina.compiler.precision.choice import ASKED, Choice, Trial, changes_answers, choose
+from marina.compiler.precision.choice import ASKED, PrecisionChoice, PrecisionTrial, changes_answers, choose
 from marina.compiler.record import CheckedGraph, PrecisionRecord
 from marina.compiler.tasks import EXPORTERS
 from marina.engines.base import CompileOptions
@@ -43,7 +43,7 @@ class Trials:
         self._signature = signature
         self._loader = loader
         self._texts = texts
-        self._probes: dict[str, Loaded] = {}
+        self._probes: dict[str, LoadedGraph] = {}
 
     def settle(self) -> PrecisionRecord:
         """Choose the precision to compile in.
@@ -52,7 +52,7 @@ class Trials:
         """
         job = self._job
         if job.engine.compiles_apart:
-            return self._settled(Choice(job.candidates[0], ASKED))
+            return self._settled(PrecisionChoice(job.candidates[0], ASKED))
         try:
             return self._settled(choose(job.spec, job.candidates, self._attempt, self._time))
         finally:
@@ -66,20 +66,20 @@ class Trials:
             CompileError: the precision changes answers.
         """
         if not self._job.runs or precision == "f32":
-            return self._settled(Choice(precision, ASKED))
+            return self._settled(PrecisionChoice(precision, ASKED))
         compiled = max(graphs, key=lambda graph: _size(graph.compiled.shape)).compiled
         loaded = self._loader.load(compiled.shape, *compiled.paths(self._session.folder), precision)
         trial = self._agreement(precision, loaded)
         if not trial.passes(self._job.spec):
             raise changes_answers(trial, self._job.spec)
         rounds = time_in_turn({precision: loaded}, self._signature)[precision]
-        return self._settled(Choice(precision, ASKED, (trial._replace(rounds=rounds),)))
+        return self._settled(PrecisionChoice(precision, ASKED, (trial._replace(rounds=rounds),)))
 
     @cached_property
     def _held_out(self) -> list[GoldenRow]:
         return self._texts(self._job.examples.held_out)
 
-    def _attempt(self, precision: str) -> Trial:
+    def _attempt(self, precision: str) -> PrecisionTrial:
         """Compile the largest graph in a precision and judge its answers. It stays loaded, to be timed."""
         shape = max(self._job.shapes, key=_size)
         folder = self._session.folder / PROBES / precision
@@ -91,18 +91,18 @@ class Trials:
     def _time(self, precisions: Sequence[str]) -> dict[str, tuple[float, ...]]:
         return time_in_turn({name: self._probes[name] for name in precisions}, self._signature)
 
-    def _agreement(self, precision: str, loaded: Loaded) -> Trial:
+    def _agreement(self, precision: str, loaded: LoadedGraph) -> PrecisionTrial:
         if precision == "f32":
-            return Trial(precision, None)
+            return PrecisionTrial(precision, None)
         spec = self._job.spec
         if not self._held_out:
             raise too_few(spec, longest(self._job.shapes), "judge")
         outputs = run_all(loaded.graph, loaded.shape, [row.row for row in self._held_out], self._signature)
         tokenizer = open_reader(self._session.folder.joinpath, self._signature)
         agree = EXPORTERS[spec.task].agree
-        return Trial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))
+        return PrecisionTrial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))
 
-    def _settled(self, choice: Choice) -> PrecisionRecord:
+    def _settled(self, choice: PrecisionChoice) -> PrecisionRecord:
         return PrecisionRecord(
             precision=choice.precision,
             decided=choice.decided,

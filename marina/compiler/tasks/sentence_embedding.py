@@ -16,7 +16,7 @@ from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import MODULES_FILE
 from marina.compiler.hugging_face.architecture import architectures_of
 from marina.compiler.hugging_face.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
-from marina.compiler.reference import Exactly, ExactOutputs, Reading
+from marina.compiler.reference import Exactly, ExactOutputs, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.outputs import OutputRule
@@ -80,7 +80,7 @@ class _EmbeddingReference:
         texts = {(self._prompts[name].text if name is not None else ""): name for name in reversed(names)}
         self.prompts: tuple[str | None, ...] = tuple(name for name in names if name in texts.values())
 
-    def read(self, instance: Instance, prompt: str | None) -> Reading:
+    def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
         before = self._prompts[prompt] if prompt is not None else None
         text = (before.text if before else "") + instance.text
         whole = self._model.tokenizer(text, truncation=False, verbose=False)
@@ -90,7 +90,7 @@ class _EmbeddingReference:
             features = self._model.preprocess([instance.text], prompt=before.text if before else None)
             if features["input_ids"][0].tolist() != own.ids:
                 raise SourceError(f"{self._name}: sentence-transformers reads other tokens than its tokenizer makes")
-        return Reading(Instance(text), own)
+        return ReferenceRow(Instance(text), own)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         text = self._prompts[prompt].text if prompt is not None else ""

@@ -30,14 +30,14 @@ from marina.plan.calibration.server import (
     ONE_WORKER,
     WORKER_A_CORE,
     ClosedLoop,
-    Served,
+    MeasuredServer,
     measure_loops,
     measure_pauses,
 )
-from marina.plan.calibration.worker import Sample, measure_contention, measure_worker
+from marina.plan.calibration.worker import RequestSample, measure_contention, measure_worker
 from marina.plan.simulator.run import simulate
-from marina.plan.simulator.system import Costs, Service, machines_of, models_of
-from marina.plan.simulator.values import Floats, Outcome, Requests
+from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
+from marina.plan.simulator.values import Floats, Requests, SimulationResult
 from marina.project import Project
 from marina.spec import Spec
 
@@ -90,7 +90,7 @@ def calibrate(
         endpoint = server.serve(spec.name)
         loops += measure_loops(server, endpoint, payloads, 1, WORKER_A_CORE, progress)[0]
     progress("fitting", 0, 1)
-    served = Served(loops, idle, front, client)
+    served = MeasuredServer(loops, idle, front, client)
     model = Simulated(workers, sample, cores, contention)
     fit = fit_server(served, model.closed_loop)
     idle_spread = idle_times(idle, model.paced(fit.server))
@@ -116,7 +116,7 @@ def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
     return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))
 
 
-def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[Sample, dict[int, Payload]]:
+def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[RequestSample, dict[int, Payload]]:
     """What requests contain, with the tokens of each instance; and payloads by the instances of a request."""
     instances: list[Instance] = read_instances(source, spec.instance_fields)
     described = read_artifact(artifact)
@@ -124,20 +124,22 @@ def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[Sample, dict[int
     rows = default_rows(instances, described.signature, reader, longest(described.shapes), "truncate")
     documents = documents_of(instances, spec.instance_fields)
     payloads = {count: Payload(bodies_of(documents, count), count, source) for count in INSTANCES}
-    return Sample(documents, [len(row.ids) for row in rows]), payloads
+    return RequestSample(documents, [len(row.ids) for row in rows]), payloads
 
 
-def costs_of(worker: WorkerCosts, server: ServerCosts, alone: bool, client_here: bool, used: float = 1.0) -> Costs:
+def costs_of(
+    worker: WorkerCosts, server: ServerCosts, alone: bool, client_here: bool, used: float = 1.0
+) -> WorkerModel:
     """What a simulation takes, from a calibration.
 
     Args:
         worker, server: of the calibration.
         alone: whether the worker has all cores of its machine.
         client_here: whether the load generator computes on the machine too.
-        used: see `Costs`, and `used_of`.
+        used: see `WorkerModel`, and `used_of`.
     """
     slower = server.slower_alone if alone else server.slower
-    return Costs(
+    return WorkerModel(
         times={Shape.parse(shape): time * slower for shape, time in worker.times.items()},
         again={Shape.parse(shape): time * slower for shape, time in worker.again.items()},
         spread=tuple(1 + (one - 1) * server.tail if one > 1 else one for one in worker.spread),
@@ -171,7 +173,7 @@ class Simulated:
         contention: see `Calibration`.
     """
 
-    def __init__(self, workers: Sequence[WorkerCosts], sample: Sample, cores: int, contention: float) -> None:
+    def __init__(self, workers: Sequence[WorkerCosts], sample: RequestSample, cores: int, contention: float) -> None:
         self._workers = {one.cores: one for one in workers}
         self._cores, self._contention = cores, contention
         self._tokens = np.array(sample.tokens, np.int64)
@@ -194,7 +196,7 @@ class Simulated:
         first = np.arange(SIMULATED + 1) * instances
         return Requests(at, np.zeros(SIMULATED, np.int64), first, tokens, connections)
 
-    def _run(self, server: ServerCosts, requests: Requests, cores: int) -> Outcome:
+    def _run(self, server: ServerCosts, requests: Requests, cores: int) -> SimulationResult:
         service = Service((cores,) * (self._cores // cores), BATCH_SIZE, DELAY_MS)
         models = models_of([costs_of(self._workers[cores], server, cores == self._cores, client_here=True)], [service])
         machines = machines_of([service], self._cores, self._contention, server.stolen, server.entering, server.timer)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from marina.plan.calibration.record import ServerCosts
-from marina.plan.calibration.server import ClosedLoop, Served
+from marina.plan.calibration.server import ClosedLoop, MeasuredServer
 from marina.plan.calibration.worker import spread_of
 from marina.plan.simulator.values import Floats
 
@@ -39,7 +39,9 @@ class Fit(NamedTuple):
     error: float
 
 
-def fit_server(served: Served, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float, float]]) -> Fit:
+def fit_server(
+    served: MeasuredServer, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float, float]]
+) -> Fit:
     """Fit the costs of a server to its closed loops by least squares, with parameters that stay positive.
 
     Args:

@@ -10,7 +10,7 @@ import psutil
 
 from marina.bench.load.histogram import decoded
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Payload, Workload
+from marina.bench.load.payload import LoadCase, Payload
 from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
@@ -37,7 +37,7 @@ class ClosedLoop(NamedTuple):
     batch: float
 
 
-class Served(NamedTuple):
+class MeasuredServer(NamedTuple):
     """What a server with one worker did, and one with a worker on each core.
 
     Attributes:
@@ -60,7 +60,7 @@ def measure_loops(
     loops: Sequence[tuple[int, int]],
     progress: Progress,
 ) -> tuple[list[ClosedLoop], float, float]:
-    """Measure closed loops, in rounds; returns them, and `Served.front` and `Served.client`.
+    """Measure closed loops, in rounds; returns them, and `MeasuredServer.front` and `MeasuredServer.client`.
 
     Args:
         server: that serves the model.
@@ -78,7 +78,7 @@ def measure_loops(
         progress(f"the server with {connections} connections", number, len(loops) * ROUNDS)
         before = sum(java.cpu_times()[:2])
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
-        measured = measure_endpoint(endpoint, Workload(load, payloads[instances]))
+        measured = measure_endpoint(endpoint, LoadCase(load, payloads[instances]))
         found[loop].append(measured)
         if loop == BUSIEST and measured.generator:
             # the warm-up is in Java's time, and not among the requests
@@ -97,7 +97,7 @@ def measure_loops(
 def measure_pauses(endpoint: Endpoint, payload: Payload) -> list[float]:
     """Latencies of requests that come one by one with pauses, in milliseconds."""
     load = Load(16, rate=IDLE_RATE, arrivals="constant", warm_up_s=WARM_UP_S, window_s=IDLE_S, seconds=IDLE_S)
-    return _latencies(measure_endpoint(endpoint, Workload(load, payload)))
+    return _latencies(measure_endpoint(endpoint, LoadCase(load, payload)))
 
 
 def _latencies(measured: Measurement) -> list[float]:

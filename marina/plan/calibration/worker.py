@@ -31,7 +31,7 @@ BATCHES = [
 _STAGE = re.compile(r"(\w+);dur=([\d.]+)")
 
 
-class Sample(NamedTuple):
+class RequestSample(NamedTuple):
     """Instances in the format of requests, and the tokens of each: lists of the same length."""
 
     documents: list[Any]
@@ -46,7 +46,7 @@ class GraphTimes(NamedTuple):
     spread: tuple[float, ...]
 
 
-class Stages(NamedTuple):
+class StageTimes(NamedTuple):
     """Milliseconds of a batch, a request, an instance and a token, besides the graphs."""
 
     batch: float
@@ -55,7 +55,7 @@ class Stages(NamedTuple):
     token: float
 
 
-def measure_worker(folder: Path, cores: int, sample: Sample) -> WorkerCosts:
+def measure_worker(folder: Path, cores: int, sample: RequestSample) -> WorkerCosts:
     """Measure a worker that has so many cores while the others are idle.
 
     Args:
@@ -65,7 +65,7 @@ def measure_worker(folder: Path, cores: int, sample: Sample) -> WorkerCosts:
     """
     with _processes(folder, str(cores), 1) as (process,):
         first: GraphTimes = process.submit(_time_graphs).result()
-        stages: Stages = process.submit(_time_stages, sample).result()
+        stages: StageTimes = process.submit(_time_stages, sample).result()
         second: GraphTimes = process.submit(_time_graphs).result()
     times, again = (
         {str(shape): round((time + two[shape]) / 2, 4) for shape, time in one.items()}
@@ -136,7 +136,7 @@ def spread_of(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(round(float(value), 4) for value in np.quantile(values, places))
 
 
-def _time_stages(sample: Sample) -> Stages:
+def _time_stages(sample: RequestSample) -> StageTimes:
     from handlers.worker.telemetry.tracing import SERVER_TIMING
 
     model, headers = _loaded[1], {"content-type": "application/json"}
@@ -157,4 +157,4 @@ def _time_stages(sample: Sample) -> Stages:
         features.append([1.0, requests, requests * each, sum(sample.tokens[place] for place in places)])
         measured.append(statistics.median(found))
     factors = nonnegative_factors(np.array(features), np.array(measured))
-    return Stages(*factors.round(5).tolist())
+    return StageTimes(*factors.round(5).tolist())

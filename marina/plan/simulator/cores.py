@@ -16,7 +16,7 @@ import numpy as np
 from marina.plan.simulator.values import Floats, Ints, Machines, compiled
 
 
-class Cores(NamedTuple):
+class CoreStates(NamedTuple):
     """The state of all cores and workers.
 
     Attributes:
@@ -43,7 +43,7 @@ class Cores(NamedTuple):
 
 
 @compiled
-def pace(cores: Cores, machines: Machines, instance: int, now: float) -> None:
+def pace(cores: CoreStates, machines: Machines, instance: int, now: float) -> None:
     """Bring the work of all workers of an instance up to date, and set their speeds anew."""
     workers = machines.worker_cores.shape[0]
     busy = 0
@@ -68,7 +68,7 @@ def pace(cores: Cores, machines: Machines, instance: int, now: float) -> None:
 
 
 @compiled
-def take_cores(cores: Cores, machines: Machines, worker: int, change: int) -> None:
+def take_cores(cores: CoreStates, machines: Machines, worker: int, change: int) -> None:
     """Count a worker on its cores (change 1) or off them (-1)."""
     workers = machines.worker_cores.shape[0]
     instance, own = worker // workers, worker % workers
@@ -79,7 +79,7 @@ def take_cores(cores: Cores, machines: Machines, worker: int, change: int) -> No
 
 
 @compiled
-def add_front(cores: Cores, machines: Machines, instance: int, now: float, work: float) -> bool:
+def add_front(cores: CoreStates, machines: Machines, instance: int, now: float, work: float) -> bool:
     """Add CPU time of requests; returns whether a batch was delayed by it, whose end must be scheduled anew."""
     free = 0
     for core in range(machines.cores):

@@ -19,8 +19,8 @@ from marina.plan.simulator.values import (
     Ints,
     Machines,
     Models,
-    Outcome,
     Requests,
+    SimulationResult,
     System,
     compiled,
 )
@@ -31,13 +31,13 @@ ARRIVE, ENTER, WAITED, BEGIN, END, FAIL = range(6)
 STAGGER_MS, RETRY_MS = 0.01, 1.0  # between the first requests of a closed loop; after a refusal
 
 
-def simulate(requests: Requests, models: Models, machines: Machines, seed: int) -> Outcome:
+def simulate(requests: Requests, models: Models, machines: Machines, seed: int) -> SimulationResult:
     """Simulate until every request is answered, refused or lost. The same seed gives the same outcome."""
     return _simulate(System(requests, models, machines), seed)
 
 
 @compiled
-def _simulate(system: System, seed: int) -> Outcome:
+def _simulate(system: System, seed: int) -> SimulationResult:
     np.random.seed(seed)
     requests, models, machines = system.requests, system.models, system.machines
     state = new_state(requests, models, machines)
@@ -59,7 +59,7 @@ def _simulate(system: System, seed: int) -> Outcome:
         station = _handle(state, system, events, kind, about, version, now)
         if station >= 0:
             _form(state, system, events, station, now)
-    return Outcome(
+    return SimulationResult(
         state.latency,
         state.status,
         state.sent,

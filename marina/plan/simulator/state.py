@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from marina.plan.simulator.batches import FREE, Queues
-from marina.plan.simulator.cores import Cores
+from marina.plan.simulator.cores import CoreStates
 from marina.plan.simulator.values import UNFINISHED, Floats, Ints, Machines, Models, Requests, compiled
 
 
@@ -29,7 +29,7 @@ class State(NamedTuple):
     """
 
     queues: Queues
-    cores: Cores
+    cores: CoreStates
     model: Ints
     following: Ints
     latency: Floats
@@ -72,7 +72,7 @@ def new_state(requests: Requests, models: Models, machines: Machines) -> State:
         idle_size=np.zeros(stations, np.int64),
         batch=np.zeros((workers, longest), np.int64),
     )
-    cores = Cores(
+    cores = CoreStates(
         active=np.zeros((machines.instances, machines.cores), np.int64),
         running=np.zeros(workers, np.int64),
         work=np.zeros(workers),

@@ -15,7 +15,7 @@ IDLE_MS = 5.0  # after which processors sleep and caches are cold
 NEVER = np.inf
 
 
-class Costs(NamedTuple):
+class WorkerModel(NamedTuple):
     """What a model costs on a worker of a given number of cores; times in milliseconds.
 
     Attributes:
@@ -55,7 +55,7 @@ class Service(NamedTuple):
     deadline_ms: float = NEVER
 
 
-def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
+def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Models:
     """The models of a simulation, each with what it costs and how it is served."""
     tokens = max(shape.sequence_length for own in costs for shape in own.times)
     lots: dict[bool, list[list[int]]] = {False: [], True: []}  # by whether shapes are packed
@@ -117,7 +117,7 @@ def models_of(costs: Sequence[Costs], services: Sequence[Service]) -> Models:
     )
 
 
-def _packers(costs: Sequence[Costs]) -> dict[str, Any]:
+def _packers(costs: Sequence[WorkerModel]) -> dict[str, Any]:
     """The fields of `Models` for packed shapes."""
     packer, lines, first = [0], [], [0]
     entries: list[tuple[int, float]] = []

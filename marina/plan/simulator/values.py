@@ -142,7 +142,7 @@ class System(NamedTuple):
     machines: Machines
 
 
-class Outcome(NamedTuple):
+class SimulationResult(NamedTuple):
     """What became of each request, and what the workers did.
 
     Attributes:

@@ -12,13 +12,13 @@ from marina.score.places.database import name_of
 from marina.score.places.file_sink import FileSink
 from marina.score.places.files import open_files
 from marina.score.spec import Input, Output
-from marina.score.values import Sink, Source
+from marina.score.values import RowSource, Sink
 
 POSTGRES = ("postgresql", "postgres")
 MONGODB = ("mongodb", "mongodb+srv")
 
 
-def open_source(place: Input, texts: frozenset[str], most: int | None) -> Source:
+def open_source(place: Input, texts: frozenset[str], most: int | None) -> RowSource:
     """Find the rows of a place.
 
     Args:

@@ -13,13 +13,13 @@ import pytest
 from handlers.worker import reply as module
 from handlers.worker.errors import KINDS
 from handlers.worker.model import Model
-from handlers.worker.request.instances import Limits
+from handlers.worker.request.instances import RequestLimits
 from handlers.worker.tasks import TASKS
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
 from tests.settings import make_settings
 
-LIMITS = Limits(instances=4, characters=2000, windows=3, body_bytes=3000, tokens=180)
+LIMITS = RequestLimits(instances=4, characters=2000, windows=3, body_bytes=3000, tokens=180)
 JSON = {"content-type": "application/json"}
 TEXT = {"content-type": "text/plain"}
 LONG = "ok " * 150  # three windows of 64 tokens

@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.model import Model
-from handlers.worker.request.instances import Limits
+from handlers.worker.request.instances import RequestLimits
 from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.schedule import Schedule
 from handlers.worker.rows.tokenizer import RowTokenizer
@@ -29,7 +29,7 @@ from tests.handlers.worker.conftest import COMPILED, Tiny
 from tests.handlers.worker.request.test_protocols import bodies
 from tests.settings import make_settings
 
-LIMITS = Limits(instances=64, characters=5000, windows=64, body_bytes=100_000, tokens=10_000)
+LIMITS = RequestLimits(instances=64, characters=5000, windows=64, body_bytes=100_000, tokens=10_000)
 SETTINGS = make_settings(LIMITS)
 JSON = {"content-type": "application/json"}
 

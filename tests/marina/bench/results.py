@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from marina.bench.load.histogram import encoded, milliseconds, new_histogram, record
-from marina.bench.load.measurement import GeneratorMetrics, Measurement, ServerMetrics, Window
+from marina.bench.load.measurement import GeneratorMetrics, MeasuredWindow, Measurement, ServerMetrics
 from marina.bench.report.pricing import Price
 from marina.bench.report.results import Configuration, Entry, Result
 
@@ -25,7 +25,7 @@ def measured(throughput: float, latency_ms: float = 10.0, **fields: Any) -> Meas
     histogram = new_histogram()
     for number in range(1000):
         record(histogram, latency_ms / 1000 * (1 + number / 1000))
-    window = Window(5.0, throughput, latency_ms * 1.5, latency_ms * 1.9, latency_ms * 1.99, 0)
+    window = MeasuredWindow(5.0, throughput, latency_ms * 1.5, latency_ms * 1.9, latency_ms * 1.99, 0)
     values: dict[str, Any] = {
         "seconds": 10.0,
         "requests": round(throughput * 10),

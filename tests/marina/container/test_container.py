@@ -10,7 +10,7 @@ from marina.archive.describe import Archive
 from marina.container.__main__ import offer_archives
 from marina.container.probes import Health
 from marina.container.proxy import configuration, execution_parameters
-from marina.container.settings import Settings, port_of, read_settings
+from marina.container.settings import ContainerSettings, port_of, read_settings
 from marina.errors import DeployError, ServerError
 from marina.project import Project
 from marina.server.state import Ports
@@ -22,7 +22,7 @@ TOKEN = "0123456789abcdef"
 def test_settings_from_the_environment(tmp_path: Path) -> None:
     found = read_settings({"MARINA_TOKEN": TOKEN, "MARINA_MODELS": "a b", "MARINA_PORT": "9000"}, [])
     assert (found.port, found.grpc_port, found.token, found.models) == (9000, 7070, TOKEN, ("a", "b"))
-    assert Settings.from_json(found.as_json()) == found
+    assert ContainerSettings.from_json(found.as_json()) == found
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     assert read_settings({"MARINA_TOKEN_FILE": str(tmp_path / "token")}, []).token == TOKEN
     assert read_settings({"MARINA_OPEN": "true"}, []).token is None

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from handlers.worker.values import Shape
-from marina.plan.candidates import Place, Variant
-from marina.plan.simulator.system import Costs
+from marina.plan.candidates import MachineType, Variant
+from marina.plan.simulator.system import WorkerModel
 from marina.plan.workload import Traffic
 
 
@@ -16,17 +16,17 @@ def variant(scale: float = 1.0, cores: tuple[int, ...] = (1, 2), bounds: Any = N
     """A model with four graphs: 0.05 ms a token on one core, and a constant."""
     shapes = [Shape(1, 16), Shape(8, 16), Shape(1, 64), Shape(8, 64)]
 
-    def costs(count: int) -> Costs:
+    def costs(count: int) -> WorkerModel:
         times = {shape: scale * (1 + 0.05 * shape.batch_size * shape.sequence_length / count**0.8) for shape in shapes}
-        return Costs(times, times, batch=0.5, request=0.05, outside=0.3, front=0.2)
+        return WorkerModel(times, times, batch=0.5, request=0.05, outside=0.3, front=0.2)
 
     named = tuple(map(str, shapes))
     return Variant("openvino", "int8", named, {count: costs(count) for count in cores}, 300.0, bounds)
 
 
-def place(name: str = "here", per_hour: float | None = 1.0, cores: int = 2, variants: Any = None) -> Place:
+def place(name: str = "here", per_hour: float | None = 1.0, cores: int = 2, variants: Any = None) -> MachineType:
     """A machine."""
-    return Place(
+    return MachineType(
         name=name,
         cores=cores,
         memory_gib=16,

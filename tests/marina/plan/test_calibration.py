@@ -19,8 +19,8 @@ from marina.plan.calibration.record import (
     read_calibration,
     write_calibration,
 )
-from marina.plan.calibration.server import ONE_WORKER, WORKER_A_CORE, ClosedLoop, Served
-from marina.plan.calibration.worker import Sample, spread_of
+from marina.plan.calibration.server import ONE_WORKER, WORKER_A_CORE, ClosedLoop, MeasuredServer
+from marina.plan.calibration.worker import RequestSample, spread_of
 
 SPREAD = (0.95, 1.0, 1.1)
 TIMES = {1: {"1x16": 2.0, "1x64": 5.0, "8x64": 30.0}, 2: {"1x16": 1.5, "1x64": 3.0, "8x64": 17.0}}
@@ -52,10 +52,10 @@ def calibration() -> Calibration:
 @pytest.mark.long
 def test_a_fit_explains_the_loads_of_a_known_server() -> None:
     lengths = np.clip(np.random.default_rng(0).lognormal(2.8, 0.7, 400), 3, 64).astype(int)
-    model = Simulated(WORKERS, Sample([""] * len(lengths), lengths.tolist()), 2, 0.05)
+    model = Simulated(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05)
     loads = [(2, *loop) for loop in ONE_WORKER] + [(1, *loop) for loop in WORKER_A_CORE]
     loops = [ClosedLoop(*load, *model.closed_loop(REAL, ClosedLoop(*load, 0, 0, 0, 0))) for load in loads]
-    fit = fit_server(Served(loops, [], REAL.front, REAL.client), model.closed_loop)
+    fit = fit_server(MeasuredServer(loops, [], REAL.front, REAL.client), model.closed_loop)
     assert fit.error < 0.02
     # another load, which it has not seen
     other = ClosedLoop(2, 24, 2, 0, 0, 0, 0)

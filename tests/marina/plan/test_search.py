@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marina.plan.answer import Answer, described, first_change
+from marina.plan.answer import Recommendation, described, first_change
 from marina.plan.candidates import candidates_of
 from marina.plan.evaluate import evaluate
 from marina.plan.limits import largest_request, most_requests
@@ -56,7 +56,7 @@ def test_none_keeps_an_impossible_promise() -> None:
     assert found.best is None
     assert found.bounded == found.candidates
     asked = Workload(models=(Demand(name="m", rate=50),), promise=Promise(latency_ms=0.5))
-    answer = Answer(asked, [], found, None, {}, "")
+    answer = Recommendation(asked, [], found, None, {}, "")
     assert answer.sentence.startswith("None keeps p99 <= 0.5 ms")
     assert picture(answer).startswith(b"\x89PNG")
 
@@ -86,7 +86,7 @@ def test_an_answer_says_how_far_it_carries() -> None:
     assert reach.rate > 100
     most = largest_request(candidate, own[0], 1.0, 4096)
     assert 1 < most < 4096
-    answer = Answer(asked, own, found, reach, {"m": most}, first_change(found.best, own, asked))
+    answer = Recommendation(asked, own, found, reach, {"m": most}, first_change(found.best, own, asked))
     document = answer.as_json()
     assert document["choice"]["count"] == figures.count
     (theirs,) = document["InferenceRecommendations"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from marina.plan.answer import Answer
+from marina.plan.answer import Recommendation
 from marina.plan.candidates import candidates_of
 from marina.plan.limits import Reach
 from marina.plan.search import Found, search
@@ -26,7 +26,7 @@ def test_a_choice_is_written_and_the_rest_stays(project: Project) -> None:
     asked = Workload(models=(Demand(name="m", rate=50),), promise=Promise(latency_ms=40))
     own = [traffic(50)]
     found = search(list(candidates_of(place())), own, asked.promise, None, False, lambda *_: None)
-    written = write_choice(Answer(asked, own, found, Reach(500, 30_000, 9), {}, ""), project)
+    written = write_choice(Recommendation(asked, own, found, Reach(500, 30_000, 9), {}, ""), project)
     assert [one.name for one in written] == ["m.yaml", "plan.json"]
     assert found.best
     spec, candidate = read_spec(path), found.best.candidate
@@ -39,4 +39,4 @@ def test_a_choice_is_written_and_the_rest_stays(project: Project) -> None:
     plan = json.loads(written[1].read_text())
     assert (plan["instances"], plan["least_instances"], plan["calls_per_minute"]) == (1, 1, {"m": 21_000})
     assert plan["busy"] == pytest.approx(min(1.0, found.best.figures.utilisation * 7), abs=0.001)
-    assert write_choice(Answer(asked, own, Found(), None, {}, ""), project) == []
+    assert write_choice(Recommendation(asked, own, Found(), None, {}, ""), project) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from handlers.worker.values import Shape
 from marina.shapes import choice
-from marina.shapes.choice import Choice, candidates, choose_for_bulk, choose_shapes, worth
+from marina.shapes.choice import ShapeChoice, candidates, choose_for_bulk, choose_shapes, worth
 
 
 def milliseconds(shape: Shape) -> float:
@@ -96,6 +96,6 @@ def test_candidates_end_at_the_longest() -> None:
 
 
 def test_a_graph_must_be_worth_its_price() -> None:
-    choices = [Choice((Shape(1, 8),), 2.0), Choice((Shape(1, 4), Shape(1, 8)), 1.5)]
+    choices = [ShapeChoice((Shape(1, 8),), 2.0), ShapeChoice((Shape(1, 4), Shape(1, 8)), 1.5)]
     assert worth(choices, 0.4) is choices[1]
     assert worth(choices, 0.6) is choices[0]

@@ -19,7 +19,7 @@ import orjson
 
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.request.body import Body, check_size
-from handlers.worker.request.instances import Answered, Limits, Request
+from handlers.worker.request.instances import Answered, Request, RequestLimits
 from handlers.worker.request.protocols import kserve, open_inference, openai, plain, rerank, similarity
 from handlers.worker.request.schema import Schema
 from handlers.worker.values import Json
@@ -33,7 +33,7 @@ class Protocol(typing.Protocol):
     def recognises(self, value: Json, schema: Schema, /) -> bool:
         """Whether a decoded body, text or JSON, has this protocol."""
 
-    def read(self, body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json], /) -> Request:
+    def read(self, body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json], /) -> Request:
         """Read the request; RequestError if it is not valid."""
 
     def write(self, request: Request, answers: Sequence[Answered], identity: Mapping[str, str], /) -> Json:
@@ -44,7 +44,7 @@ class Protocol(typing.Protocol):
 PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, openai, rerank, plain)
 
 
-def read_request(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+def read_request(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read one request.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
-from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import quote
@@ -20,7 +20,7 @@ def recognises(value: Json, _: Schema) -> bool:
     return isinstance(value, dict) and "instances" in value and "inputs" not in value
 
 
-def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read a body with "instances", and with "parameters" if there are any."""
     value = body.value
     unknown = sorted(set(value) - {"instances", "parameters"})

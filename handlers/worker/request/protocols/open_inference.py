@@ -22,7 +22,7 @@ import numpy as np
 from handlers.worker.artifact import label_text
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
-from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import check_text, quote, type_name
@@ -41,7 +41,7 @@ def recognises(value: Json, _: Schema) -> bool:
     return "name" in inputs[0] and bool({"datatype", "shape", "data"} & set(inputs[0]))
 
 
-def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read a body with tensors, some of which may be bytes after its JSON."""
     value, tail = body.value, body.tail
     unknown = sorted(set(value) - {"id", "inputs", "outputs", "parameters"})
@@ -86,7 +86,7 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     return {**document, **parameters, "outputs": [tensors[name] for name in wanted]}
 
 
-def _read_tensor(tensor: Json, where: str, tail: bytes, limits: Limits) -> tuple[str, list[str], int]:
+def _read_tensor(tensor: Json, where: str, tail: bytes, limits: RequestLimits) -> tuple[str, list[str], int]:
     """A tensor's name, its texts, and how many bytes of the tail belong to it."""
     if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
         raise RequestError("InvalidBody", f'{where} must be a tensor with "name", "shape", "datatype" and "data"')
@@ -119,7 +119,7 @@ def _flatten(data: Json, where: str) -> list[str]:
     return flat
 
 
-def _read_binary(data: bytes, where: str, limits: Limits) -> list[str]:
+def _read_binary(data: bytes, where: str, limits: RequestLimits) -> list[str]:
     texts: list[str] = []
     place = 0
     while place < len(data):
@@ -136,7 +136,7 @@ def _read_binary(data: bytes, where: str, limits: Limits) -> list[str]:
     return texts
 
 
-def _instances(tensors: dict[str, list[str]], schema: Schema, limits: Limits) -> tuple[Instance, ...]:
+def _instances(tensors: dict[str, list[str]], schema: Schema, limits: RequestLimits) -> tuple[Instance, ...]:
     fields = schema.fields
     if len(tensors) == 1 and fields.second is None:
         # a single tensor is the text, whatever its name

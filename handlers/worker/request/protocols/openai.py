@@ -9,7 +9,7 @@ import numpy as np
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
-from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import quote
@@ -25,7 +25,7 @@ def recognises(value: Json, schema: Schema) -> bool:
     return schema.vectors and isinstance(value, dict) and "input" in value and not {"inputs", "instances"} & set(value)
 
 
-def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read one text or several; parameters of the task may be fields of the same object."""
     value = body.value
     unknown = sorted(set(value) - FIELDS - set(schema.parameters))

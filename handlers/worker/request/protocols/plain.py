@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
-from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import quote
@@ -23,7 +23,7 @@ def recognises(value: Json, _: Schema) -> bool:
     return isinstance(value, (str, dict))
 
 
-def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read a text or a JSON body; the fields of one instance, and parameters, may also be at its top level."""
     value = body.value
     if isinstance(value, str):

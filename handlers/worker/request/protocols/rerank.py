@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
-from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import as_whole, read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import quote, type_name
@@ -35,7 +35,7 @@ def recognises(value: Json, schema: Schema) -> bool:
     return schema.ranks and isinstance(value, dict) and "query" in value and bool(set(FIELDS) & set(value))
 
 
-def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read the query with each of the documents."""
     value = body.value
     form = "texts" if "texts" in value else "documents"

@@ -8,7 +8,7 @@ import numpy as np
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
-from handlers.worker.request.instances import Answered, Limits, Request, check_count, read_instance
+from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import quote
@@ -24,7 +24,7 @@ def recognises(value: Json, schema: Schema) -> bool:
     return schema.vectors and isinstance(inputs, dict) and bool(set(inputs) & FIELDS)
 
 
-def read(body: Body, schema: Schema, limits: Limits, defaults: Mapping[str, Json]) -> Request:
+def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read the source sentence, and then the sentences to compare with it."""
     value = body.value
     inputs = value["inputs"]

@@ -13,7 +13,7 @@ from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH
 from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
 from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.hugging_face.embedder import POOLING
-from marina.compiler.reference import ExactOutputs, Reading, pool_tokens, read_tokens
+from marina.compiler.reference import ExactOutputs, ReferenceRow, pool_tokens, read_tokens
 from marina.compiler.sources.torchscript.export import IDS, TYPE_IDS, inputs_of, listed
 from marina.compiler.sources.torchscript.files import TorchScriptFiles, load_module, load_tokenizer
 from marina.compiler.tasks.outputs import OutputRule, outputs_of
@@ -42,9 +42,9 @@ class TorchScriptReference:
         self._shape = spec.shapes.listed()[-1]._replace(packed=False)
         self._following: list[bool] | None = None
 
-    def read(self, instance: Instance, prompt: str | None) -> Reading:
+    def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
         if self._preprocessor:
-            return Reading(instance, rows_of(self._preprocessor.run([instance]))[0])
+            return ReferenceRow(instance, rows_of(self._preprocessor.run([instance]))[0])
         return read_tokens(self._tokenizer, instance)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.placement.choice import OwnGroup, Sizes, worker_of
+from handlers.worker.placement.choice import GroupSizes, OwnGroup, worker_of
 from handlers.worker.placement.groups import Group
 from handlers.worker.placement.leases import Holder, NoGroup
 
@@ -15,11 +15,11 @@ ME = worker_of("a", "1")
 ENVIRONMENT = "NEURONCORE_GROUP_SIZES"
 
 
-def choose(sizes: Sizes, holders: list[Holder], cores: int = 8, worker: Holder = ME) -> Group | NoGroup:
+def choose(sizes: GroupSizes, holders: list[Holder], cores: int = 8, worker: Holder = ME) -> Group | NoGroup:
     return OwnGroup(worker, tuple(range(cores)), sizes, wait_s=30).choose(holders)
 
 
-def fill(sizes: Sizes, cores: int, worker: Holder = ME) -> list[Holder]:
+def fill(sizes: GroupSizes, cores: int, worker: Holder = ME) -> list[Holder]:
     """Workers that come one after the other, until one finds no group."""
     holders: list[Holder] = []
     while isinstance(group := choose(sizes, holders, cores, worker), tuple) and not isinstance(group, NoGroup):
@@ -29,7 +29,7 @@ def fill(sizes: Sizes, cores: int, worker: Holder = ME) -> list[Holder]:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.randoms())
 def test_every_group_is_taken_once_however_workers_come_and_go(sizes: list[int], chance: random.Random) -> None:
-    asked = Sizes(tuple(sizes))
+    asked = GroupSizes(tuple(sizes))
     holders = fill(asked, sum(sizes))
     for _ in range(8):
         assert sorted(len(holder.cores) for holder in holders) == sorted(sizes)
@@ -43,11 +43,11 @@ def test_every_group_is_taken_once_however_workers_come_and_go(sizes: list[int],
 
 def test_groups_of_unequal_sizes() -> None:
     """The example of AWS: 3, 4 and 1 of 8 cores. The largest is placed first, so that it stays on its own chip."""
-    assert [holder.cores for holder in fill(Sizes((3, 4, 1)), 8)] == [(4, 5, 6), (0, 1, 2, 3), (7,)]
+    assert [holder.cores for holder in fill(GroupSizes((3, 4, 1)), 8)] == [(4, 5, 6), (0, 1, 2, 3), (7,)]
 
 
 def test_a_worker_without_a_group_says_what_to_scale_to() -> None:
-    asked = Sizes((1, 1, 1, 1), (1,), True, ENVIRONMENT)
+    asked = GroupSizes((1, 1, 1, 1), (1,), True, ENVIRONMENT)
     holders = fill(asked, 8)
     surplus = choose(asked, holders)
     assert isinstance(surplus, NoGroup)
@@ -60,23 +60,23 @@ def test_a_worker_without_a_group_says_what_to_scale_to() -> None:
 
 
 def test_a_group_list_longer_than_the_machine_is_no_reason_to_wait_for_others() -> None:
-    holders = fill(Sizes((2, 2, 2)), 4)
+    holders = fill(GroupSizes((2, 2, 2)), 4)
     assert len(holders) == 2
-    surplus = choose(Sizes((2, 2, 2)), holders, 4)
+    surplus = choose(GroupSizes((2, 2, 2)), holders, 4)
     assert isinstance(surplus, NoGroup)
     assert "scale it to 2 workers" in surplus.reason
 
 
 def test_a_worker_waits_for_the_cores_of_others_and_names_them() -> None:
     other = Holder((0, 1, 2), "b", 7, "1", server="another")
-    waiting = choose(Sizes((2,)), [other], cores=4)
+    waiting = choose(GroupSizes((2,)), [other], cores=4)
     assert isinstance(waiting, NoGroup)
     assert waiting.wait_s == 30
     assert "held are 0-2 by b (pid 7)" in waiting.reason
 
 
 def test_models_of_a_server_share_its_groups_and_take_their_own_sizes_first() -> None:
-    asked = Sizes((1, 4, 1), (4,), True, ENVIRONMENT)
+    asked = GroupSizes((1, 4, 1), (4,), True, ENVIRONMENT)
     first = choose(asked, [])
     assert first == (0, 1, 2, 3)
     holders = [ME._replace(cores=first)]
@@ -88,10 +88,10 @@ def test_models_of_a_server_share_its_groups_and_take_their_own_sizes_first() ->
 
 
 def test_a_second_version_has_groups_of_its_own_if_the_archive_names_them() -> None:
-    holders = fill(Sizes((2,)), 8)
-    assert choose(Sizes((2,)), holders, worker=ME._replace(version="2")) == (2, 3)
-    assert isinstance(choose(Sizes((2,)), holders), NoGroup)
+    holders = fill(GroupSizes((2,)), 8)
+    assert choose(GroupSizes((2,)), holders, worker=ME._replace(version="2")) == (2, 3)
+    assert isinstance(choose(GroupSizes((2,)), holders), NoGroup)
 
 
 def test_without_groups_every_worker_takes_a_core() -> None:
-    assert len(fill(Sizes(None), 5)) == 5
+    assert len(fill(GroupSizes(None), 5)) == 5

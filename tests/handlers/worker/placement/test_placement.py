@@ -13,7 +13,7 @@ import pytest
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import core_groups, group_cores
-from handlers.worker.placement.choice import Sizes
+from handlers.worker.placement.choice import GroupSizes
 from handlers.worker.placement.discovery import cpu_cores
 from tests.conftest import ENGINE, ROOT
 
@@ -87,11 +87,11 @@ def test_without_groups_a_cpu_worker_has_every_core(tmp_path: Path) -> None:
 
 def test_groups_of_the_environment_are_for_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NEURONCORE_GROUP_SIZES", raising=False)
-    assert core_groups(None) == Sizes(None, (1,))
-    assert core_groups("2,2") == Sizes((2, 2), (2, 2))
+    assert core_groups(None) == GroupSizes(None, (1,))
+    assert core_groups("2,2") == GroupSizes((2, 2), (2, 2))
     assert (group_cores("2,2"), group_cores(None)) == (2, len(cpu_cores()))
     monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "3,4,1")
-    assert core_groups("2,2") == Sizes((3, 4, 1), (2, 2), True, "NEURONCORE_GROUP_SIZES")
+    assert core_groups("2,2") == GroupSizes((3, 4, 1), (2, 2), True, "NEURONCORE_GROUP_SIZES")
     assert core_groups(None).wanted == (1,)
     monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "2;2")
     with pytest.raises(PlacementError, match="NEURONCORE_GROUP_SIZES: '2;2' is not a list"):

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.request.body import decode
-from handlers.worker.request.instances import Answered, Limits, Request
+from handlers.worker.request.instances import Answered, Request, RequestLimits
 from handlers.worker.request.protocols import read_request, write_answers, write_error
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Task
 from handlers.worker.values import Instance
 
-LIMITS = Limits(instances=4, characters=50, windows=4, body_bytes=200_000, tokens=1000)
+LIMITS = RequestLimits(instances=4, characters=50, windows=4, body_bytes=200_000, tokens=1000)
 JSON = "application/json"
 IDENTITY = {"name": "m", "version": "1.0"}
 RANKING = [{"label": "a", "score": 0.75}, {"label": "b", "score": 0.25}]

@@ -14,7 +14,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from marina.bench.load.histogram import decoded, milliseconds
-from marina.bench.load.measurement import Measurement, Window
+from marina.bench.load.measurement import MeasuredWindow, Measurement
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from tests.conftest import ROOT
@@ -143,7 +143,7 @@ def test_processes_share_the_load() -> None:
 
 
 def test_windows_end_when_three_agree_and_are_reported_as_they_come() -> None:
-    reported: list[tuple[Window, int, int]] = []
+    reported: list[tuple[MeasuredWindow, int, int]] = []
     with answering(always(200, 0.05)) as served:
         load = Load(8, warm_up_s=0.1, window_s=0.5, within=0.9, most_windows=20)
         measured = measure(target(served), BODIES, 1, load, lambda *window: reported.append(window))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marina.bench.load.payload import Payload, Workload
+from marina.bench.load.payload import LoadCase, Payload
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, read_result, write_result
 from marina.errors import SpecError
@@ -43,9 +43,9 @@ def test_what_the_other_knows_goes_before_what_one_knows(one: Configuration, oth
 
 def test_a_workload_says_its_loop() -> None:
     payload = Payload([b"{}"], 3, "texts.csv")
-    closed = Configuration(model="m", rate=5.0).under(Workload(Load(4), payload))
+    closed = Configuration(model="m", rate=5.0).under(LoadCase(Load(4), payload))
     assert closed == Configuration(model="m", connections=4, instances=3, texts="texts.csv")
-    opened = Configuration(model="m").under(Workload(Load(64, rate=9.0), payload))
+    opened = Configuration(model="m").under(LoadCase(Load(64, rate=9.0), payload))
     assert (opened.connections, opened.rate, opened.arrivals) == (None, 9.0, "poisson")
 
 

@@ -4,20 +4,20 @@ from contextlib import contextmanager
 import pytest
 
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import Payload, Workload
+from marina.bench.load.payload import LoadCase, Payload
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.errors import CompileError
 from tests.marina.bench.results import measured
 
-WORKLOADS = [Workload(Load(connections), Payload([b"{}"], 1, "mix")) for connections in (1, 16)]
+WORKLOADS = [LoadCase(Load(connections), Payload([b"{}"], 1, "mix")) for connections in (1, 16)]
 
 
 def strategy(name: str, log: list[str], error: str = "") -> Strategy:
     """A strategy that writes down what is done with it."""
 
-    def measure(workload: Workload) -> tuple[Configuration, Measurement]:
+    def measure(workload: LoadCase) -> tuple[Configuration, Measurement]:
         log.append(f"{name} {workload.load.connections}")
         return Configuration(model="its own", engine="e").under(workload), measured(len(log))
 

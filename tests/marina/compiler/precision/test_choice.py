@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from handlers.worker.values import Instance
 from marina.compiler.examples import Examples
-from marina.compiler.precision.choice import Choice, Trial, choose, compare
+from marina.compiler.precision.choice import PrecisionChoice, PrecisionTrial, choose, compare
 from marina.compiler.tasks.base import Agreement
 from marina.engines import engine_of
 from marina.errors import CompileError
@@ -39,11 +39,11 @@ def test_what_a_spec_lets_be_tried() -> None:
 Seen = dict[str, tuple[float, float]]  # milliseconds and agreement by precision
 
 
-def run(own: Spec, seen: Seen, noise: float = 0.0, examples: Examples = OWN) -> Choice:
+def run(own: Spec, seen: Seen, noise: float = 0.0, examples: Examples = OWN) -> PrecisionChoice:
     """Choose by made-up trials, whose times move to both sides by a share."""
 
-    def attempt(name: str) -> Trial:
-        return Trial(name, None if name == "f32" else Agreement("same label", seen[name][1], 100))
+    def attempt(name: str) -> PrecisionTrial:
+        return PrecisionTrial(name, None if name == "f32" else Agreement("same label", seen[name][1], 100))
 
     def time(names: Sequence[str]) -> dict[str, tuple[float, ...]]:
         moves = (0, noise, -noise)
@@ -92,7 +92,7 @@ def test_a_larger_precision_must_win_by_more_than_the_noise(gain: float, noise: 
 
 def test_the_noise_that_is_told_is_of_what_decided() -> None:
     rounds = {"int8": (10.6, 10.6, 10.6), "bf16": (10.0, 10.0, 9.9), "f32": (20.0, 28.0, 20.0)}
-    trials = {name: Trial(name, None if name == "f32" else Agreement("same label", 1.0, 9)) for name in rounds}
+    trials = {name: PrecisionTrial(name, None if name == "f32" else Agreement("same label", 1.0, 9)) for name in rounds}
     choice = choose(
         spec(precision="auto"),
         ("int8", "bf16", "f32"),
@@ -119,5 +119,5 @@ def test_a_precision_that_changes_answers_is_refused_with_the_numbers() -> None:
 
 
 def test_f32_alone_is_not_tried() -> None:
-    assert run(spec(), {}) == Choice("f32", "spec")
+    assert run(spec(), {}) == PrecisionChoice("f32", "spec")
     assert run(spec(precision="int8"), {"int8": (1.0, 1.0)}).decided == "spec"

@@ -8,16 +8,16 @@ import numpy as np
 
 from handlers.worker.values import Shape
 from marina.plan.simulator.run import simulate
-from marina.plan.simulator.system import Costs, Service, machines_of, models_of
-from marina.plan.simulator.values import Outcome, Requests
+from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
+from marina.plan.simulator.values import Requests, SimulationResult
 
 ONE = Shape(1, 16)
 
 
-def service_of(milliseconds: float, **fields: Any) -> Costs:
+def service_of(milliseconds: float, **fields: Any) -> WorkerModel:
     """A model with one graph for one row."""
     times = {ONE: milliseconds}
-    return Costs(times, times, **fields)
+    return WorkerModel(times, times, **fields)
 
 
 def poisson(rate: float, count: int, models: int = 1, seed: int = 0) -> Requests:
@@ -35,8 +35,8 @@ def at_times(at: Any, models: int = 1, connections: int = 0) -> Requests:
 
 
 def run(
-    requests: Requests, costs: list[Costs], services: list[Service], cores: int = 1, seed: int = 0, **machine: Any
-) -> Outcome:
+    requests: Requests, costs: list[WorkerModel], services: list[Service], cores: int = 1, seed: int = 0, **machine: Any
+) -> SimulationResult:
     """Simulate instances that are alike."""
     changed = {name: machine.pop(name) for name in ("down", "up", "lost") if name in machine}
     machines = machines_of(services, cores, **machine)._replace(**changed)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from handlers.worker.rows.plan import Planner
 from handlers.worker.values import Shape
 from marina.plan.simulator.calls import plan_calls
-from marina.plan.simulator.system import Costs, Service, models_of
+from marina.plan.simulator.system import Service, WorkerModel, models_of
 
 LONGEST = 64
 SHAPES = st.builds(Shape, st.integers(1, 8), st.integers(1, LONGEST), st.just(False)) | st.builds(
@@ -26,7 +26,7 @@ TIMES = st.dictionaries(SHAPES, st.floats(0.1, 50), min_size=1, max_size=8)
 def test_batches_take_the_time_of_the_workers_plans(times: dict[Shape, float], most: float, lengths: list[int]) -> None:
     times = {**times, Shape(1, LONGEST): most}
     calls = Planner(times).plan(lengths)
-    models = models_of([Costs(times, times)], [Service()])
+    models = models_of([WorkerModel(times, times)], [Service()])
     room = len(lengths) + 1
     found = plan_calls(np.array(lengths), len(lengths), 0, models, np.zeros(room), np.zeros(room, np.int64))
     assert abs(found[0] - sum(times[call.shape] for call in calls)) < 1e-6
@@ -35,6 +35,6 @@ def test_batches_take_the_time_of_the_workers_plans(times: dict[Shape, float], m
 
 def test_a_call_after_one_of_the_same_graph_is_quicker() -> None:
     shape = Shape(2, 16)
-    models = models_of([Costs({shape: 4.0}, {shape: 3.0})], [Service()])
+    models = models_of([WorkerModel({shape: 4.0}, {shape: 3.0})], [Service()])
     found = plan_calls(np.full(6, 10), 6, 0, models, np.zeros(7), np.zeros(7, np.int64))
     assert found == (4.0 + 3.0 + 3.0, 96)

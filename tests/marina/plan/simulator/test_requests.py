@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from handlers.worker.values import Shape
-from marina.plan.simulator.system import Costs, Service, lay_out, machines_of, models_of
-from marina.plan.simulator.values import ANSWERED, LOST, QUEUE_FULL, TOO_LATE, Outcome, Requests
+from marina.plan.simulator.system import Service, WorkerModel, lay_out, machines_of, models_of
+from marina.plan.simulator.values import ANSWERED, LOST, QUEUE_FULL, TOO_LATE, Requests, SimulationResult
 from tests.marina.plan.simulator.systems import at_times, run, service_of
 
 MS = 5.0
@@ -17,7 +17,7 @@ SEEDS = range(12)  # as chance decides between instances that have as many reque
 PAIR = [40.0, 40.0]
 
 
-def two(at: list[float], seed: int, service: Service | None = None, **machine: Any) -> Outcome:
+def two(at: list[float], seed: int, service: Service | None = None, **machine: Any) -> SimulationResult:
     """Two instances behind a balancer that takes the one with the fewest requests."""
     return run(at_times(at), [service_of(MS)], [service or Service()], seed=seed, count=2, least=True, **machine)
 
@@ -130,7 +130,7 @@ def test_chance_takes_each_value_as_often() -> None:
 
 def test_costs_are_nothing_unless_they_are_given() -> None:
     shape = Shape(1, 16)
-    costs = Costs({shape: MS}, {shape: MS})
+    costs = WorkerModel({shape: MS}, {shape: MS})
     assert run(at_times([0.0]), [costs], [Service()]).latency.tolist() == [MS]
     assert costs[2:] == ((1.0,), (0.0,), *[0.0] * 9, 1.0)
     assert Service() == Service((1,), 1, 1, 1_000_000, np.inf)
@@ -144,7 +144,7 @@ def test_costs_are_nothing_unless_they_are_given() -> None:
 def test_tables_name_the_shapes_that_are_worth_considering() -> None:
     times = {Shape(1, 16): 2.0, Shape(4, 16): 5.0, Shape(2, 16): 6.0, Shape(1, 64): 9.0, Shape(4, 64): 8.0}
     again = {shape: time / 2 if shape.batch_size == 1 else time * 2 for shape, time in times.items()}
-    models = models_of([Costs(times, again)], [Service()])
+    models = models_of([WorkerModel(times, again)], [Service()])
     # of 16 tokens: alone, and four; two are slower than four. Of 64: four are quicker than one
     for tokens, sizes, milliseconds in ((1, [1, 4], [2.0, 5.0]), (16, [1, 4], [2.0, 5.0]), (17, [4], [8.0])):
         entries = slice(models.lot[0, tokens], models.lot[0, tokens + 1])
@@ -159,7 +159,9 @@ def test_tables_name_the_shapes_that_are_worth_considering() -> None:
 
 def test_packers_have_the_lines_of_each_length() -> None:
     packed = {Shape(1, 64, True): 3.0, Shape(4, 64, True): 9.0, Shape(1, 128, True): 5.0}
-    models = models_of([Costs({Shape(1, 64): 4.0}, {Shape(1, 64): 4.0}), Costs(packed, packed)], [Service()] * 2)
+    models = models_of(
+        [WorkerModel({Shape(1, 64): 4.0}, {Shape(1, 64): 4.0}), WorkerModel(packed, packed)], [Service()] * 2
+    )
     assert models.packer.tolist() == [0, 0, 2]
     assert models.packed_tokens.tolist() == [64, 128]
     assert models.packed_texts.tolist() == [Shape(1, 64, True).texts_a_line, Shape(1, 128, True).texts_a_line]
