@@ -246,14 +246,15 @@ def _memory_rows(result: Result) -> list[list[str]]:
 
 
 def _conclusion(result: Result) -> str:
-    rates = {str(one.configuration.strategy): one.rounds for one in result.entries}
+    rates = {str(entry.configuration.strategy): entry.rounds for entry in result.entries}
     ours = rates[f"{SCORE}, int8"]
     shares = {
         name: median(one.throughput / other.throughput for one, other in zip(ours, rates[name], strict=False))
         for name in (BARE, *BACKENDS)
     }
+    rows_per_s = median(measured.throughput for measured in ours)
     return (
-        f"marina score answers {median(one.throughput for one in ours):.0f} rows per second: {shares[BARE]:.0%} of "
+        f"marina score answers {rows_per_s:.0f} rows per second: {shares[BARE]:.0%} of "
         f"what its graphs compute in a loop, {shares[TORCH]:.1f} times sentence-transformers with torch, and "
         f"{shares[OPENVINO]:.1f} times its OpenVINO backend in int8."
     )

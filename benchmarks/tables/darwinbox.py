@@ -59,7 +59,7 @@ def measure(job: TableJob) -> Result:
 
 def layout(result: Result) -> TableLayout:
     """Milliseconds per resume, and the time saved compared with the eager model padded to 512 tokens."""
-    bases = {one.configuration.model: one for one in result.entries if one.configuration.strategy == EAGER}
+    bases = {entry.configuration.model: entry for entry in result.entries if entry.configuration.strategy == EAGER}
     rows = []
     saved_by: dict[str, list[float]] = {}
     for one in figures_of(result):

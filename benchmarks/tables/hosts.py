@@ -77,16 +77,20 @@ def _measured(endpoint: Endpoint, workload: LoadCase, host: str) -> tuple[Config
 def layout(result: Result) -> TableLayout:
     """Rates and latencies by load; ratios are within rounds."""
     figures = figures_of(result)
-    bases = {_load(one): one for one in figures if one.entry.configuration.strategy == TORCHSERVE}
+    bases = {_load(figure): figure for figure in figures if figure.entry.configuration.strategy == TORCHSERVE}
     rows, ratios = [], []
-    for one in sorted(figures, key=_load):
-        base = bases[_load(one)]
-        share = ratio(one.entry.rounds, base.entry.rounds) if one is not base else None
+    for figure in sorted(figures, key=_load):
+        base = bases[_load(figure)]
+        share = ratio(figure.entry.rounds, base.entry.rounds) if figure is not base else None
         ratios += [share.median] if share else []
         rows.append(
             [
-                *(str(one.entry.configuration.strategy), *map(str, _load(one)), number(one.throughput.median, 0)),
-                *(number(one.latency_ms.get(percentile), 1) for percentile in ("p50", "p99")),
+                *(
+                    str(figure.entry.configuration.strategy),
+                    *map(str, _load(figure)),
+                    number(figure.throughput.median, 0),
+                ),
+                *(number(figure.latency_ms.get(percentile), 1) for percentile in ("p50", "p99")),
                 f"{share.median:.0%}" if share else "",
             ]
         )

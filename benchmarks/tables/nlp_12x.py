@@ -48,7 +48,9 @@ def measure(job: TableJob) -> Result:
         fields = {**own.model_dump(exclude_defaults=True), "shapes": shapes}
     fields["engine"] = job.engine or fields.get("engine", DEFAULT)
     payload = Payload(bodies_of(list(bert_texts()), 1), 1, f"made up, {TOKENS} tokens")
-    strategies = [one for batch in BATCHES for one in _strategies(job.server, job.project, fields, batch, payload)]
+    strategies = [
+        strategy for batch in BATCHES for strategy in _strategies(job.server, job.project, fields, batch, payload)
+    ]
     entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
     return Result(KIND, f"BERT-base at {TOKENS} tokens, after AWS's 12x table", entries, job.price)
 
@@ -103,21 +105,23 @@ def layout(result: Result) -> TableLayout:
     """The figures measured here, and below them those that AWS published, in the same columns."""
     instance = result.price.instance if result.price else "this machine"
     figures = figures_of(result)
-    usual = {one.entry.configuration.batch: one for one in figures if one.entry.configuration.strategy == USUAL}
+    usual = {
+        figure.entry.configuration.batch: figure for figure in figures if figure.entry.configuration.strategy == USUAL
+    }
     rows = []
-    for one in figures:
-        configuration = one.entry.configuration
-        faster = one.throughput.median / usual[configuration.batch].throughput.median
+    for figure in figures:
+        configuration = figure.entry.configuration
+        faster = figure.throughput.median / usual[configuration.batch].throughput.median
         rows.append(
             [
                 str(configuration.strategy),
                 instance,
                 *(str(getattr(configuration, name)) for name in ("batch", "mode", "cores_per_model")),
-                spread(one.throughput),
-                number(one.latency_ms.get("p95")),
-                number(one.cost, 3),
+                spread(figure.throughput),
+                number(figure.latency_ms.get("p95")),
+                number(figure.cost, 3),
                 number(faster),
-                number(1 / faster if one.cost is not None else None, 3),
+                number(1 / faster if figure.cost is not None else None, 3),
             ]
         )
     known = published(KIND)
@@ -138,7 +142,7 @@ def layout(result: Result) -> TableLayout:
 
 
 def _conclusion(figures: list[Figures], usual: dict[int | None, Figures]) -> str:
-    ours = [one for one in figures if one.entry.configuration.strategy != USUAL]
+    ours = [figure for figure in figures if figure.entry.configuration.strategy != USUAL]
     if not ours:
         return ""
     best = max(ours, key=lambda one: one.throughput.median)

@@ -109,9 +109,11 @@ def _workload(texts: list[str], instances: int, connections: int, name: str) -> 
 def layout(result: Result) -> TableLayout:
     """The bare graphs, then the served models by texts per request and connections. Ratios are within rounds."""
     figures = figures_of(result)
-    bare = {one.entry.configuration.strategy: one for one in figures if one.entry.configuration.part == BARE}
+    bare = {
+        figure.entry.configuration.strategy: figure for figure in figures if figure.entry.configuration.part == BARE
+    }
     served = sorted(
-        (one for one in figures if one.entry.configuration.part == SERVED),
+        (figure for figure in figures if figure.entry.configuration.part == SERVED),
         key=lambda one: (one.entry.configuration.strategy == BERT, *_load(one)),
     )
     usual = {_load(one): one for one in served if one.entry.configuration.strategy == USUAL}
@@ -196,7 +198,7 @@ def draw(result: Result) -> dict[str, bytes]:
 def draw_served(axis: Any, result: Result, texts: int) -> None:
     """Bars for the served models with `texts` per request, and a line at the fastest bare graphs."""
     figures = [one for one in figures_of(result) if one.entry.configuration.strategy != BERT]
-    shown = [one for one in figures if one.entry.configuration.part == SERVED and _load(one)[0] == texts]
+    shown = [figure for figure in figures if figure.entry.configuration.part == SERVED and _load(figure)[0] == texts]
     names = [name for name in (USUAL, *NEAR) if any(one.entry.configuration.strategy == name for one in shown)]
     counts = sorted({_load(one)[1] for one in shown})
     for place, name in enumerate(names):
@@ -207,7 +209,7 @@ def draw_served(axis: Any, result: Result, texts: int) -> None:
         label = f"{SHOWN[name]} ({precision})"
         bars = axis.bar(at, list(rates.values()), width=0.25, color=BAR_COLOURS[name], label=label)
         axis.bar_label(bars, fmt="%.0f", fontsize=8)
-    ceiling = max(one.throughput.median for one in figures if one.entry.configuration.part == BARE)
+    ceiling = max(figure.throughput.median for figure in figures if figure.entry.configuration.part == BARE)
     axis.axhline(ceiling, color="#444444", linestyle="--", linewidth=1)
     words = f"ceiling: the graphs in a loop, without a server ({ceiling:.0f})"
     axis.annotate(

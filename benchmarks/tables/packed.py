@@ -109,19 +109,23 @@ def _workload(texts: int, connections: int) -> LoadCase:
 def layout(result: Result) -> TableLayout:
     """Rates and latencies by model and load; ratios are within rounds."""
     figures = figures_of(result)
-    bases = {_load(one): one for one in figures if one.entry.configuration.strategy == ORDINARY}
+    bases = {_load(figure): figure for figure in figures if figure.entry.configuration.strategy == ORDINARY}
     rows, ratios = [], []
-    for one in sorted(figures, key=_load):
-        base = bases[_load(one)]
-        times = ratio(one.entry.rounds, base.entry.rounds) if one is not base else None
+    for figure in sorted(figures, key=_load):
+        base = bases[_load(figure)]
+        times = ratio(figure.entry.rounds, base.entry.rounds) if figure is not base else None
         ratios += [times.median] if times else []
-        configuration = one.entry.configuration
+        configuration = figure.entry.configuration
         bare = configuration.part == BARE
         rows.append(
             [
-                *(str(configuration.model), str(configuration.strategy), "all, bare" if bare else str(_load(one)[2])),
-                *("" if bare else str(_load(one)[3]), number(one.throughput.median, 0)),
-                *(number(one.latency_ms.get(percentile), 1) for percentile in ("p50", "p99")),
+                *(
+                    str(configuration.model),
+                    str(configuration.strategy),
+                    "all, bare" if bare else str(_load(figure)[2]),
+                ),
+                *("" if bare else str(_load(figure)[3]), number(figure.throughput.median, 0)),
+                *(number(figure.latency_ms.get(percentile), 1) for percentile in ("p50", "p99")),
                 f"{times.median:.2f}x" if times else "",
             ]
         )

@@ -136,8 +136,10 @@ def layout(result: Result) -> TableLayout:
 def _lowest_p99_and_pairs(result: Result) -> tuple[float | None, float | None]:
     """The lowest p99 of the rising load in milliseconds, and the pairs per second in bulk; None if not measured."""
     figures = figures_of(result)
-    tails = [one.p99_ms.median for one in figures if one.entry.configuration.part == "queries" and one.p99_ms]
-    pairs = [one.throughput.median for one in figures if one.entry.configuration.part == "bulk"]
+    tails = [
+        figure.p99_ms.median for figure in figures if figure.entry.configuration.part == "queries" and figure.p99_ms
+    ]
+    pairs = [figure.throughput.median for figure in figures if figure.entry.configuration.part == "bulk"]
     return min(tails, default=None), next(iter(pairs), None)
 
 

@@ -143,7 +143,7 @@ def _sent(case: Case, texts: list[Texts], rate: float) -> Requests:
         tokens += [own.tokens[rows[place % len(rows)]] for place in range(count)]
     times, numbers = np.concatenate(at), np.concatenate(model)
     order = np.argsort(times, kind="stable")
-    sizes = np.array([len(one) for one in tokens])[order]
+    sizes = np.array([len(ids) for ids in tokens])[order]
     first = np.concatenate([[0], np.cumsum(sizes)])
     return Requests(times[order], numbers[order], first, np.concatenate([tokens[place] for place in order]), 0)
 
@@ -181,7 +181,7 @@ def _measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], load: Lo
             threads.submit(measure_endpoint, endpoint, LoadCase(load, payload))
             for endpoint, payload in zip(endpoints, payloads, strict=True)
         ]
-        return [_figures(one.result()) for one in runs]
+        return [_figures(run.result()) for run in runs]
 
 
 def _figures(measured: Measurement) -> Figures:

@@ -103,7 +103,7 @@ def picture(compared: Sequence[Compared]) -> bytes:
 def _frame(axis: Any, values: list[float], name: str) -> None:
     edges = [min(values) * 0.8, max(values) * 1.25]
     axis.plot(edges, edges, color="#444444", linewidth=0.8)
-    axis.fill_between(edges, [0.9 * one for one in edges], [1.1 * one for one in edges], color="#bbbbbb", alpha=0.4)
+    axis.fill_between(edges, [0.9 * edge for edge in edges], [1.1 * edge for edge in edges], color="#bbbbbb", alpha=0.4)
     axis.set(
         xscale="log",
         yscale="log",

@@ -108,7 +108,9 @@ def run(
     from marina.bench.report.results import Result
     from marina.bench.sweep.single import find_endpoint, measure_bare, measure_load
 
-    given = {one for one in context.params if getattr(context.get_parameter_source(one), "name", "") == "COMMANDLINE"}
+    given = {
+        param for param in context.params if getattr(context.get_parameter_source(param), "name", "") == "COMMANDLINE"
+    }
     unused = given - WITH_BARE if bare else given & ONLY_BARE
     if unused:
         options = sorted(parameter.opts[0] for parameter in context.command.params if parameter.name in unused)

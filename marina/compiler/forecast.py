@@ -88,13 +88,13 @@ def _seconds(job: CompileJob, weights: int, artifacts: Path) -> float | None:
     """The compile time, estimated from earlier runs on this machine; None if there is no basis for an estimate."""
     builds = read_builds(artifacts, job.spec.engine)
     if job.engine.compiles_apart:
-        known = [seconds for one in builds for seconds in one["seconds"].values()]
+        known = [seconds for build in builds for seconds in build["seconds"].values()]
         return statistics.median(known) * len(job.shapes) if known else None
     usual = usual_seconds(weights, len(job.shapes), len(job.candidates) > 1)
     scales = [
-        one["build"]["seconds"]
-        / usual_seconds(one["build"]["weights"], len(one["seconds"]), len(one["precisions"]) > 1)
-        for one in builds
+        build["build"]["seconds"]
+        / usual_seconds(build["build"]["weights"], len(build["seconds"]), len(build["precisions"]) > 1)
+        for build in builds
     ]
     return usual * (statistics.median(scales) if scales else 1.0)
 

@@ -98,7 +98,7 @@ class Recommendation:
             found += [line for line in (self._by_hour(best), self._disrupted()) if line]
         found.append(
             f"{self.found.candidates} candidates: {self.found.bounded} left out by bounds, "
-            f"{len({key(one)[0] for one in self.found.trials})} simulated."
+            f"{len({key(trial)[0] for trial in self.found.trials})} simulated."
         )
         return found
 
@@ -199,7 +199,7 @@ def described(trial: Evaluation) -> str:
         where = "this machine" if count.count == 1 else f"{count.count} machines like this"
     else:
         where = place if count.count == 1 else f"{count.count} x {place}"
-    variants = sorted({f"{one.engine} {one.precision}" for one in candidate.variants})
+    variants = sorted({f"{variant.engine} {variant.precision}" for variant in candidate.variants})
     groups = " and ".join(",".join(map(str, own)) for own in dict.fromkeys(candidate.groups))
     basis = f" ({candidate.basis})" if candidate.basis else ""
     return (
@@ -239,10 +239,10 @@ def trial_json(trial: Evaluation) -> dict[str, Any]:
     return {
         "on": candidate.place.name,
         "basis": candidate.basis or "measured here",
-        "bounds": [list(one.bounds) if one.bounds else None for one in candidate.variants],
-        "engine": [one.engine for one in candidate.variants],
-        "precision": [one.precision for one in candidate.variants],
-        "shapes": [list(one.shapes) for one in candidate.variants],
+        "bounds": [list(variant.bounds) if variant.bounds else None for variant in candidate.variants],
+        "engine": [variant.engine for variant in candidate.variants],
+        "precision": [variant.precision for variant in candidate.variants],
+        "shapes": [list(variant.shapes) for variant in candidate.variants],
         "core_groups": [",".join(map(str, own)) for own in candidate.groups],
         "workers": candidate.workers,
         "batch_size": candidate.batch_size,

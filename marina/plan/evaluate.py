@@ -71,7 +71,7 @@ def machines_at(
     place: MachineType, costs: Sequence[WorkerModel], services: Sequence[Service], count: int = 1, least: bool = False
 ) -> Machines:
     """Instances of a place that serve these models."""
-    used = [one.used for one in costs]
+    used = [cost.used for cost in costs]
     return machines_of(
         services, place.cores, place.contention, place.stolen, place.entering, place.timer, count, least, used
     )

@@ -110,8 +110,11 @@ def _costs(
 ) -> dict[int, WorkerModel]:
     """What workers cost, by their cores."""
     alone, server = calibration.cores, calibration.server
-    single = next(one for one in workers if one.cores == 1)
-    return {one.cores: costs_of(one, server, one.cores == alone, client_here, used_of(one, single)) for one in workers}
+    single = next(worker for worker in workers if worker.cores == 1)
+    return {
+        worker.cores: costs_of(worker, server, worker.cores == alone, client_here, used_of(worker, single))
+        for worker in workers
+    }
 
 
 def _proposed(present: Variant, calibration: Calibration, tokens: Ints) -> list[Variant]:

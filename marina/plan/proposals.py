@@ -35,22 +35,23 @@ def propose(calibration: Calibration, tokens: Ints) -> Proposal | None:
         tokens: of texts.
     """
     measured = {
-        one.cores: {Shape.parse(shape): time for shape, time in one.times.items()} for one in calibration.workers
+        worker.cores: {Shape.parse(shape): time for shape, time in worker.times.items()}
+        for worker in calibration.workers
     }
     present = measured[calibration.cores]
     if not can_tell([shape for shape in present if not shape.packed]):
         return None
     models = {cores: CostModel(times) for cores, times in measured.items()}
     longest = max(shape.sequence_length for shape in present)
-    lengths = [int(one) for one in tokens[:: max(1, len(tokens) // MOST_TEXTS)]]
+    lengths = [int(count) for count in tokens[:: max(1, len(tokens) // MOST_TEXTS)]]
     choices = choose_shapes(lengths, longest, ROWS, models[calibration.cores].milliseconds, MOST_GRAPHS)
     shapes = best_shapes(choices, lengths, longest, ROWS, models[calibration.cores], MOST_GRAPHS, PRICE).shapes
     if set(shapes) <= set(present):
         return None
     workers = []
-    for one in calibration.workers:
-        times = {str(shape): models[one.cores].milliseconds(shape) for shape in shapes}
-        again = statistics.median(one.again[shape] / one.times[shape] for shape in one.times)
-        workers.append(replace(one, times=times, again={shape: time * again for shape, time in times.items()}))
+    for worker in calibration.workers:
+        times = {str(shape): models[worker.cores].milliseconds(shape) for shape in shapes}
+        again = statistics.median(worker.again[shape] / worker.times[shape] for shape in worker.times)
+        workers.append(replace(worker, times=times, again={shape: time * again for shape, time in times.items()}))
     error = max(models[cores].error(times) for cores, times in measured.items())
     return Proposal(shapes, tuple(workers), error)

@@ -40,7 +40,7 @@ def read_recommendations(path: Path) -> list[dict[str, Any]]:
 
 def compared(theirs: list[dict[str, Any]], answer: Recommendation) -> tuple[list[str], list[list[str]]]:
     """A table: columns and rows, AWS's first."""
-    rows = [[f"AWS: {one['EndpointConfiguration']['InstanceType']}", *_row(one)] for one in theirs]
+    rows = [[f"AWS: {option['EndpointConfiguration']['InstanceType']}", *_row(option)] for option in theirs]
     if answer.found.best and answer.reach:
         rows.append([f"Marina: {described(answer.found.best)}", *_row(recommendation(answer.found.best, answer.reach))])
     return COLUMNS, rows

@@ -186,7 +186,7 @@ def least_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
 def _row_times(costs: WorkerModel, own: Traffic) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """For a sample of texts, the least milliseconds of a graph that they can need."""
     tokens = own.tokens[:: max(1, len(own.tokens) // SAMPLE)]
-    return np.array([min(_share(shape, time, one) for shape, time in costs.times.items()) for one in tokens])
+    return np.array([min(_share(shape, time, count) for shape, time in costs.times.items()) for count in tokens])
 
 
 def _share(shape: Shape, time: float, tokens: int) -> float:

@@ -136,9 +136,9 @@ class Layout:
     def _values(self, answers: Sequence[Answered | RequestError]) -> Iterator[list[Any]]:
         """The values of each column of answers."""
         for _, value in self.answers:
-            yield [value(one.answer) if isinstance(one, Answered) else None for one in answers]
-        yield [one.cut if isinstance(one, Answered) else None for one in answers]
-        yield [None if isinstance(one, Answered) else f"{one.kind}: {one}" for one in answers]
+            yield [value(answer.answer) if isinstance(answer, Answered) else None for answer in answers]
+        yield [answer.cut if isinstance(answer, Answered) else None for answer in answers]
+        yield [None if isinstance(answer, Answered) else f"{answer.kind}: {answer}" for answer in answers]
 
 
 def layout_of(artifact: Artifact, settings: MemberSettings, asked: AnswerOptions) -> Layout:

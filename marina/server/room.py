@@ -94,7 +94,7 @@ def check_beside(archives: Sequence[Path], state: RunState, replaced: bool = Fal
             holders, mine = _holders(kind, state)
             names = {need.name for need in own}
             gone = [one for one in mine if replaced and one.model in names]
-            stay = [one for one in holders if one not in gone]
+            stay = [holder for holder in holders if holder not in gone]
             each, sizes = " and ".join(map(str, own)), [size for need in own for size in need.groups]
             given = server_groups()
             if given:
@@ -166,7 +166,7 @@ def variables_of(state: RunState) -> Iterator[None]:
 def _holders(kind: Cores, state: RunState) -> tuple[list[Holder], list[Holder]]:
     """The holders of a kind of cores, and those of them that are workers of a server."""
     holders, server = read_holders(leases_folder(kind.leases)), server_of(state.pid)
-    return holders, [one for one in holders if one.server == server]
+    return holders, [holder for holder in holders if holder.server == server]
 
 
 def _exclusive(needs: Sequence[Need]) -> list[tuple[Cores, list[Need]]]:

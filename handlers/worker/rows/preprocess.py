@@ -65,9 +65,9 @@ class Preprocessor:
 
         with torch.inference_mode():
             if self.arguments[0] == "str":
-                single = [self._named(self._module(*one.texts)) for one in instances]
+                single = [self._named(self._module(*instance.texts)) for instance in instances]
                 return {name: _stacked([own[name] for own in single]) for name in self._inputs}
-            columns = [list(column) for column in zip(*(one.texts for one in instances), strict=True)]
+            columns = [list(column) for column in zip(*(instance.texts for instance in instances), strict=True)]
             return {name: tensor.numpy() for name, tensor in self._named(self._module(*columns)).items()}
 
     def _named(self, result: Any) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def read_payload(source: str, fields: Fields, instances: int) -> Payload:
 
 def documents_of(instances: list[Instance], fields: Fields) -> list[Any]:
     """Instances in the format of requests."""
-    return [_document(one, fields) for one in instances]
+    return [_document(instance, fields) for instance in instances]
 
 
 def naming(model: str, payload: Payload) -> Payload:

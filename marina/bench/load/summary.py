@@ -22,14 +22,14 @@ def join(samples: list[WindowSample]) -> WindowSample:
     """Merge the samples of all processes for one window; CPU times are those of the busiest process."""
     return replace(
         samples[0],
-        begin=min(one.begin for one in samples),
-        seconds=max(one.seconds for one in samples),
-        answered=sum((one.answered for one in samples), Counter()),
-        errors=sum((one.errors for one in samples), Counter()),
-        latencies=encoded(merged(decoded(one.latencies) for one in samples)),
-        late=encoded(merged(decoded(one.late) for one in samples)),
-        cpu_s=max(one.cpu_s for one in samples),
-        waited_s=max(one.waited_s for one in samples),
+        begin=min(sample.begin for sample in samples),
+        seconds=max(sample.seconds for sample in samples),
+        answered=sum((sample.answered for sample in samples), Counter()),
+        errors=sum((sample.errors for sample in samples), Counter()),
+        latencies=encoded(merged(decoded(sample.latencies) for sample in samples)),
+        late=encoded(merged(decoded(sample.late) for sample in samples)),
+        cpu_s=max(sample.cpu_s for sample in samples),
+        waited_s=max(sample.waited_s for sample in samples),
         last=False,
     )
 
@@ -78,11 +78,11 @@ def measurement_of(
     ended = [*chosen, tail] if tail else chosen
     latencies = merged(decoded(one.latencies) for one in ended)
     errors: Counter[str] = sum((one.errors for one in ended), Counter())
-    each: Counter[int] = sum((one.answered for one in samples), Counter())
+    each: Counter[int] = sum((sample.answered for sample in samples), Counter())
     seconds = sum(one.seconds for one in chosen)
     requests = sum(sum(one.answered.values()) for one in chosen)
     latency = milliseconds(latencies)
-    windows = [window_of(one, instances) for one in samples]
+    windows = [window_of(sample, instances) for sample in samples]
     return Measurement(
         seconds=round(seconds, 3),
         requests=requests,
@@ -90,7 +90,9 @@ def measurement_of(
         throughput=round(requests * instances / seconds, 3),
         latency_ms=latency,
         errors=dict(errors),
-        per_second=[round(each[second] * instances) for second in range(int(sum(one.seconds for one in samples)))],
+        per_second=[
+            round(each[second] * instances) for second in range(int(sum(sample.seconds for sample in samples)))
+        ],
         windows=windows,
         counted=len(chosen),
         stable=agree(windows, load.within),

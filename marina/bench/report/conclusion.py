@@ -41,7 +41,7 @@ def _speed(best: Figures, answered: list[Figures], result: Result) -> str:
         base = f" That is {number(best.faster.median)} times the baseline."
     else:
         base = ""
-    ties = [name_of(one, result) for one in rivals if best.place == one.place == "1=" and _compared(one, best)]
+    ties = [name_of(rival, result) for rival in rivals if best.place == rival.place == "1=" and _compared(rival, best)]
     level = f" The difference from {'; '.join(dict.fromkeys(ties))} is not significant." if ties else ""
     return f"{name} is fastest: {figures}.{base}{level}"
 

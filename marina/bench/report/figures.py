@@ -66,7 +66,7 @@ def under_load(configuration: Configuration) -> tuple[Any, ...]:
 def varying(entries: Sequence[Entry]) -> list[str]:
     """The fields that distinguish entries: those that differ, or the model if none does."""
     configurations = [vars(entry.configuration) for entry in entries]
-    varied = [name for name in configurations[0] if len({one[name] for one in configurations}) > 1]
+    varied = [name for name in configurations[0] if len({configuration[name] for configuration in configurations}) > 1]
     if "strategy" in varied:
         varied = [name for name in (*LOAD, *ROWS) if name in varied]
     return varied or (["model"] if configurations[0]["model"] else [])
@@ -129,7 +129,7 @@ def _places(figures: list[Figures]) -> list[str]:
             continue
         open_loop = figures[numbers[0]].entry.configuration.rate is not None
         intervals = [figures[number].p99_ms if open_loop else figures[number].throughput for number in numbers]
-        ranked = places([one for one in intervals if one], "low" if open_loop else "high")
+        ranked = places([interval for interval in intervals if interval], "low" if open_loop else "high")
         for number, place in zip(numbers, ranked, strict=True):
             ranks[number] = place
     return ranks

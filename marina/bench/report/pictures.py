@@ -41,7 +41,9 @@ def pictures_of(result: Result) -> dict[str, bytes]:
 
 def _throughput(axis: Any, figures: list[Figures]) -> bool:
     """One bar per strategy, for the closed loop with the most connections."""
-    closed = [one for one in figures if one.entry.configuration.connections and one.entry.configuration.strategy]
+    closed = [
+        figure for figure in figures if figure.entry.configuration.connections and figure.entry.configuration.strategy
+    ]
     heaviest = max((one.entry.configuration.connections or 0 for one in closed), default=0)
     shown = [one for one in closed if one.entry.configuration.connections == heaviest]
     if len(shown) < 3:
@@ -59,7 +61,7 @@ def _throughput(axis: Any, figures: list[Figures]) -> bool:
 
 def latency_throughput(axis: Any, figures: list[Figures]) -> bool:
     """One line per configuration through its loads: the median solid, the p99 dashed."""
-    answered = [one for one in figures if one.p99_ms]
+    answered = [figure for figure in figures if figure.p99_ms]
     if len(answered) < 2:
         return False
     labels = []
@@ -82,7 +84,7 @@ def latency_throughput(axis: Any, figures: list[Figures]) -> bool:
 
 def _cost_p99(axis: Any, figures: list[Figures]) -> bool:
     """One point per entry; lower and further left is better."""
-    priced = [one for one in figures if one.cost is not None and one.p99_ms]
+    priced = [figure for figure in figures if figure.cost is not None and figure.p99_ms]
     if len(priced) < 2:
         return False
     labels = []
@@ -135,7 +137,7 @@ def _histogram(axis: Any, figures: list[Figures]) -> bool:
 
 def _percentiles(axis: Any, figures: list[Figures]) -> bool:
     """The latency percentiles of several entries."""
-    shown = [one for one in figures if one.p99_ms][:MOST_LINES]
+    shown = [figure for figure in figures if figure.p99_ms][:MOST_LINES]
     if len(shown) < 2:
         return False
     for one, colour in zip(shown, COLOURS, strict=False):
@@ -176,7 +178,7 @@ def over_time(axes: list[Any], figures: list[Figures]) -> bool:
 
 def _padding(axis: Any, figures: list[Figures]) -> bool:
     """The share of computed tokens that is padding, if there are entries to compare."""
-    known = [(_label(one, figures), server) for one in figures if (server := one.entry.rounds[-1].server)]
+    known = [(_label(figure, figures), server) for figure in figures if (server := figure.entry.rounds[-1].server)]
     if len(known) < 2:
         return False
     length = [server.length_padding * 100 for _, server in known]
@@ -191,7 +193,10 @@ def _padding(axis: Any, figures: list[Figures]) -> bool:
 
 def _errors(intervals: list[Interval]) -> list[list[float]]:
     """The distances from the medians to the lower and upper bounds of their intervals."""
-    return [[one.median - one.low for one in intervals], [one.high - one.median for one in intervals]]
+    return [
+        [interval.median - interval.low for interval in intervals],
+        [interval.high - interval.median for interval in intervals],
+    ]
 
 
 def _spread_out(axis: Any, values: list[float]) -> None:
@@ -205,10 +210,10 @@ def _spread_out(axis: Any, values: list[float]) -> None:
 
 def _by_configuration(figures: list[Figures]) -> list[tuple[str, list[Figures]]]:
     """The entries of each server configuration, with a label of the fields that differ."""
-    fields = [name for name in varying([one.entry for one in figures]) if name not in LOAD]
+    fields = [name for name in varying([figure.entry for figure in figures]) if name not in LOAD]
     groups: dict[str, list[Figures]] = {}
-    for one in figures:
-        groups.setdefault(_described(one, fields) or cell(one.entry.configuration.model), []).append(one)
+    for figure in figures:
+        groups.setdefault(_described(figure, fields) or cell(figure.entry.configuration.model), []).append(figure)
     return list(groups.items())[:MOST_LINES]
 
 

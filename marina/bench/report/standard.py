@@ -36,18 +36,18 @@ def table_of(result: Result) -> Table:
     """One row per entry: the fields that differ between entries, then the figures."""
     figures = figures_of(result)
     fields = varying(result.entries)
-    many = any(len(one.entry.rounds) > 1 for one in figures)
+    many = any(len(figure.entry.rounds) > 1 for figure in figures)
     columns = {
-        "inst./s": [spread(one.throughput) if many else number(one.throughput.median) for one in figures],
-        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in figures] for name in ("p50", "p90", "p95")},
-        "p99 ms": [spread(one.p99_ms) if many else number(one.latency_ms.get("p99")) for one in figures],
-        **{f"{name} ms": [number(one.latency_ms.get(name)) for one in figures] for name in ("p99.9", "max")},
-        "errors": [str(sum(one.errors.values()) or "") for one in figures],
-        "settled": ["no" if one.stable is False else "" for one in figures],
-        "$/1M": [number(one.cost, 3) for one in figures],
-        "x baseline": [number(one.faster.median) if one.faster else "" for one in figures],
-        "x baseline $": [number(one.cost_ratio) for one in figures],
-        "place": [one.place for one in figures],
+        "inst./s": [spread(figure.throughput) if many else number(figure.throughput.median) for figure in figures],
+        **{f"{name} ms": [number(figure.latency_ms.get(name)) for figure in figures] for name in ("p50", "p90", "p95")},
+        "p99 ms": [spread(figure.p99_ms) if many else number(figure.latency_ms.get("p99")) for figure in figures],
+        **{f"{name} ms": [number(figure.latency_ms.get(name)) for figure in figures] for name in ("p99.9", "max")},
+        "errors": [str(sum(figure.errors.values()) or "") for figure in figures],
+        "settled": ["no" if figure.stable is False else "" for figure in figures],
+        "$/1M": [number(figure.cost, 3) for figure in figures],
+        "x baseline": [number(figure.faster.median) if figure.faster else "" for figure in figures],
+        "x baseline $": [number(figure.cost_ratio) for figure in figures],
+        "place": [figure.place for figure in figures],
     }
     shown = {column: cells for column, cells in columns.items() if any(cells)}
     rows = [
@@ -96,7 +96,7 @@ def notes_of(result: Result) -> list[str]:
     fixed = ", ".join(
         f"{NAMES.get(name, name)} {cell(value)}"
         for name, value in first.known().items()
-        if (name != "model" or others) and all(getattr(one, name) == value for one in others)
+        if (name != "model" or others) and all(getattr(other, name) == value for other in others)
     )
     notes = [f"same in all: {fixed}"] if fixed else []
     notes += warnings_of(result)
@@ -109,10 +109,10 @@ def warnings_of(result: Result) -> list[str]:
     """Reasons to doubt the figures: errors, a generator at its limit, windows that do not agree, stalls."""
     figures = figures_of(result)
     notes = _limits([one for entry in result.entries for one in entry.rounds])
-    notes += [f"error: {count} x {kind}" for one in figures for kind, count in sorted(one.errors.items())]
-    if any(one.stable is False for one in figures):
+    notes += [f"error: {count} x {kind}" for figure in figures for kind, count in sorted(figure.errors.items())]
+    if any(figure.stable is False for figure in figures):
         notes.append("not settled: throughput or p99 of the last three windows do not agree within the bound")
-    if any(_stalled(one) for one in figures):
+    if any(_stalled(figure) for figure in figures):
         notes.append(
             "the slowest answer took more than ten times the p99 in a closed loop, where the generator waits with the "
             "server; an open loop (--rate) counts all who would have come meanwhile"

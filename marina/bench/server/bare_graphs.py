@@ -53,8 +53,8 @@ class BareGraphs:
         The rates are summed and the latencies merged; the other figures are those of the first process.
         """
         runs = [future.result() for future in [process.submit(_run, seconds) for process in self._processes]]
-        alone = merged(decoded(one.alone) for one in runs)
-        return runs[0]._replace(rows_per_s=sum(one.rows_per_s for one in runs), alone=encoded(alone))
+        alone = merged(decoded(run.alone) for run in runs)
+        return runs[0]._replace(rows_per_s=sum(run.rows_per_s for run in runs), alone=encoded(alone))
 
 
 @contextmanager

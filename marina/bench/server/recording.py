@@ -122,7 +122,9 @@ def write_arrivals(arrivals: list[Arrival], path: Path) -> None:
         raise MarinaError(f"{len(arrivals)} requests came, so there is nothing to record")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    known = all(one.tokens is not None for one in arrivals)
+    known = all(arrival.tokens is not None for arrival in arrivals)
     writer.writerow(["seconds", "tokens"] if known else ["seconds"])
-    writer.writerows([f"{one.seconds:.4f}", one.tokens] if known else [f"{one.seconds:.4f}"] for one in arrivals)
+    writer.writerows(
+        [f"{arrival.seconds:.4f}", arrival.tokens] if known else [f"{arrival.seconds:.4f}"] for arrival in arrivals
+    )
     write_text(path, text.getvalue())

@@ -53,7 +53,9 @@ def measure_settings(
         SourceError, SpecError: a file that the spec refers to is missing.
     """
     strategies = [
-        served_strategy(server, one.describe(), one.configuration(), one.spec, one.workloads, sweep.protocol)
-        for one in settings
+        served_strategy(
+            server, setting.describe(), setting.configuration(), setting.spec, setting.workloads, sweep.protocol
+        )
+        for setting in settings
     ]
     return measure_rounds(strategies, sweep.rounds, progress, journal, leave_out_failures=True)

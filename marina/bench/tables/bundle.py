@@ -85,7 +85,9 @@ def _strategy(
 
 def layout(result: Result) -> TableLayout:
     """Throughput and latency by connections, with the ratio within rounds, and the memory of all workers."""
-    bases = {one.configuration.connections: one for one in result.entries if one.configuration.strategy == ALONE}
+    bases = {
+        entry.configuration.connections: entry for entry in result.entries if entry.configuration.strategy == ALONE
+    }
     memory = {name: median(values) for name, values in result.more["megabytes"].items()}
     rows, ratios = [], []
     for one in figures_of(result):

@@ -67,9 +67,9 @@ def _variant(fields: dict[str, object], number: int, workers: int, batch_size: i
 def layout(result: Result) -> TableLayout:
     """Latencies, what they are over the bare graphs', and the means of their parts."""
     figures = figures_of(result)
-    (bare,) = (one for one in figures if one.entry.configuration.part == BARE)
+    (bare,) = (figure for figure in figures if figure.entry.configuration.part == BARE)
     served = sorted(
-        (one for one in figures if one.entry.configuration.part == SERVED),
+        (figure for figure in figures if figure.entry.configuration.part == SERVED),
         key=lambda one: one.entry.configuration.rate or 0.0,
     )
     alone = bare.latency_ms["p50"]

@@ -174,7 +174,7 @@ class Simulated:
     """
 
     def __init__(self, workers: Sequence[WorkerCosts], sample: RequestSample, cores: int, contention: float) -> None:
-        self._workers = {one.cores: one for one in workers}
+        self._workers = {worker.cores: worker for worker in workers}
         self._cores, self._contention = cores, contention
         self._tokens = np.array(sample.tokens, np.int64)
 

@@ -79,7 +79,9 @@ def write(rows: pa.Table, path: Path) -> None:
     columns = []
     for field, column in zip(rows.schema, rows.columns, strict=True):
         values = values_of(column)
-        columns.append([one if one is None else orjson.Fragment(one) for one in values] if is_json(field) else values)
+        columns.append(
+            [value if value is None else orjson.Fragment(value) for value in values] if is_json(field) else values
+        )
     names = rows.schema.names
     with path.open("wb") as file:
         for row in zip(*columns, strict=True):

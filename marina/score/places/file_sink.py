@@ -73,7 +73,9 @@ class FileSink:
         return True
 
     def plan(self, shards: Sequence[Shard]) -> None:
-        self._folder.write(f"{RECORDS}/{JOB}", {"job": self._description, "shards": [one._asdict() for one in shards]})
+        self._folder.write(
+            f"{RECORDS}/{JOB}", {"job": self._description, "shards": [shard._asdict() for shard in shards]}
+        )
         self._shards, self._waiting = list(shards), list(shards)
 
     def claim(self) -> Shard | None:
@@ -89,7 +91,7 @@ class FileSink:
         self._records[shard.number] = self._folder.read(record_name(shard))
 
     def done(self) -> Counts:
-        return Counts(*(sum(one[name] for one in self._records.values()) for name in Counts._fields))
+        return Counts(*(sum(record[name] for record in self._records.values()) for name in Counts._fields))
 
     def complete(self) -> bool:
         return len(self._records) == len(self._shards)

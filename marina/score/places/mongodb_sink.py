@@ -40,7 +40,7 @@ class CollectionWriter:
         for field, column in zip(answers.schema, answers.columns, strict=True):
             values = [one.tolist() if hasattr(one, "tolist") else one for one in values_of(column)]
             if is_json(field):
-                values = [None if one is None else orjson.loads(one) for one in values]
+                values = [None if value is None else orjson.loads(value) for value in values]
             columns.append(values)
         documents = [dict(zip(answers.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
         for number, document in enumerate(documents):

@@ -115,11 +115,11 @@ def _rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[Any, ..
         values = values_of(column)
         kind = types[field.name]
         if kind == "vector" or (kind in ("json", "jsonb") and not is_json(field)):
-            values = [None if one is None else json_text(one) for one in values]
+            values = [None if value is None else json_text(value) for value in values]
         elif pa.types.is_list(field.type):
             lists = pa.types.is_floating(field.type.value_type)
-            values = [None if one is None else one.tolist() if lists else json_text(one) for one in values]
-        columns.append([one.replace("\0", "") if isinstance(one, str) else one for one in values])
+            values = [None if value is None else value.tolist() if lists else json_text(value) for value in values]
+        columns.append([value.replace("\0", "") if isinstance(value, str) else value for value in values])
     return zip(*columns, strict=True)
 
 
