@@ -16,8 +16,8 @@ from rich.table import Table
 
 # arguments: current step, number of steps done, total number of steps
 Progress = Callable[[str, int, int], None]
-WIDE = 200  # columns, if the output is not a terminal
-out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+NO_TERMINAL_WIDTH = 200  # columns
+out = Console(highlight=False, width=None if sys.stdout.isatty() else NO_TERMINAL_WIDTH)
 err = Console(stderr=True, highlight=False)
 
 
@@ -60,8 +60,8 @@ def print_answer(answer: Any) -> None:
     else:
         rows = answer if isinstance(answer, list) else [answer]
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        shown = rows[:5] if columns == ["label", "score"] else rows
-        print_table(columns, [[_cell(row.get(name)) for name in columns] for row in shown])
+        first_rows = rows[:5] if columns == ["label", "score"] else rows
+        print_table(columns, [[_cell(row.get(name)) for name in columns] for row in first_rows])
 
 
 def _cell(value: Any) -> str:
@@ -90,8 +90,8 @@ def progress_bar(label: str) -> Iterator[Progress]:
     with bars.Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task("", total=None, label=label)
 
-        def show(what: str, done: int, steps: int) -> None:
-            progress.update(task, description=what, completed=done, total=steps)
+        def show(step: str, done: int, steps: int) -> None:
+            progress.update(task, description=step, completed=done, total=steps)
 
         yield show
 

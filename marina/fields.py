@@ -33,7 +33,7 @@ def read_fields(path: Path, model: type[Model]) -> Model:
         raise SpecError(f"{path}: {where}: {first['msg']}") from None
 
 
-def near_field(model: type[BaseModel], unknown: Sequence[str | int]) -> str | None:
+def similar_field(model: type[BaseModel], unknown: Sequence[str | int]) -> str | None:
     """The field that the user probably meant, as a dotted path with its sections; None if no name is similar.
 
     Args:
@@ -43,9 +43,9 @@ def near_field(model: type[BaseModel], unknown: Sequence[str | int]) -> str | No
     *sections, name = map(str, unknown)
     paths = list(_paths(model))
     for candidates in ([path for path in paths if path[:-1] == sections], paths):
-        near = get_close_matches(name, [path[-1] for path in candidates], n=1, cutoff=0.7)
-        if near:
-            return ".".join(next(path for path in candidates if path[-1] == near[0]))
+        matches = get_close_matches(name, [path[-1] for path in candidates], n=1, cutoff=0.7)
+        if matches:
+            return ".".join(next(path for path in candidates if path[-1] == matches[0]))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Writes files atomically, and by one process at a time; tells whether one is damaged, and which one an error is of."""
+"""Writes files atomically and by one process at a time, checks whether they are damaged, and names them in errors."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def replacing(path: Path, several: bool = False) -> Iterator[Path]:
 
     Args:
         path: the file.
-        several: whether several processes may write it at the same time. What one leaves that is killed is then never
-            overwritten.
+        several: whether several processes may write it at the same time. The partial file of a killed
+            process is then never overwritten.
     """
     partial = path.with_name(f".{path.name}{f'.{uuid.uuid4().hex[:8]}' if several else ''}.partial")
     try:
@@ -65,8 +65,8 @@ def explain(error: OSError) -> str:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """An error of the system within it names the path if it names none, as when the disk is full."""
+def naming_path(path: Path) -> Iterator[None]:
+    """Within it, an OSError that names no file names the path, for example when the disk is full."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Creates what a new user starts with: an empty project, and the spec of a model."""
+"""Creates an empty project, and the spec of a model, for new users to start with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Task
 from marina.compiler.hugging_face import encoder_folder, hub_error
-from marina.compiler.hugging_face.architecture import architectures_of, tasks_named
+from marina.compiler.hugging_face.architecture import architectures_of, tasks_of_architectures
 from marina.errors import MarinaError, SourceError
 from marina.files import read_object, write_text
 from marina.project import Project
@@ -21,9 +21,9 @@ from marina.spec import explain, make_spec
 
 TEMPLATE = Path(__file__).parent / "template"
 IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
-POSITIONS = 512  # of models that do not say
+DEFAULT_POSITIONS = 512  # of models whose config.json has no number
 # files beside config.json with a limit of tokens: of sentence-transformers, and of tokenizers
-LIMITS = {"sentence_bert_config.json": "max_seq_length", "tokenizer_config.json": "model_max_length"}
+LIMIT_FIELDS = {"sentence_bert_config.json": "max_seq_length", "tokenizer_config.json": "model_max_length"}
 SPEC = """\
 # docs/reference/spec.md in Marina's repository documents every field; marina check {name} checks this file.
 name: {name}
@@ -42,7 +42,7 @@ shapes:
 
 
 # files of `deploy`; all are in one folder of the package
-DEPLOYED = (
+DEPLOY_FILES = (
     "log4j2.xml",
     "metrics.yaml",
     "nginx.conf",
@@ -64,7 +64,7 @@ def new_project(root: Path) -> Project:
         raise MarinaError(f"{root} is a project already", "name another folder")
     for folder in (project.models, project.model_store, project.root / "deploy"):
         folder.mkdir(parents=True, exist_ok=True)
-    for target in DEPLOYED:
+    for target in DEPLOY_FILES:
         path = project.root / "deploy" / target
         path.parent.mkdir(exist_ok=True)
         shutil.copy(TEMPLATE / path.name, path)
@@ -107,7 +107,7 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
         name=name,
         task=task,
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
-        longest=min(usual_length, _most_tokens(encoder_folder(files), config)),
+        longest=min(usual_length, _max_tokens(encoder_folder(files), config)),
     )
     try:
         make_spec(yaml.safe_load(text))
@@ -145,11 +145,11 @@ def _read_config(folder: Path, origin: str) -> dict[str, Any]:
     return config
 
 
-def _most_tokens(folder: Path, config: dict[str, Any]) -> int:
-    """The length of the longest text that a model reads, as its files have it."""
+def _max_tokens(folder: Path, config: dict[str, Any]) -> int:
+    """The length of the longest text that a model reads, from its files."""
     # some models, such as RoBERTa, number positions from 2
-    limits = [int(config.get("max_position_embeddings") or POSITIONS) - 2]
-    for name, field in LIMITS.items():
+    limits = [int(config.get("max_position_embeddings") or DEFAULT_POSITIONS) - 2]
+    for name, field in LIMIT_FIELDS.items():
         limit = (read_object(folder / name) or {}).get(field)
         if isinstance(limit, int) and limit > 0:
             limits.append(limit)
@@ -160,11 +160,11 @@ def _check_head(task: str, config: dict[str, Any], origin: str) -> None:
     """Refuse a task if the architecture names the head of another one."""
     from marina.compiler.tasks import HEADS
 
-    named = architectures_of(config)
-    tasks = tasks_named(named, HEADS)
+    architectures = architectures_of(config)
+    tasks = tasks_of_architectures(architectures, HEADS)
     if tasks and task in HEADS and task not in tasks:
         raise SourceError(
-            f"{origin} is a {' '.join(named)}, which is for the task {' or '.join(tasks)}", "leave --task out"
+            f"{origin} is a {' '.join(architectures)}, which is for the task {' or '.join(tasks)}", "leave --task out"
         )
 
 
@@ -174,8 +174,8 @@ def _guess_task(folder: Path, config: dict[str, Any], origin: str) -> str:
     task = recognise(folder, config)
     if task:
         return task
-    named = architectures_of(config)
+    architectures = architectures_of(config)
     raise SourceError(
-        f"the task of {origin} is not clear: config.json names the architectures {', '.join(named) or 'none'}",
-        f"give --task: {', '.join(name for name, known in TASKS.items() if not known.scripts_only)}",
+        f"the task of {origin} is not clear: config.json names the architectures {', '.join(architectures) or 'none'}",
+        f"give --task: {', '.join(name for name, candidate in TASKS.items() if not candidate.scripts_only)}",
     )

@@ -57,17 +57,17 @@ def find_project(start: Path | None = None) -> Project:
     )
 
 
-def project_beside(own: Project, root: Path) -> Project:
+def project_beside(source: Project, root: Path) -> Project:
     """Create a project with the same configuration in another folder, for work that must not touch the user's models.
 
     Args:
-        own: the user's project; its config.properties and deploy/ are copied.
+        source: the user's project; its config.properties and deploy/ are copied.
         root: folder of the new project; its other contents are kept.
     """
     project = Project(root)
     for folder in (project.models, project.model_store, root / "deploy"):
         folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(own.root / "config.properties", root)
+    shutil.copy(source.root / "config.properties", root)
     for name in ("log4j2.xml", "metrics.yaml"):
-        shutil.copy(own.root / "deploy" / name, root / "deploy")
+        shutil.copy(source.root / "deploy" / name, root / "deploy")
     return project

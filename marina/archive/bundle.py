@@ -17,7 +17,7 @@ from marina.spec import Spec
 from marina.spec.bundle import Bundle
 
 HANDLER = "bundle.py"
-OWN_FILES = (ARTIFACT_FILE, GOLDEN_FILE)  # always in the member's own folder
+UNSHARED_FILES = (ARTIFACT_FILE, GOLDEN_FILE)  # always in the member's own folder
 
 
 def pack_bundle(bundle: Bundle, members: Sequence[tuple[Spec, Path]], model_store: Path) -> Packed:
@@ -29,41 +29,41 @@ def pack_bundle(bundle: Bundle, members: Sequence[tuple[Spec, Path]], model_stor
     artifacts = [read_artifact(folder) for _, folder in members]
     check_pipelines(bundle, artifacts)
     check_device_memory(bundle, members[0][0], artifacts)
-    stored = stored_once(artifacts)
-    document = {"name": bundle.name, "engine": members[0][0].engine, "members": stored}
+    shared_files = find_shared_files(artifacts)
+    document = {"name": bundle.name, "engine": members[0][0].engine, "members": shared_files}
     files: dict[str, Path | bytes] = {BUNDLE_FILE: json.dumps(document, indent=1).encode()}
     for artifact in artifacts:
         for path in files_of(artifact.folder):
             name = str(path.relative_to(artifact.folder))
-            if name not in stored[artifact.name]:
+            if name not in shared_files[artifact.name]:
                 files[f"{artifact.name}/{name}"] = path
     parts = Parts(bundle, bundle.serving, [spec for spec, _ in members], HANDLER, files)
     return write_archive(parts, model_store, artifacts[0].folder.parent.parent / bundle.name)
 
 
-def stored_once(artifacts: Sequence[Artifact]) -> dict[str, dict[str, str]]:
-    """For each artifact by name, where those of its files are that an earlier one has too, relative to its folder."""
-    first: dict[str, str] = {}
-    found: dict[str, dict[str, str]] = {}
+def find_shared_files(artifacts: Sequence[Artifact]) -> dict[str, dict[str, str]]:
+    """The files of each artifact that an earlier artifact has too: by artifact and name, the path from its folder."""
+    first_paths: dict[str, str] = {}
+    shared_files: dict[str, dict[str, str]] = {}
     for artifact in artifacts:
-        found[artifact.name] = {}
-        for name, recorded in artifact.files.items():
+        shared_files[artifact.name] = {}
+        for name, entry in artifact.files.items():
             path = f"{artifact.name}/{name}"
-            other = first.setdefault(str(recorded["sha256"]), path)
-            if other != path and name not in OWN_FILES:
-                found[artifact.name][name] = f"../{other}"
-    return found
+            first_path = first_paths.setdefault(str(entry["sha256"]), path)
+            if first_path != path and name not in UNSHARED_FILES:
+                shared_files[artifact.name][name] = f"../{first_path}"
+    return shared_files
 
 
 def check_pipelines(bundle: Bundle, artifacts: Sequence[Artifact]) -> None:
     """Refuse graphs that span more cores than a group of the bundle has; CompileError names the first."""
-    smallest = _smallest_group(bundle)
+    group_cores = _smallest_group(bundle)
     for artifact in artifacts:
-        spanned = int(artifact.compiler.get("pipeline_cores", 1))
-        if spanned > smallest:
+        spanned_cores = int(artifact.compiler.get("pipeline_cores", 1))
+        if spanned_cores > group_cores:
             raise CompileError(
-                f"{bundle.name}: the graphs of {artifact.name} are pipelines over {spanned} cores, and the bundle's "
-                f"core_groups have {smallest}",
+                f"{bundle.name}: the graphs of {artifact.name} are pipelines over {spanned_cores} cores, and the "
+                f"bundle's core_groups have {group_cores}",
                 f"give the bundle larger groups, or set neuron.pipeline_cores of {artifact.name}",
             )
 
@@ -71,25 +71,25 @@ def check_pipelines(bundle: Bundle, artifacts: Sequence[Artifact]) -> None:
 def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact]) -> None:
     """Refuse graphs that need more memory than the cores of a worker have; CompileError adds them up.
 
-    The size of a graph's files stands for what it takes: on Inf1 the embeddings in them stay on the host, while the
+    The size of a graph's files stands for its memory: on Inf1 the embeddings in them stay on the host, while the
     runtime takes memory of its own.
 
     Args:
         bundle: the bundle.
-        spec: of one of its models.
-        artifacts: of all its models.
+        spec: the spec of one of its models.
+        artifacts: the artifacts of all its models.
     """
     memory = engine_of(spec.engine).memory
     if memory is None:
         return
     cores = _smallest_group(bundle) if spec.mode == PIPELINE else 1
     sizes = {artifact.name: _graph_bytes(artifact) for artifact in artifacts}
-    need, room = sum(sizes.values()), cores * memory.bytes_a_core
-    if need > room:
-        each = ", ".join(f"{name} {size / 1e9:.2f} GB" for name, size in sizes.items())
+    needed_bytes, available_bytes = sum(sizes.values()), cores * memory.bytes_a_core
+    if needed_bytes > available_bytes:
+        sizes_text = ", ".join(f"{name} {size / 1e9:.2f} GB" for name, size in sizes.items())
         raise CompileError(
-            f"{bundle.name}: its graphs need about {need / 1e9:.2f} GB of device memory ({each}), and a worker has "
-            f"{room / 1e9:.0f} GB: {cores} core{'s' * (cores > 1)} of {memory.device}",
+            f"{bundle.name}: its graphs need about {needed_bytes / 1e9:.2f} GB of device memory ({sizes_text}), and a "
+            f"worker has {available_bytes / 1e9:.0f} GB: {cores} core{'s' * (cores > 1)} of {memory.device}",
             "compile fewer or smaller shapes, or make two bundles",
         )
 
@@ -99,5 +99,5 @@ def _smallest_group(bundle: Bundle) -> int:
 
 
 def _graph_bytes(artifact: Artifact) -> int:
-    named = {name for graph in artifact.graphs for name in (graph.graph, graph.weights) if name}
-    return sum(int(artifact.files[name]["bytes"]) for name in named)
+    file_names = {name for graph in artifact.graphs for name in (graph.graph, graph.weights) if name}
+    return sum(int(artifact.files[name]["bytes"]) for name in file_names)

@@ -19,7 +19,7 @@ from marina.engines.base import Hosting
 # memory of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java process
 WORKER_BYTES = 250_000_000
 JAVA_BYTES = 300_000_000
-# what every worker imports
+# packages that every worker imports
 WORKER_PACKAGES = ("numpy", "orjson", "packaging", "tokenizers")
 
 
@@ -29,9 +29,9 @@ class Archive(NamedTuple):
     Attributes:
         path: its file.
         version: as TorchServe reads it.
-        artifacts: of its models, which have the same engine.
+        artifacts: the artifacts of its models, which have the same engine.
         config: its model-config.yaml.
-        size: bytes of the file.
+        size: the size of the file in bytes.
     """
 
     path: Path
@@ -86,20 +86,22 @@ class Archive(NamedTuple):
         return self.hosting.torch or any(artifact.signature.tensors for artifact in self.artifacts)
 
     def pins(self) -> dict[str, str]:
-        """The packages that its workers import, with versions: those it was compiled with, else those installed here.
+        """The packages that its workers import, with versions: as it was compiled, else as installed here.
 
         PyTorch and the packages of the Neuron SDK are not among them: they come with the machine or the image.
 
         Raises:
             ArtifactError: the version of a package is not known.
         """
-        recorded = {name: found for artifact in self.artifacts for name, found in artifact.versions.items()}
+        compiled_versions = {
+            name: version for artifact in self.artifacts for name, version in artifact.versions.items()
+        }
         pins = {}
         for name in sorted({*WORKER_PACKAGES, *engine_of(self.engine).serving_packages}):
-            found = recorded.get(name) or installed(name)
-            if found is None:
+            version = compiled_versions.get(name) or installed(name)
+            if version is None:
                 raise ArtifactError(f"{self.name} needs {name}, which is not installed here", f"pip install {name}")
-            pins[name] = found
+            pins[name] = version
         return pins
 
 

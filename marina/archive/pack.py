@@ -50,7 +50,7 @@ class Packed(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What an archive is made of.
+    """The parts of an archive.
 
     Attributes:
         served: name, version and core groups.
@@ -99,8 +99,8 @@ def write_archive(parts: Parts, model_store: Path, workdir: Path) -> Packed:
         if fingerprint_of(path) == fingerprint.decode() and is_intact(path):
             return Packed(path, reused=True)
         with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
-            for own, content in contents.items():
-                _add(archive, own, content)
+            for file_name, content in contents.items():
+                _add(archive, file_name, content)
             archive.comment = fingerprint
     return Packed(path, reused=False)
 

@@ -57,20 +57,20 @@ def read_artifacts(path: Path | str) -> dict[str, Artifact]:
         ArtifactError: The file is not an archive of this format, or it is damaged.
         OSError: The file cannot be read.
     """
-    found = {}
+    artifacts = {}
     try:
         with zipfile.ZipFile(path) as archive:
             contents = _contents(archive)
-            for name, own in contents.folders.items():
-                folder = Path(ARTIFACT_FOLDER) / own
+            for name, subfolder in contents.folders.items():
+                folder = Path(ARTIFACT_FOLDER) / subfolder
                 fields = json.loads(archive.read(f"{folder}/{ARTIFACT_FILE}"))
                 if not isinstance(fields, dict) or fields.get("format") != FORMAT:
                     raise ArtifactError(f"{path} is not of artifact format {FORMAT}", REMEDY)
-                found[name] = replace(artifact_from(fields, folder), stored=contents.stored[name])
-                _check_recorded(archive, found[name])
+                artifacts[name] = replace(artifact_from(fields, folder), stored=contents.stored[name])
+                _check_recorded(archive, artifacts[name])
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise ArtifactError(f"{path} is not an archive of Marina, or is damaged: {error}", REMEDY) from None
-    return found
+    return artifacts
 
 
 def _contents(archive: zipfile.ZipFile) -> Contents:
@@ -116,11 +116,11 @@ def fingerprint_of(path: Path) -> str | None:
 
 def _check_recorded(archive: zipfile.ZipFile, artifact: Artifact) -> None:
     """Compare every file with its recorded size and hash; ArtifactError names the first one that differs."""
-    for name, recorded in artifact.files.items():
+    for name, entry in artifact.files.items():
         digest, size = hashlib.sha256(), 0
         with archive.open(posixpath.normpath(str(artifact.path(name)))) as content:
             while block := content.read(1 << 20):
                 digest.update(block)
                 size += len(block)
-        if (size, digest.hexdigest()) != (recorded["bytes"], recorded["sha256"]):
+        if (size, digest.hexdigest()) != (entry["bytes"], entry["sha256"]):
             raise ArtifactError(f"{name} is not the file that was recorded, by its size or its sha256", REMEDY)

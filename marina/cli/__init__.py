@@ -49,8 +49,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(show: bool) -> None:
+    if show:
         print(f"marina {version('marina')}")
         raise typer.Exit
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from marina.bench.report.results import Result
 
 BARE_S = 8.0
-# the only options of `run` that --bare takes, and the one that nothing else takes
-WITH_BARE = {"bare", "name", "engine", "texts", "seconds", "instance", "price", "out", "as_json"}
-ONLY_BARE = {"engine"}
+# the options of `run` that --bare takes, and those that only --bare takes
+BARE_OPTIONS = {"bare", "name", "engine", "texts", "seconds", "instance", "price", "out", "as_json"}
+BARE_ONLY_OPTIONS = {"engine"}
 
 InstanceOption = Annotated[
     str | None,
@@ -108,18 +108,18 @@ def run(
     from marina.bench.report.results import Result
     from marina.bench.sweep.single import find_endpoint, measure_bare, measure_load
 
-    given = {
+    given_options = {
         param for param in context.params if getattr(context.get_parameter_source(param), "name", "") == "COMMANDLINE"
     }
-    unused = given - WITH_BARE if bare else given & ONLY_BARE
-    if unused:
-        options = sorted(parameter.opts[0] for parameter in context.command.params if parameter.name in unused)
+    unused_options = given_options - BARE_OPTIONS if bare else given_options & BARE_ONLY_OPTIONS
+    if unused_options:
+        options = sorted(parameter.opts[0] for parameter in context.command.params if parameter.name in unused_options)
         where = "with --bare" if bare else "for a model that is served"
         raise MarinaError(f"{', '.join(options)} has no meaning {where}; leave it out")
     if seconds and requests:
         raise MarinaError("--seconds and --requests both say how long; give one")
     project = find_project()
-    known = price_of(instance, price, project.root)
+    machine_price = price_of(instance, price, project.root)
     load = Load(
         connections=connections or (OPEN_CONNECTIONS if rate else CLOSED_CONNECTIONS),
         rate=rate,
@@ -140,7 +140,7 @@ def run(
             endpoint = find_endpoint(project, name, url, token, "grpc" if grpc else "rest")
             entry = measure_load(project, endpoint, texts, instances, load, progress)
     title = f"{name}: {'bare graphs' if bare else load.describe()}"
-    _finish(Result("bench", title, [entry], known), out or _builds() / "runs" / name, as_json)
+    _finish(Result("bench", title, [entry], machine_price), out or _bench_folder() / "runs" / name, as_json)
 
 
 @app.command(epilog="Example: `marina bench sweep bench.yaml`")
@@ -154,12 +154,12 @@ def sweep(
     """Measure every combination that a bench.yaml lists, in rounds. Run it again to continue after an interruption."""
     from marina.bench.sweep.run import run_sweep
 
-    kept = _builds() / "sweeps" / file.stem
+    results_folder = _bench_folder() / "sweeps" / file.stem
     with progress_bar(file.stem) as progress:
-        result = run_sweep(find_project(), file, kept, instance, price, progress)
+        result = run_sweep(find_project(), file, results_folder, instance, price, progress)
     for failure in result.more.get("failures", ()):
         print_error(failure)
-    _finish(result, out or kept, as_json)
+    _finish(result, out or results_folder, as_json)
 
 
 @app.command(epilog="Example: `marina bench table latency ava-intent`")
@@ -182,10 +182,10 @@ def table(
     from marina.bench.tables.kinds import TABLES, measure_table, table_kind
 
     project = find_project()
-    known = price_of(instance, price, project.root)
+    machine_price = price_of(instance, price, project.root)
     with progress_bar(name) as progress:
-        result = measure_table(project, table_kind(name, TABLES), model, engine, known, progress)
-    _finish(result, out or _builds() / result.kind, as_json)
+        result = measure_table(project, table_kind(name, TABLES), model, engine, machine_price, progress)
+    _finish(result, out or _bench_folder() / result.kind, as_json)
 
 
 @app.command(epilog="Example: `marina bench record ava-intent --seconds 86400 --out day.csv`")
@@ -234,7 +234,7 @@ def report(
     _finish(read_result(file), out or file.parent, as_json)
 
 
-def _builds() -> Path:
+def _bench_folder() -> Path:
     return find_project().root / "build" / "bench"
 
 

@@ -28,8 +28,8 @@ def compile_models(
     project = find_project()
 
     def compile_all(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:
-        done = [_compile(spec, project, not as_json) for spec in specs]
-        return {"name": model.name, "members": done} if isinstance(model, Bundle) else done[0]
+        documents = [_compile(spec, project, not as_json) for spec in specs]
+        return {"name": model.name, "members": documents} if isinstance(model, Bundle) else documents[0]
 
     for_each_spec(project, names, engine, shapes, compile_all, as_json)
 
@@ -49,13 +49,13 @@ def archive(
     project = find_project()
 
     def compile_and_pack(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:
-        done = [_compile(spec, project, not as_json) for spec in specs]
-        artifacts = [Path(document["artifact"]) for document in done]
+        documents = [_compile(spec, project, not as_json) for spec in specs]
+        artifacts = [Path(document["artifact"]) for document in documents]
         if isinstance(model, Bundle):
-            document: dict[str, Any] = {"name": model.name, "members": done}
+            document: dict[str, Any] = {"name": model.name, "members": documents}
             packed = pack_bundle(model, list(zip(specs, artifacts, strict=True)), project.model_store)
         else:
-            document = done[0]
+            document = documents[0]
             packed = pack(model, artifacts[0], project.model_store)
         if not as_json:
             size = packed.path.stat().st_size / 1e6
@@ -66,7 +66,7 @@ def archive(
 
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
-    """Compile one model; returns what `--json` prints of it."""
+    """Compile one model; returns its document for `--json`."""
     from handlers.worker.artifact import read_artifact
     from marina.compiler import compile_model
     from marina.compiler.graphs.times import read_measured, read_times
@@ -79,16 +79,18 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         folder, reused = compile_model(with_shapes(spec, project, progress), project, progress)
     artifact = read_artifact(folder)
     times = read_times(folder)
-    recorded = read_record(folder)
-    tried, decided = recorded.tried, recorded.decided
+    precision_record = read_record(folder)
+    tried, decided = precision_record.tried, precision_record.decided
     remarks = engine_of(artifact.engine).remarks(artifact.compiler, read_graphs(folder))
     graphs = [
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs
     ]
     if show:
-        done = "reused" if reused else f"compiled in {time.monotonic() - start:.1f} s"
-        say(f"{spec.name}: {done}, {len(graphs)} {artifact.engine} {artifact.precision} graphs in {relative(folder)}")
+        outcome = "reused" if reused else f"compiled in {time.monotonic() - start:.1f} s"
+        say(
+            f"{spec.name}: {outcome}, {len(graphs)} {artifact.engine} {artifact.precision} graphs in {relative(folder)}"
+        )
         if not reused:
             _print_tried(tried, read_measured(folder))
             _print_decided(artifact.precision, decided, read_measured(folder))
@@ -102,7 +104,7 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
 
 
 def _print_graphs(artifact: Artifact, times: Mapping[Shape, float], judged: bool) -> None:
-    """What was measured of each graph, where they could be run.
+    """The measurements of each graph, where graphs could be run.
 
     Where answers were judged, outputs differ by design, and the table of precisions says how many answers are kept.
     """
@@ -121,7 +123,7 @@ def _print_graphs(artifact: Artifact, times: Mapping[Shape, float], judged: bool
 
 
 def _print_notes(artifact: Artifact) -> None:
-    """What a person should know of graphs for Neuron."""
+    """Notes on graphs for Neuron."""
     compiler = artifact.compiler
     if not compiler:
         return
@@ -155,12 +157,12 @@ def _print_tried(tried: list[dict[str, Any]], measured: dict[str, Any]) -> None:
 
 
 def _print_decided(precision: str, decided: str, measured: dict[str, Any]) -> None:
-    """Why a precision was kept, where there was a choice."""
-    moved = f"noise of {measured['noise']:.0%}"
+    """Why a precision was chosen, where there was a choice."""
+    noise = f"noise of {measured['noise']:.0%}"
     reasons = {
         "answers": "no other precision keeps the answers",
-        "speed": f"faster than every smaller one, by more than the {moved}",
-        "size": f"the smallest; no larger one is faster{f' by more than the {moved}' if measured['noise'] else ''}",
+        "speed": f"faster than every smaller one, by more than the {noise}",
+        "size": f"the smallest; no larger one is faster{f' by more than the {noise}' if measured['noise'] else ''}",
     }
     if decided in reasons:
         say(f"kept {precision}: {reasons[decided]}")

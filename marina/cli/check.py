@@ -26,37 +26,41 @@ def check(
 
     project = find_project()
 
-    def check_one(spec: Spec) -> dict[str, Any]:
+    def check_spec(spec: Spec) -> dict[str, Any]:
         with spinner() as report:
             report(f"checking {spec.name}")
-            found = forecast(spec, project)
+            prediction = forecast(spec, project)
         if not as_json:
-            _print(spec.name, found)
-        return {"name": spec.name, **vars(found), "artifact": str(found.artifact)}
+            _print(spec.name, prediction)
+        return {"name": spec.name, **vars(prediction), "artifact": str(prediction.artifact)}
 
     def check_all(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:
-        checked = [check_one(spec) for spec in specs]
+        checked = [check_spec(spec) for spec in specs]
         return {"name": model.name, "members": checked} if isinstance(model, Bundle) else checked[0]
 
     for_each_spec(project, names, engine, shapes, check_all, as_json)
 
 
-def _print(name: str, found: Forecast) -> None:
-    tries = f", tries {', '.join(found.precisions)}" if len(found.precisions) > 1 else f", {found.precisions[0]}"
-    if found.compiled:
-        work = f"none: it is compiled already, in {relative(found.artifact)}"
-    elif found.seconds is None:
+def _print(name: str, prediction: Forecast) -> None:
+    precisions_text = (
+        f", tries {', '.join(prediction.precisions)}"
+        if len(prediction.precisions) > 1
+        else f", {prediction.precisions[0]}"
+    )
+    if prediction.compiled:
+        work = f"none: it is compiled already, in {relative(prediction.artifact)}"
+    elif prediction.seconds is None:
         work = "minutes for each graph; no graph has been compiled for this engine here yet"
     else:
-        work = f"about {found.seconds:.0f} s"
+        work = f"about {prediction.seconds:.0f} s"
     rows = [
-        ["task", found.task],
-        ["model", f"{found.architecture}, {found.weights / 1e6:.1f} million weights"],
-        ["tokenizer", found.tokenizer],
-        ["engine", f"{found.engine}{tries}"],
-        ["graphs", f"{len(found.shapes)}: {', '.join(found.shapes)}"],
-        ["artifact", f"at most {found.artifact_bytes / 1e6:.0f} MB"],
-        ["memory to compile", f"{found.memory_bytes / 1e9:.1f} GB, {found.free_bytes / 1e9:.1f} GB are free"],
+        ["task", prediction.task],
+        ["model", f"{prediction.architecture}, {prediction.weights / 1e6:.1f} million weights"],
+        ["tokenizer", prediction.tokenizer],
+        ["engine", f"{prediction.engine}{precisions_text}"],
+        ["graphs", f"{len(prediction.shapes)}: {', '.join(prediction.shapes)}"],
+        ["artifact", f"at most {prediction.artifact_bytes / 1e6:.0f} MB"],
+        ["memory to compile", f"{prediction.memory_bytes / 1e9:.1f} GB, {prediction.free_bytes / 1e9:.1f} GB are free"],
         ["time to compile", work],
     ]
     print_table([name, "the spec, its source and its tokenizer are fine"], rows)

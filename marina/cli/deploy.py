@@ -36,7 +36,7 @@ def _archives(names: list[str]) -> Any:
 
 
 def _finish(output: Path, guide: str, as_json: bool) -> None:
-    """Show what was written: the files, and how many there are in each folder."""
+    """Show the files that were written, and how many there are in each folder."""
     if as_json:
         files = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
         print_json({"folder": str(output), "files": files})

@@ -24,14 +24,14 @@ def for_each_spec(
     work: Callable[[Spec | Bundle, list[Spec]], dict[str, Any]],
     as_json: bool,
 ) -> None:
-    """Do the work for every model and bundle; one that fails does not keep the others from theirs.
+    """Do the work for every model and bundle; a failure of one does not stop the others.
 
     Args:
-        project: whose specs.
-        names: of models and bundles; all of them if None or empty.
-        engine, shapes: instead of each spec's, as on the command line.
-        work: takes a spec, or a bundle, and the specs of its models; returns what `--json` prints of it.
-        as_json: whether to print that.
+        project: the project with the specs.
+        names: names of models and bundles; all of them if None or empty.
+        engine, shapes: used in place of each spec's, as on the command line.
+        work: takes a spec, or a bundle, and the specs of its models; returns its document for `--json`.
+        as_json: whether to print the documents.
 
     Raises:
         typer.Exit: with 1 when any failed, after the last.
@@ -41,19 +41,19 @@ def for_each_spec(
         overrides["engine"] = engine
     if shapes:
         overrides["shapes"] = {"exact": shapes.split(",")}
-    known = sorted(path.stem for path in project.models.glob("*.yaml"))
-    if not names and not known:
+    spec_names = sorted(path.stem for path in project.models.glob("*.yaml"))
+    if not names and not spec_names:
         raise SpecError(f"{project.models} holds no spec", "make one with marina new model NAME --from FOLDER")
     documents, failed = [], False
-    for name in names or known:
+    for name in names or spec_names:
         try:
-            if name not in known:
-                raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(known) or 'none'}")
+            if name not in spec_names:
+                raise SpecError(f"no model {name!r} in {project.models}; there are: {', '.join(spec_names) or 'none'}")
             model = read_model(project.models / f"{name}.yaml", overrides)
             specs = read_members(model, project.models, overrides) if isinstance(model, Bundle) else [model]
             documents.append(work(model, specs))
         except (MarinaError, WorkerError) as error:
-            message = _named(str(error), name)
+            message = _with_name(str(error), name)
             print_error(message)
             documents.append({"name": name, "error": message})
             failed = True
@@ -68,6 +68,6 @@ def for_each_spec(
         raise typer.Exit(1)
 
 
-def _named(message: str, name: str) -> str:
-    """A message that says which model it is about."""
+def _with_name(message: str, name: str) -> str:
+    """The message with the name of its model in front, unless it names the model already."""
     return message if message.startswith(f"{name}:") or f"{name}.yaml" in message else f"{name}: {message}"

@@ -22,9 +22,9 @@ def project(
     """Create a project: folders for specs and archives, and the configuration of TorchServe."""
     from marina.new import new_project
 
-    made = new_project(folder)
+    created = new_project(folder)
     if as_json:
-        print_json({"project": str(made.root)})
+        print_json({"project": str(created.root)})
     else:
         say(f"created {folder}; next: cd {shlex.quote(str(folder))} && marina new model NAME --from FOLDER")
 

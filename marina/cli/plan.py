@@ -42,15 +42,20 @@ def calibrate(
 
     project = find_project()
     specs = [read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None) for name in names]
-    done: dict[str, tuple[Calibration, Path]] = {}
+    calibrations: dict[str, tuple[Calibration, Path]] = {}
     with progress_bar("calibrate") as progress, benchmark_server(project, progress) as server:
         for spec in specs:
-            done[spec.name] = measure(spec, project, server, texts, progress)
+            calibrations[spec.name] = measure(spec, project, server, texts, progress)
     if as_json:
-        print_json({name: {"file": str(path), "error": found.error} for name, (found, path) in done.items()})
+        print_json(
+            {
+                name: {"file": str(path), "error": calibration.error}
+                for name, (calibration, path) in calibrations.items()
+            }
+        )
         return
-    for name, (found, path) in done.items():
-        say(f"{name}: simulations of its loads are within {found.error:.1%} (median) of what was measured")
+    for name, (calibration, path) in calibrations.items():
+        say(f"{name}: simulations of its loads are within {calibration.error:.1%} (median) of what was measured")
         say(f"written to {relative(path)}; next: marina plan {name} --rate 100 --promise 'p99 <= 50 ms'")
 
 
@@ -100,31 +105,33 @@ def plan(
     from marina.plan.answer import COLUMNS
     from marina.plan.make import make_plan
     from marina.plan.picture import picture
-    from marina.plan.recommender import compared, read_recommendations
+    from marina.plan.recommender import comparison_table, read_recommendations
     from marina.plan.write import write_choice
 
     project = find_project()
-    asked = _workload(names, workload, rate, promise, instances, lengths, replay, on, one_down, budget, price)
-    theirs = read_recommendations(compare) if compare else []
+    requested_workload = _workload(
+        names, workload, rate, promise, instances, lengths, replay, on, one_down, budget, price
+    )
+    recommendations = read_recommendations(compare) if compare else []
     with progress_bar("plan") as progress:
-        answer = make_plan(asked, project, progress)
+        answer = make_plan(requested_workload, project, progress)
     path = project.root / "build" / "plan" / "plan.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(picture(answer))
-    changed = write_choice(answer, project) if write else []
+    changed_paths = write_choice(answer, project) if write else []
     if as_json:
-        print_json({**answer.as_json(), "inference_recommender": theirs})
+        print_json({**answer.as_json(), "inference_recommender": recommendations})
     else:
         say(answer.sentence)
         for line in answer.lines():
             say(line)
         print_table(COLUMNS, answer.rows(), numbers=9)
-        if theirs:
-            print_table(*compared(theirs, answer), numbers=5)
+        if recommendations:
+            print_table(*comparison_table(recommendations, answer), numbers=5)
         say(f"picture: {relative(path)}")
-        for one in changed:
-            say(f"written to {relative(one)}")
-    if answer.found.best is None:
+        for spec_path in changed_paths:
+            say(f"written to {relative(spec_path)}")
+    if answer.result.best is None:
         raise typer.Exit(1)
 
 
@@ -151,15 +158,17 @@ def _workload(
         return read_fields(file, Workload)
     if not names:
         raise MarinaError("name the models to plan for, or give a --workload FILE")
-    found = PROMISE.fullmatch(promise or "")
-    if not found:
+    match = PROMISE.fullmatch(promise or "")
+    if not match:
         raise MarinaError("say what is promised, for example --promise 'p99 <= 50 ms'")
     rates = (rate or []) if len(rate or []) != 1 else list(rate or []) * len(names)
     if not replay and len(rates) != len(names):
         raise MarinaError("say how many requests per second come, with --rate N once or once for each model")
-    shared = {"instances": instances, "lengths": lengths, "log": replay}
-    demands = [{"name": name, "rate": own, **shared} for name, own in itertools.zip_longest(names, rates)]
-    percentile, latency, unit = found.groups()
+    shared_fields = {"instances": instances, "lengths": lengths, "log": replay}
+    demands = [
+        {"name": name, "rate": model_rate, **shared_fields} for name, model_rate in itertools.zip_longest(names, rates)
+    ]
+    percentile, latency, unit = match.groups()
     try:
         return Workload.model_validate(
             {

@@ -78,8 +78,8 @@ def predict(
 def _print_ranked(queries: list[str], documents: list[str], scores: list[float]) -> None:
     """Print the documents for each query, best first."""
     pairs = zip(itertools.product(enumerate(queries), documents), scores, strict=True)
-    for (_, query), of_query in itertools.groupby(pairs, key=lambda pair: pair[0][0]):
+    for (_, query), query_pairs in itertools.groupby(pairs, key=lambda pair: pair[0][0]):
         if len(queries) > 1:
             say(query)
-        scored = [{"document": document, "score": score} for (_, document), score in of_query]
-        print_answer(sorted(scored, key=lambda document: -document["score"]))
+        scored_documents = [{"document": document, "score": score} for (_, document), score in query_pairs]
+        print_answer(sorted(scored_documents, key=lambda document: -document["score"]))

@@ -94,7 +94,7 @@ def score(
     command goes on where it was.
     """
     from marina.bench.report.pricing import price_of
-    from marina.score.score import Where, prepare
+    from marina.score.score import Backend, prepare
     from marina.score.score import score as run_job
 
     project = find_project()
@@ -102,26 +102,26 @@ def score(
         "input": {"url": input_url, "table": table, "query": query, "key": key},
         "output": {"url": output_url, "table": to, "format": file_format},
     }
-    given = {
+    fields = {
         "model": name,
-        "columns": dict(key_value(one, "--column", "text=body") for one in columns or []) or None,
-        "parameters": dict(parameter_of(one) for one in settings or []) or None,
+        "columns": dict(key_value(setting, "--column", "text=body") for setting in columns or []) or None,
+        "parameters": dict(parameter_of(setting) for setting in settings or []) or None,
         "keep": keep.split(",") if keep else None,
         "prefix": prefix,
         "limit": limit,
         "core_groups": core_groups,
     }
-    spec = _job_spec(job_file, places, {key: value for key, value in given.items() if value is not None})
-    known = price_of(instance, price, project.root)
+    spec = _job_spec(job_file, places, {key: value for key, value in fields.items() if value is not None})
+    machine_price = price_of(instance, price, project.root)
     if url and ray:
         raise MarinaError("--url and --ray both say where rows are answered; give one")
-    job = prepare(spec, project, Where(url, token, ray))
+    job = prepare(spec, project, Backend(url, token, ray))
     if dry_run:
-        _show_sample(job, known, as_json)
+        _show_sample(job, machine_price, as_json)
         return
     with _progress(job.source.rows(), not as_json) as report:
         scored = run_job(job, restart, report)
-    document = _document(scored, known)
+    document = _document(scored, machine_price)
     if as_json:
         print_json(document)
     else:
@@ -130,7 +130,7 @@ def score(
         raise typer.Exit(INTERRUPTED)
 
 
-def _job_spec(file: Path | None, places: dict[str, dict[str, Any]], given: dict[str, Any]) -> JobSpec:
+def _job_spec(file: Path | None, places: dict[str, dict[str, Any]], fields: dict[str, Any]) -> JobSpec:
     """The job of a file with the options of the command in place of its own."""
     from pydantic import ValidationError
 
@@ -140,14 +140,14 @@ def _job_spec(file: Path | None, places: dict[str, dict[str, Any]], given: dict[
 
     document = read_yaml(file) if file else {}
     for place, options in places.items():
-        own = {key: value for key, value in options.items() if value is not None}
-        if own:
-            document[place] = {**document.get(place, {}), **own}
-    missing = [name for name in ("model", "input", "output") if name not in {**document, **given}]
+        given_options = {key: value for key, value in options.items() if value is not None}
+        if given_options:
+            document[place] = {**document.get(place, {}), **given_options}
+    missing = [name for name in ("model", "input", "output") if name not in {**document, **fields}]
     if missing:
         raise MarinaError(f"the {missing[0]} is missing", "write marina score NAME --input URL --output URL")
     try:
-        return JobSpec.model_validate({**document, **given})
+        return JobSpec.model_validate({**document, **fields})
     except ValidationError as error:
         raise MarinaError(f"{file or 'marina score'}: {explain(error, JobSpec)}") from None
 
@@ -167,27 +167,27 @@ def _progress(rows: int, show: bool) -> Iterator[Report]:
     with bars.Progress(*columns, console=err, transient=True, disable=not (show and err.is_terminal)) as progress:
         task = progress.add_task("", total=rows, rate="loading the model")
 
-        def report(before: Counts, here: Counts) -> None:
+        def report(earlier: Counts, this_run: Counts) -> None:
             speed = progress.tasks[0].speed
             rate = f"{speed:,.0f} rows/s" if speed else ""
-            progress.update(task, completed=before.rows + here.rows, rate=rate)
+            progress.update(task, completed=earlier.rows + this_run.rows, rate=rate)
 
         yield report
 
 
 def _document(scored: Scored, price: Price | None) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The document for `--json`."""
     from marina.bench.report.pricing import cost_per_1m
 
-    total, here = scored.total, scored.here
-    rate = here.rows / scored.seconds if scored.seconds else None
+    total, this_run = scored.total, scored.this_run
+    rate = this_run.rows / scored.seconds if scored.seconds else None
     return {
         "complete": scored.complete,
         "output": scored.output,
         "rows": total.rows,
         "answered": total.rows - total.errors,
         "errors": total.errors,
-        "rows_here": here.rows,
+        "rows_here": this_run.rows,
         "seconds": round(scored.seconds, 3),
         "rows_per_s": rate and round(rate, 1),
         "padding": round(1 - total.tokens / total.computed, 4) if total.computed else None,
@@ -207,8 +207,8 @@ def _line(document: dict[str, Any]) -> str:
         parts.append(f"{document['usd_per_1m']:.3f} USD for a million on {document['instance']}")
     if not document["complete"]:
         return f"interrupted: {', '.join(parts)}; the same command goes on where this ended"
-    what = "written" if document["rows_here"] or not document["rows"] else "was complete already"
-    return f"{document['output']} {what}: {', '.join(parts)}"
+    outcome = "written" if document["rows_here"] or not document["rows"] else "was complete already"
+    return f"{document['output']} {outcome}: {', '.join(parts)}"
 
 
 def _show_sample(job: BulkJob, price: Price | None, as_json: bool) -> None:
@@ -217,7 +217,7 @@ def _show_sample(job: BulkJob, price: Price | None, as_json: bool) -> None:
 
     sampled = sample(job, SAMPLE_ROWS)
     rows, rate = job.source.rows(), sampled.rows_per_s
-    shown = sampled.answers.slice(0, SHOWN_ROWS).to_pylist()
+    first_answers = sampled.answers.slice(0, SHOWN_ROWS).to_pylist()
     cost = cost_per_1m(price.per_hour, rate) if price else None
     document = {
         "rows": rows,
@@ -226,14 +226,14 @@ def _show_sample(job: BulkJob, price: Price | None, as_json: bool) -> None:
         "estimated_usd_per_1m": cost,
         "errors_in_sample": sampled.counts.errors,
         "sample_rows": sampled.counts.rows,
-        "answers": shown,
+        "answers": first_answers,
     }
     if as_json:
         print_json(document)
         return
-    print_table(sampled.answers.schema.names, [[_short(value) for value in row.values()] for row in shown])
+    print_table(sampled.answers.schema.names, [[_short(value) for value in row.values()] for row in first_answers])
     out.print()
-    parts = [f"{rows:,} rows", f"about {rate:,.0f} rows/s with {len(job.groups)} processes"]
+    parts = [f"{rows:,} rows", f"about {rate:,.0f} rows/s with {len(job.core_groups)} processes"]
     parts.append(f"about {_duration(document['estimated_seconds'])}")
     if cost is not None and price:
         parts.append(f"{cost:.3f} USD for a million on {price.instance}")

@@ -65,13 +65,13 @@ def serve(
     from marina.server.watch import start_watch
 
     ports = Ports(port, management_port, metrics_port, grpc_inference_port, grpc_management_port)
-    project, listed = find_project(), str(trusted.absolute()) if trusted else None
+    project, trust_list = find_project(), str(trusted.absolute()) if trusted else None
     if foreground:
         drop_secrets()
-        raise typer.Exit(serve_in_foreground(project, names or [], ports, timeout, drain, say, listed))
+        raise typer.Exit(serve_in_foreground(project, names or [], ports, timeout, drain, say, trust_list))
     start = time.monotonic()
     with spinner() as report:
-        state = serve_models(project, names or [], ports, timeout, report, listed)
+        state = serve_models(project, names or [], ports, timeout, report, trust_list)
     if not state.foreground:
         start_watch(project)
     if not as_json:
@@ -100,14 +100,14 @@ def status(as_json: JsonOption = False) -> None:
     """Show the running server's models. Exits with 1 if none runs or a worker is not READY."""
     from marina.server import status as server_status
 
-    found = server_status(find_project())
-    if found is None:
+    running = server_status(find_project())
+    if running is None:
         if as_json:
             print_json({"running": False})
         else:
             say("no server is running")
         raise typer.Exit(1)
-    state, models = found
+    state, models = running
     if as_json:
         ports = vars(state.ports)
         print_json({"running": True, "pid": state.pid, "ports": ports, "models": [m._asdict() for m in models]})

@@ -77,9 +77,9 @@ def shapes(
         raise SpecError("--lengths and --live both say how long texts are; give one of them")
     if url and not live:
         raise SpecError("--url is for --live")
-    served = live_lengths(name, project, url) if live else None
+    served_lengths = live_lengths(name, project, url) if live else None
     with progress_bar(name) as progress:
-        advice = advise(spec, project, served or lengths, graphs, price / 100, progress, bulk)
+        advice = advise(spec, project, served_lengths or lengths, graphs, price / 100, progress, bulk)
     picture = project.root / "build" / "shapes" / f"{name}.png"
     if advice.lengths:
         draw(advice, name, picture)
@@ -89,30 +89,32 @@ def shapes(
         print_json(
             {
                 "shapes": [str(shape) for shape in advice.shapes],
-                "before": [found._asdict() for found in advice.before],
-                "after": [found._asdict() for found in advice.after],
-                "considered": {name: [str(shape) for shape in one.shapes] for name, one in advice.considered.items()},
-                "waste_bound": advice.bound,
+                "before": [effect._asdict() for effect in advice.before],
+                "after": [effect._asdict() for effect in advice.after],
+                "considered": {
+                    name: [str(shape) for shape in candidate.shapes] for name, candidate in advice.considered.items()
+                },
+                "waste_bound": advice.waste_bound,
                 "seconds_to_compile": round(advice.seconds * len(advice.shapes), 1),
                 "megabytes": round(advice.megabytes * len(advice.shapes)),
-                **{f"{room.key}_graphs_a_core": room.graphs for room in advice.room},
+                **{f"{limit.key}_graphs_a_core": limit.graphs for limit in advice.graph_limits},
             }
         )
         return
     say(f"shapes: {', '.join(map(str, advice.shapes))}")
-    if advice.bound is None:
+    if advice.waste_bound is None:
         _print_lengths(advice.lengths, sorted({shape.sequence_length for shape in advice.shapes}))
         _print_effects(advice)
         say(_savings(advice))
         say(f"picture: {relative(picture)}")
     else:
-        say(f"no texts are known: at most {advice.bound:.0%} of a row longer than the shortest shape is padding")
+        say(f"no texts are known: at most {advice.waste_bound:.0%} of a row longer than the shortest shape is padding")
     cost = f"{advice.seconds * len(advice.shapes):.0f} s to compile, {advice.megabytes * len(advice.shapes):.0f} MB"
     say(f"{len(advice.shapes)} graphs take about {cost} in each worker; times were fitted within {advice.error:.0%}")
-    if advice.unpacked:
-        say(f"several texts cannot share a row: {advice.unpacked}")
-    for room in advice.room:
-        say(f"on {room.device} a core has room for about {room.graphs} graphs of this model")
+    if advice.unpacked_reason:
+        say(f"several texts cannot share a row: {advice.unpacked_reason}")
+    for limit in advice.graph_limits:
+        say(f"on {limit.device} a core has room for about {limit.graphs} graphs of this model")
     if write:
         say(f"written to {relative(path)}; to serve with them: marina archive {name}, then marina upgrade {name}")
     else:
@@ -122,9 +124,9 @@ def shapes(
 def _savings(advice: Advice) -> str:
     """What the chosen shapes change, in a sentence."""
     parts = []
-    for when, before, after in zip(("alone", "in full batches"), advice.before, advice.after, strict=True):
+    for situation, before, after in zip(("alone", "in full batches"), advice.before, advice.after, strict=True):
         change = 1 - after.milliseconds / before.milliseconds
-        parts.append(f"{abs(change):.0%} {'less' if change >= 0 else 'more'} time for a text {when}")
+        parts.append(f"{abs(change):.0%} {'less' if change >= 0 else 'more'} time for a text {situation}")
     return f"the chosen shapes take {' and '.join(parts)}"
 
 
@@ -141,10 +143,10 @@ def _print_lengths(lengths: list[int], levels: list[int]) -> None:
 def _print_effects(advice: Advice) -> None:
     rows = []
     for name, (shapes, effects) in advice.considered.items():
-        cells = [cell for found in effects for cell in (f"{found.waste:.0%}", f"{found.milliseconds:.2f}")]
-        cost = [f"{each * len(shapes):.0f}" for each in (advice.seconds, advice.megabytes)]
+        cells = [cell for effect in effects for cell in (f"{effect.waste:.0%}", f"{effect.milliseconds:.2f}")]
+        costs = [f"{cost_per_graph * len(shapes):.0f}" for cost_per_graph in (advice.seconds, advice.megabytes)]
         mark = " (chosen)" if shapes == advice.shapes else ""
-        rows.append([name + mark, str(len(shapes)), *cells, *cost])
-    full = advice.after[1].rows
-    columns = ["", "graphs", "padding, alone", "ms a text", f"padding, batches of {full}", "ms a text"]
+        rows.append([name + mark, str(len(shapes)), *cells, *costs])
+    batch_rows = advice.after[1].rows
+    columns = ["", "graphs", "padding, alone", "ms a text", f"padding, batches of {batch_rows}", "ms a text"]
     print_table([*columns, "s to compile", "MB"], rows, numbers=7)

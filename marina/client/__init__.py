@@ -36,7 +36,7 @@ __all__ = ["Answer", "Client", "Entity", "LabelScore", "Limits", "RankedDocument
 
 Json = Any
 DEFAULT_LIMITS = Limits(6_000_000, 6_000_000, 60)
-AT_ONCE = 4  # requests of a stream
+PARALLEL_REQUESTS = 4  # of a stream
 PATIENCE_S = 60.0
 
 
@@ -147,7 +147,7 @@ class Client:
             ClientError: There is no answer, or the model has another task.
         """
         inputs = pairs_as_objects(list_of(texts, "classify(model, [text])"))
-        answers = self.predict(model, inputs, **_given(top_k=top_k, function_to_apply=function_to_apply))
+        answers = self.predict(model, inputs, **_without_none(top_k=top_k, function_to_apply=function_to_apply))
         return cast("list[list[LabelScore]]", expect(answers, is_ranking, "classify", model))
 
     def classify_heads(
@@ -164,7 +164,7 @@ class Client:
             For each text, the labels with scores of each head, best first, by the name of the head.
         """
         inputs = pairs_as_objects(list_of(texts, "classify_heads(model, [text])"))
-        answers = self.predict(model, inputs, **_given(top_k=top_k))
+        answers = self.predict(model, inputs, **_without_none(top_k=top_k))
         return cast("list[dict[str, list[LabelScore]]]", expect(answers, is_heads, "classify_heads", model))
 
     def classify_tokens(
@@ -182,8 +182,8 @@ class Client:
         Returns:
             For each text, its entities.
         """
-        given = _given(aggregation_strategy=aggregation_strategy, stride=stride)
-        answers = self.predict(model, list_of(texts, "classify_tokens(model, [text])"), **given)
+        parameters = _without_none(aggregation_strategy=aggregation_strategy, stride=stride)
+        answers = self.predict(model, list_of(texts, "classify_tokens(model, [text])"), **parameters)
         return cast("list[list[Entity]]", expect(answers, is_entities, "classify_tokens", model))
 
     def rerank(
@@ -210,7 +210,7 @@ class Client:
         """
         texts = list_of(documents, "rerank(model, query, [document])")
         pairs = [{"query": query, "document": text} for text in texts]
-        scores = self.predict(model, pairs, **_given(function_to_apply=function_to_apply))
+        scores = self.predict(model, pairs, **_without_none(function_to_apply=function_to_apply))
         scores = expect(scores, lambda score: isinstance(score, float | int), "rerank", model)
         ranked = [RankedDocument(index=number, score=score) for number, score in enumerate(scores)]
         return sorted(ranked, key=lambda document: -document["score"])[:top_n]
@@ -232,8 +232,8 @@ class Client:
             The spans of the context that answer the question, best first.
         """
         inputs = {"question": question, "context": context}
-        found = self.predict(model, inputs, **_given(top_k=top_k), **parameters)
-        return cast("list[Answer]", found if isinstance(found, list) else [found])
+        answers = self.predict(model, inputs, **_without_none(top_k=top_k), **parameters)
+        return cast("list[Answer]", answers if isinstance(answers, list) else [answers])
 
     def predict(self, model: str, inputs: Json, /, **parameters: Json) -> Json:
         """Send inputs of any task and return the model's answer.
@@ -266,7 +266,7 @@ class Client:
         """
         document = {"models": list(models), "inputs": inputs}
         if parameters:
-            document["parameters"] = {name: dict(own) for name, own in parameters.items()}
+            document["parameters"] = {name: dict(model_parameters) for name, model_parameters in parameters.items()}
         return cast("dict[str, Json]", self._transport.predict(bundle, document))
 
     def stream(
@@ -275,7 +275,7 @@ class Client:
         instances: Iterable[tuple[Json, Json]],
         *,
         limits: Limits = DEFAULT_LIMITS,
-        at_once: int = AT_ONCE,
+        at_once: int = PARALLEL_REQUESTS,
         patience_s: float = PATIENCE_S,
         **parameters: Json,
     ) -> Iterator[Streamed]:
@@ -313,7 +313,7 @@ class Client:
         instances: AsyncIterable[tuple[Json, Json]],
         *,
         limits: Limits = DEFAULT_LIMITS,
-        at_once: int = AT_ONCE,
+        at_once: int = PARALLEL_REQUESTS,
         patience_s: float = PATIENCE_S,
         **parameters: Json,
     ) -> AsyncIterator[Streamed]:
@@ -355,5 +355,5 @@ class Client:
         self.close()
 
 
-def _given(**parameters: Json) -> dict[str, Json]:
+def _without_none(**parameters: Json) -> dict[str, Json]:
     return {name: value for name, value in parameters.items() if value is not None}

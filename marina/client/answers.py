@@ -17,7 +17,7 @@ from marina.errors import (
 )
 
 Json = Any
-OWN_FAILURES = ("Unexpected", "NotFinite", "ModelFailed")
+PERMANENT_FAILURES = ("Unexpected", "NotFinite", "ModelFailed")
 
 
 def read_answer(body: bytes, server: str, what: str) -> Json:
@@ -68,7 +68,7 @@ def error_of(status: int, answer: Json, retry_after_s: float = 0) -> ClientError
     if 400 <= status < 500:
         return RefusedError(message, kind, status)
     # the model itself fails on this request, or a worker died with it or before it
-    return FailedError(message, transient=kind not in OWN_FAILURES)
+    return FailedError(message, transient=kind not in PERMANENT_FAILURES)
 
 
 def grpc_error(error: Any, address: str) -> ClientError:

@@ -37,5 +37,6 @@ def prediction_messages() -> tuple[Any, Any]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     names = ("PredictionsRequest", "PredictionResponse")
-    found = [message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in names]
-    return found[0], found[1]
+    classes = [message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in names]
+    request_class, response_class = classes
+    return request_class, response_class

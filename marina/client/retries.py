@@ -10,8 +10,10 @@ from typing import Any
 from marina.errors import ClientError, UnknownModelError
 
 TRIES = 4  # no try may take longer than this part of the time limit: a server that dies may forget a request
-PAUSES_S = (0.1, 5.0)  # before the second try, and the longest; each is doubled, and a random part of it waited
-LEAST_S = 0.1  # a try gets this time at least
+# pauses between tries; each is doubled, and a random part of it waited
+FIRST_PAUSE_S = 0.1
+MAX_PAUSE_S = 5.0
+MIN_TRY_S = 0.1
 UNKNOWN_S = 2.0  # how long a server that has just started may not know its models
 
 
@@ -27,20 +29,20 @@ def with_retries(send: Callable[[float], Any], limit_s: float, retry: bool) -> A
         ClientError: the last failure.
     """
     start = time.monotonic()
-    unknown = None  # since when the server has not known the model
-    pause = PAUSES_S[0]
+    unknown_since = None  # the time of the first answer that the model is unknown
+    pause = FIRST_PAUSE_S
     while True:
-        left = start + limit_s - time.monotonic()
+        seconds_left = start + limit_s - time.monotonic()
         try:
-            return send(max(min(left, limit_s / TRIES), LEAST_S) if retry else limit_s)
+            return send(max(min(seconds_left, limit_s / TRIES), MIN_TRY_S) if retry else limit_s)
         except ClientError as error:
             if isinstance(error, UnknownModelError):
-                unknown = unknown or time.monotonic()
-                again = time.monotonic() - unknown < UNKNOWN_S
+                unknown_since = unknown_since or time.monotonic()
+                transient = time.monotonic() - unknown_since < UNKNOWN_S
             else:
-                unknown, again = None, error.transient
+                unknown_since, transient = None, error.transient
             wait = max(error.retry_after_s, pause * random.uniform(0.5, 1.5))
-            if not (retry and again and time.monotonic() + wait + LEAST_S < start + limit_s):
+            if not (retry and transient and time.monotonic() + wait + MIN_TRY_S < start + limit_s):
                 raise
         time.sleep(wait)
-        pause = min(2 * pause, PAUSES_S[1])
+        pause = min(2 * pause, MAX_PAUSE_S)

@@ -14,12 +14,12 @@ from threading import Lock
 from typing import ClassVar, NamedTuple
 
 from marina.client.answers import Json, error_of, is_error, read_answer
-from marina.client.retries import PAUSES_S
+from marina.client.retries import FIRST_PAUSE_S, MAX_PAUSE_S
 from marina.client.transport import Sent
 from marina.errors import ClientError, FailedError, RefusedError, TimedOutError
 
-FIRST = 8  # instances in the first requests, from which sizes and times are learnt
-GROWTH = 2.0  # of requests, at most
+FIRST_INSTANCES = 8  # in each of the first requests, from which sizes and times are learnt
+MAX_GROWTH = 2.0  # of requests
 MARGIN = 0.5  # of the limits of a path: answers differ in length and time
 TOO_LARGE = 413
 
@@ -72,7 +72,7 @@ class RequestLine(NamedTuple):
     body: bytes
 
 
-# sends lines to a server; arguments: the body, the seconds that it may take. ClientError if it is refused as a whole
+# sends lines to a server; arguments: the body, and the timeout in seconds. ClientError if the whole body is refused
 Send = Callable[[bytes, float], Sent]
 
 
@@ -86,31 +86,31 @@ class BatchSize:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._lock = Lock()
-        self._most = float(FIRST)
-        self._refused: float | None = None  # the least number of instances that was too many
-        self._answer_bytes = self._seconds = 0.0  # of an instance
+        self._max_instances = float(FIRST_INSTANCES)
+        self._min_refused: float | None = None  # the smallest number of instances that was too many
+        self._instance_bytes = self._instance_seconds = 0.0
 
     def fits(self, count: int, size: int) -> bool:
         """Whether a request may have so many instances, with this number of bytes; a single one always may."""
-        return count <= 1 or (count <= self._most and size <= self._limits.request_bytes)
+        return count <= 1 or (count <= self._max_instances and size <= self._limits.request_bytes)
 
     def learn(self, count: int, answer_bytes: int, seconds: float) -> None:
         """A request of `count` instances was answered with so many bytes after so many seconds."""
         with self._lock:
-            self._answer_bytes = max(self._answer_bytes * 0.9, answer_bytes / count)
-            self._seconds = max(self._seconds * 0.9, seconds / count)
-            most = MARGIN * min(
-                self._limits.answer_bytes / self._answer_bytes,
-                self._limits.seconds / max(self._seconds, 1e-9),
+            self._instance_bytes = max(self._instance_bytes * 0.9, answer_bytes / count)
+            self._instance_seconds = max(self._instance_seconds * 0.9, seconds / count)
+            max_instances = MARGIN * min(
+                self._limits.answer_bytes / self._instance_bytes,
+                self._limits.seconds / max(self._instance_seconds, 1e-9),
             )
-            most = min(most, max(self._most, GROWTH * count))
-            self._most = max(1.0, min(most, (self._refused or most + 1) - 1))
+            max_instances = min(max_instances, max(self._max_instances, MAX_GROWTH * count))
+            self._max_instances = max(1.0, min(max_instances, (self._min_refused or max_instances + 1) - 1))
 
     def shrink(self, count: int) -> None:
         """A request of `count` instances was too large."""
         with self._lock:
-            self._refused = min(self._refused or count, count)
-            self._most = max(1.0, min(self._most, count / 2))
+            self._min_refused = min(self._min_refused or count, count)
+            self._max_instances = max(1.0, min(self._max_instances, count / 2))
 
 
 class Sender:
@@ -148,28 +148,28 @@ class Sender:
 
     def _answer(self, lines: Sequence[RequestLine]) -> list[Streamed]:
         body = b"".join(line.body for line in lines)
-        started, pause = time.monotonic(), PAUSES_S[0]
+        started_at, pause = time.monotonic(), FIRST_PAUSE_S
         while True:
             sent_at = time.monotonic()
             try:
                 sent = self._send(body, self._limits.seconds)
             except ClientError as error:
                 wait = max(error.retry_after_s, pause * random.uniform(0.5, 1.5))
-                again = error.transient and not (isinstance(error, TimedOutError) and len(lines) > 1)
-                if not again or time.monotonic() + wait > started + self._patience_s:
+                retry = error.transient and not (isinstance(error, TimedOutError) and len(lines) > 1)
+                if not retry or time.monotonic() + wait > started_at + self._patience_s:
                     raise
                 time.sleep(wait)
-                pause = min(2 * pause, PAUSES_S[1])
+                pause = min(2 * pause, MAX_PAUSE_S)
                 continue
-            found = sent.body.removesuffix(b"\n").split(b"\n")
-            if len(found) != len(lines):
+            answers = sent.body.removesuffix(b"\n").split(b"\n")
+            if len(answers) != len(lines):
                 raise FailedError(
-                    f"{len(lines)} lines were sent, and {len(found)} came back: is it an archive of Marina?"
+                    f"{len(lines)} lines were sent, and {len(answers)} came back: is it an archive of Marina?"
                 )
             self.sizes.learn(len(lines), len(sent.body), time.monotonic() - sent_at)
             return [
                 _read(line.key, answer, number in sent.truncated)
-                for number, (line, answer) in enumerate(zip(lines, found, strict=True))
+                for number, (line, answer) in enumerate(zip(lines, answers, strict=True))
             ]
 
 
@@ -203,7 +203,7 @@ class Grouping:
         self.group: list[RequestLine] = []
 
     def add(self, line: RequestLine) -> list[RequestLine]:
-        """Add a line to the group; if it does not fit, begin another, and return the one that is full."""
+        """Add a line to the group; if it does not fit, begin another group, and return the full group."""
         full: list[RequestLine] = []
         if not self._sizes.fits(len(self.group) + 1, self._size + len(line.body)):
             full, self.group, self._size = self.group, [], 0
@@ -219,19 +219,19 @@ def stream(sender: Sender, lines: Iterable[RequestLine], at_once: int) -> Iterat
         ClientError: as from `Sender.answer`; what came before was yielded.
     """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="stream")
-    flying: deque[Future[list[Streamed]]] = deque()
+    in_flight: deque[Future[list[Streamed]]] = deque()
     grouping = Grouping(sender.sizes)
     try:
         for line in lines:
-            full = grouping.add(line)
-            if full:
-                flying.append(pool.submit(sender.answer, full))
-                if len(flying) >= at_once:
-                    yield from flying.popleft().result()
+            full_group = grouping.add(line)
+            if full_group:
+                in_flight.append(pool.submit(sender.answer, full_group))
+                if len(in_flight) >= at_once:
+                    yield from in_flight.popleft().result()
         if grouping.group:
-            flying.append(pool.submit(sender.answer, grouping.group))
-        while flying:
-            yield from flying.popleft().result()
+            in_flight.append(pool.submit(sender.answer, grouping.group))
+        while in_flight:
+            yield from in_flight.popleft().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -240,20 +240,20 @@ async def stream_async(sender: Sender, lines: AsyncIterable[RequestLine], at_onc
     """The same for a program with an event loop."""
     loop = asyncio.get_running_loop()
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="stream")
-    flying: deque[asyncio.Future[list[Streamed]]] = deque()
+    in_flight: deque[asyncio.Future[list[Streamed]]] = deque()
     grouping = Grouping(sender.sizes)
     try:
         async for line in lines:
-            full = grouping.add(line)
-            if full:
-                flying.append(loop.run_in_executor(pool, sender.answer, full))
-                if len(flying) >= at_once:
-                    for one in await flying.popleft():
-                        yield one
+            full_group = grouping.add(line)
+            if full_group:
+                in_flight.append(loop.run_in_executor(pool, sender.answer, full_group))
+                if len(in_flight) >= at_once:
+                    for streamed in await in_flight.popleft():
+                        yield streamed
         if grouping.group:
-            flying.append(loop.run_in_executor(pool, sender.answer, grouping.group))
-        while flying:
-            for one in await flying.popleft():
-                yield one
+            in_flight.append(loop.run_in_executor(pool, sender.answer, grouping.group))
+        while in_flight:
+            for streamed in await in_flight.popleft():
+                yield streamed
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

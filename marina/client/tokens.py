@@ -19,14 +19,14 @@ def with_token(token: Token, send: Callable[[str | None], Any]) -> Any:
     Raises:
         UnauthorizedError: the server refused the token, and there is no other one, or it refused that one too.
     """
-    used = _current(token)
+    first_token = _current(token)
     try:
-        return send(used)
+        return send(first_token)
     except UnauthorizedError:
-        renewed = _current(token)
-        if renewed == used:
+        new_token = _current(token)
+        if new_token == first_token:
             raise
-    return send(renewed)
+    return send(new_token)
 
 
 def authorization(token: str | None) -> dict[str, str]:
@@ -36,8 +36,8 @@ def authorization(token: str | None) -> dict[str, str]:
 
 def call_metadata(token: str | None) -> list[tuple[str, str]]:
     """The metadata of a gRPC call; TorchServe looks for the token only in calls that are marked as gRPC."""
-    given = [(name.lower(), value) for name, value in authorization(token).items()]
-    return [("protocol", "gRPC"), ("channel", "client"), *given]
+    headers = [(name.lower(), value) for name, value in authorization(token).items()]
+    return [("protocol", "gRPC"), ("channel", "client"), *headers]
 
 
 def _current(token: Token) -> str | None:

@@ -70,16 +70,16 @@ class HttpTransport:
         """Send a body of JSON Lines once; ClientError if it is refused as a whole."""
         url = f"{self._url}/predictions/{model}"
         response = with_token(self._token, lambda token: self._send(url, body, JSON_LINES, token, timeout_s))
-        cut = response.headers.get("x-marina-truncated", "")
-        return Sent(response.content, frozenset(map(int, cut.split(","))) if cut else frozenset())
+        truncated = response.headers.get("x-marina-truncated", "")
+        return Sent(response.content, frozenset(map(int, truncated.split(","))) if truncated else frozenset())
 
     def _post(self, url: str, body: bytes, token: str | None, timeout_s: float) -> Json:
         response = self._send(url, body, "application/json", token, timeout_s)
-        kind = response.headers.get("Content-Type", "no Content-Type")[:80]
-        return read_answer(response.content, self._url, f"an answer (HTTP {response.status_code}, {kind})")
+        content_type = response.headers.get("Content-Type", "no Content-Type")[:80]
+        return read_answer(response.content, self._url, f"an answer (HTTP {response.status_code}, {content_type})")
 
-    def _send(self, url: str, body: bytes, kind: str, token: str | None, timeout_s: float) -> requests.Response:
-        headers = {"Content-Type": kind, **authorization(token)}
+    def _send(self, url: str, body: bytes, content_type: str, token: str | None, timeout_s: float) -> requests.Response:
+        headers = {"Content-Type": content_type, **authorization(token)}
         try:
             # pass verify with each request, because REQUESTS_CA_BUNDLE in the environment overrides the session's
             response = self._session.post(url, data=body, headers=headers, timeout=timeout_s, verify=self._verify)

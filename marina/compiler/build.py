@@ -43,7 +43,7 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
     from marina.compiler.graphs.packable import export_for
     from marina.compiler.graphs.session import CompileSession
     from marina.compiler.graphs.times import Build, write_times
-    from marina.compiler.graphs.tolerance import gate, tolerance
+    from marina.compiler.graphs.tolerance import gate_tolerance, tolerance
     from marina.compiler.precision.trials import Trials
     from marina.compiler.reference import choose_golden, reference_rows
 
@@ -76,33 +76,33 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
         session = CompileSession(job, model, signature, folder, rows, loader)
         trials = Trials(session, signature, loader, reference)
         progress("choosing the precision" if spec.precision == "auto" else "checking the precision", 2, steps)
-        settled = PrecisionRecord(**once(folder / DONE / "precision.json", lambda: asdict(trials.settle())))
-        gated = settled.precision
+        precision_record = PrecisionRecord(**once(folder / DONE / "precision.json", lambda: asdict(trials.settle())))
+        precision = precision_record.precision
         graphs, options = make_graphs(
-            session, gated, gate(job, gated), lambda what, done: progress(what, 3 + done, steps)
+            session, precision, gate_tolerance(job, precision), lambda step, done: progress(step, 3 + done, steps)
         )
         if engine.compiles_apart:
-            used = engine.precision(spec.for_engine, options.mitigations)
-            judged = once(folder / DONE / "judged.json", lambda: asdict(trials.judge(graphs, used)))
-            settled = PrecisionRecord(**judged)
+            used_precision = engine.precision(spec.for_engine, options.mitigations)
+            judged_record = once(folder / DONE / "judged.json", lambda: asdict(trials.judge(graphs, used_precision)))
+            precision_record = PrecisionRecord(**judged_record)
 
         progress("timing the graphs", steps - 1, steps)
         files = [graph.file for graph in graphs]
-        times = loader.time(folder, files, settled.precision) if job.runs else {}
+        times = loader.time(folder, files, precision_record.precision) if job.runs else {}
     build = Build(engine.name, weights, round(time.monotonic() - start, 1))
-    write_times(folder, times, graphs, settled, group_cores(spec.core_groups), build)
+    write_times(folder, times, graphs, precision_record, group_cores(spec.core_groups), build)
     discard(folder / DONE)
-    for left_behind in (folder / "graphs").glob("*.partial"):
-        left_behind.unlink()
-    allowed = tolerance(job, model, rows, graphs, gated)
+    for partial_file in (folder / "graphs").glob("*.partial"):
+        partial_file.unlink()
+    artifact_tolerance = tolerance(job, model, rows, graphs, precision)
     write_artifact(
         job,
         folder,
         signature,
-        settled,
+        precision_record,
         graphs,
         engine.record(job.settings, options, job.runs, [graph.compiled.notes for graph in graphs]),
-        allowed,
+        artifact_tolerance,
     )
 
 
@@ -138,7 +138,7 @@ def _write_reader(model: ExportedModel, path: Path) -> None:
     if model.preprocess:
         shutil.copyfile(model.preprocess, path)
         return
-    own = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
-    own.no_truncation()
-    own.no_padding()
-    own.save(str(path))
+    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.save(str(path))

@@ -32,10 +32,12 @@ def artifact_key(job: CompileJob) -> str:
     fields["shapes"] = [str(shape) for shape in job.shapes]
     for name in ("inputs", "outputs"):  # their order counts
         fields[name] = list((fields[name] or {}).items())
-    tried = job.candidates
-    if tried != ("f32",):  # lower precisions are judged by their answers, which depend on the model's own parameters
+    precisions = job.candidates
+    if precisions != (
+        "f32",
+    ):  # lower precisions are judged by their answers, which depend on the model's own parameters
         fields["parameters"] = job.spec.parameters
-    if len(tried) > 1:  # several precisions are also timed, on this number of cores
+    if len(precisions) > 1:  # several precisions are also timed, on this number of cores
         fields["cores"] = group_cores(job.spec.core_groups)
     document = {
         "format": FORMAT,

@@ -1,7 +1,7 @@
 """The parts of Marina's own code that determine an artifact: the modules that compiling imports.
 
-What changes neither a graph nor an answer is ignored: comments, docstrings, the texts of errors and of progress, and
-modules that compiling imports for other things.
+Code that changes neither a graph nor an answer is ignored: comments, docstrings, the texts of errors and of progress,
+and modules that compiling imports for other things.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from handlers.worker.tasks import TASKS
 from marina.engines import engine_of
 
 ROOTS = {"handlers": Path(handlers.__file__).parent.parent, "marina": Path(marina.__file__).parent.parent}
-ENTRIES = ("marina.compiler.build",)
+ENTRY_MODULES = ("marina.compiler.build",)
 # Worker placement, errors, clients, jobs in bulk, archives, sections of specs (whose values count), output: none of
 # these changes a graph.
-PASSED_BY = (
+IGNORED_MODULES = (
     "handlers.worker.placement",
     "handlers.worker.errors",
     *(f"marina.{name}" for name in ("archive", "client", "console", "errors", "fields", "files", "findings", "score")),
     "marina.spec.sections",
 )
-PROGRESS = ("progress", "say")  # functions whose arguments are only shown
+PROGRESS_FUNCTIONS = ("progress", "say")  # functions whose arguments are only shown
 
 
 @cache
@@ -40,19 +40,21 @@ def code_of(engine: str, task: str) -> str:
 
 def deciding_modules(engine: str, task: str) -> dict[str, Path]:
     """The modules that compiling a task for an engine imports, by name."""
-    halves = (type(engine_of(engine)).__module__, getattr(engine_module(engine), "__name__", ""))
+    engine_modules = (type(engine_of(engine)).__module__, getattr(engine_module(engine), "__name__", ""))
     # an engine from a separate package
-    packaged = {name: Path(str(sys.modules[name].__file__)) for name in halves if _file_of(name) is None}
+    packaged = {name: Path(str(sys.modules[name].__file__)) for name in engine_modules if _file_of(name) is None}
     modules: dict[str, Path] = {}
-    waiting = [*ENTRIES, *halves]
-    others = tuple(f".tasks.{Path(other.entry_file).stem}" for name, other in TASKS.items() if name != task)
-    while waiting:
-        name = waiting.pop()
+    pending = [*ENTRY_MODULES, *engine_modules]
+    other_tasks = tuple(
+        f".tasks.{Path(task_definition.entry_file).stem}" for name, task_definition in TASKS.items() if name != task
+    )
+    while pending:
+        name = pending.pop()
         path = packaged.get(name) or _file_of(name)
-        if name in modules or path is None or name.startswith(PASSED_BY) or name.endswith(others):
+        if name in modules or path is None or name.startswith(IGNORED_MODULES) or name.endswith(other_tasks):
             continue
         modules[name] = path
-        waiting += _imports(ast.parse(path.read_text(encoding="utf-8")))
+        pending += _imports(ast.parse(path.read_text(encoding="utf-8")))
     return dict(sorted(modules.items()))
 
 
@@ -64,7 +66,7 @@ def hash_of(modules: dict[str, Path], read: Callable[[Path], str]) -> str:
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
                 node.body = [statement for statement in node.body if not _is_text(statement)]
-            elif isinstance(node, ast.Call) and _only_tells(node):
+            elif isinstance(node, ast.Call) and _only_reports(node):
                 node.args, node.keywords = [], []
         digest.update(f"{name}\0{ast.dump(tree)}\n".encode())
     return digest.hexdigest()
@@ -75,10 +77,10 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(getattr(statement.value, "value", None), str)
 
 
-def _only_tells(call: ast.Call) -> bool:
+def _only_reports(call: ast.Call) -> bool:
     """Whether a call makes an error, or shows progress."""
     name = getattr(call.func, "id", "") or getattr(call.func, "attr", "")
-    return name.endswith("Error") or name in PROGRESS
+    return name.endswith("Error") or name in PROGRESS_FUNCTIONS
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The texts on which graphs are checked: a built-in set, and those of the spec."""
+"""The texts on which graphs are checked: a built-in set, and the spec's own."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ PAIRS = (
     (_SENTENCE, "The group decided on Tuesday that each bidder should reply in writing before midday."),
 )
 QUESTIONS = ("Who?", "What does it say about money?", "When is that, and where do I have to go for it?")
-OWN = 64  # maximum number of the spec's own texts for parity, spread evenly over the file
-CALIBRATION = 128
-HELD_OUT = 256
+MAX_SPEC_TEXTS = 64  # of the spec's texts for parity, spread evenly over the file
+MAX_CALIBRATION_TEXTS = 128
+MAX_HELD_OUT_TEXTS = 256
 
 
 class Examples(NamedTuple):
@@ -69,8 +69,8 @@ def read_examples(spec: Spec, root: Path) -> Examples:
     fields = spec.instance_fields
     if spec.preprocess:
         # every field has a text, and each instance another combination
-        turned = [BUILT_IN[number:] + BUILT_IN[:number] for number in range(len(fields.names))]
-        instances = [instance_of(texts) for texts in zip(*turned, strict=True)]
+        rotations = [BUILT_IN[number:] + BUILT_IN[:number] for number in range(len(fields.names))]
+        instances = [instance_of(texts) for texts in zip(*rotations, strict=True)]
     elif fields.second_required:
         questions = itertools.cycle(QUESTIONS)
         instances = [Instance("?", "ok"), *(Instance(next(questions), text) for text in BUILT_IN if text)]
@@ -81,20 +81,22 @@ def read_examples(spec: Spec, root: Path) -> Examples:
     if spec.examples is None:
         return Examples(instances, [], instances)
     where = f"models/{spec.name}.yaml: examples: {spec.examples}"
-    own = list(dict.fromkeys(read_texts(root / spec.examples, fields, where)))
-    parity = list(dict.fromkeys([*instances, *_evenly(own, OWN)]))
-    return Examples(parity, _evenly(own[0::2], CALIBRATION), _evenly(own[1::2], HELD_OUT))
+    spec_instances = list(dict.fromkeys(read_texts(root / spec.examples, fields, where)))
+    parity = list(dict.fromkeys([*instances, *_evenly(spec_instances, MAX_SPEC_TEXTS)]))
+    return Examples(
+        parity, _evenly(spec_instances[0::2], MAX_CALIBRATION_TEXTS), _evenly(spec_instances[1::2], MAX_HELD_OUT_TEXTS)
+    )
 
 
 def instance_of(texts: Sequence[str]) -> Instance:
     """An instance with a text for each of its fields."""
-    first, *others = texts
-    return Instance(first, others[0] if others else None, tuple(others[1:]))
+    first_text, *other_texts = texts
+    return Instance(first_text, other_texts[0] if other_texts else None, tuple(other_texts[1:]))
 
 
-def _evenly(instances: list[Instance], most: int) -> list[Instance]:
-    """At most `most` instances, spread evenly over the list."""
-    return instances[:: -(-len(instances) // most)] if instances else []
+def _evenly(instances: list[Instance], max_count: int) -> list[Instance]:
+    """At most `max_count` instances, spread evenly over the list."""
+    return instances[:: -(-len(instances) // max_count)] if instances else []
 
 
 def too_few(spec: Spec, limit: int, purpose: str) -> CompileError:

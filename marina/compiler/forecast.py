@@ -14,11 +14,11 @@ from marina.compiler.limits import check_length, check_memory, memory_needed
 from marina.project import Project
 from marina.spec import Spec
 
-BYTES_A_WEIGHT = 4  # float32; lower precisions take less
+BYTES_PER_WEIGHT = 4  # float32; lower precisions take less
 # Compile seconds on 2 cores of an Intel Xeon: a constant, and per million weights a part paid once and a part per
 # graph, for one precision or for trials of several. Fitted to 23 and 110 million weights with 2 and 8 graphs.
 START_S = 3.0
-ONE, SEVERAL = (0.1, 0.055), (0.5, 0.035)
+ONE_PRECISION_S, SEVERAL_PRECISIONS_S = (0.1, 0.055), (0.5, 0.035)
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def forecast(spec: Spec, project: Project) -> Forecast:
         SpecError, SourceError, CompileError: in the same cases as compiling.
     """
     job = prepare_job(spec, project.root)
-    described = job.source.describe()
-    check_length(job, described.positions)
+    description = job.source.describe()
+    check_length(job, description.positions)
     folder = project.artifacts / spec.name / artifact_key(job)
     compiled = is_complete(folder)
     weights = job.source.count_weights()
@@ -69,8 +69,8 @@ def forecast(spec: Spec, project: Project) -> Forecast:
         check_memory(job, weights)
     return Forecast(
         task=spec.task,
-        architecture=described.architecture,
-        tokenizer=described.tokenizer,
+        architecture=description.architecture,
+        tokenizer=description.tokenizer,
         weights=weights,
         engine=spec.engine,
         precisions=job.candidates,
@@ -79,7 +79,7 @@ def forecast(spec: Spec, project: Project) -> Forecast:
         compiled=compiled,
         memory_bytes=memory_needed(weights),
         free_bytes=free_memory(),
-        artifact_bytes=BYTES_A_WEIGHT * weights,
+        artifact_bytes=BYTES_PER_WEIGHT * weights,
         seconds=_seconds(job, weights, folder.parent.parent),
     )
 
@@ -88,18 +88,21 @@ def _seconds(job: CompileJob, weights: int, artifacts: Path) -> float | None:
     """The compile time, estimated from earlier runs on this machine; None if there is no basis for an estimate."""
     builds = read_builds(artifacts, job.spec.engine)
     if job.engine.compiles_apart:
-        known = [seconds for build in builds for seconds in build["seconds"].values()]
-        return statistics.median(known) * len(job.shapes) if known else None
-    usual = usual_seconds(weights, len(job.shapes), len(job.candidates) > 1)
-    scales = [
+        graph_seconds = [seconds for build in builds for seconds in build["seconds"].values()]
+        return statistics.median(graph_seconds) * len(job.shapes) if graph_seconds else None
+    estimate = typical_seconds(weights, len(job.shapes), len(job.candidates) > 1)
+    measured_ratios = [
         build["build"]["seconds"]
-        / usual_seconds(build["build"]["weights"], len(build["seconds"]), len(build["precisions"]) > 1)
+        / typical_seconds(build["build"]["weights"], len(build["seconds"]), len(build["precisions"]) > 1)
         for build in builds
     ]
-    return usual * (statistics.median(scales) if scales else 1.0)
+    return estimate * (statistics.median(measured_ratios) if measured_ratios else 1.0)
 
 
-def usual_seconds(weights: int, graphs: int, several: bool) -> float:
-    """The compile time of `graphs` graphs on the machine of the constants above; `several` if precisions are tried."""
-    once, a_graph = SEVERAL if several else ONE
-    return START_S + weights / 1e6 * (once + a_graph * graphs)
+def typical_seconds(weights: int, graphs: int, several_precisions: bool) -> float:
+    """The compile time of `graphs` graphs on the machine of the constants above.
+
+    `several_precisions` says whether several precisions are tried.
+    """
+    fixed_s, graph_s = SEVERAL_PRECISIONS_S if several_precisions else ONE_PRECISION_S
+    return START_S + weights / 1e6 * (fixed_s + graph_s * graphs)

@@ -9,12 +9,12 @@ from marina.errors import CompileError
 
 # Memory: a constant for libraries, and bytes per weight. Each weight is held in float32 by the model and by the
 # engine's copy of it, and in float64 beside the model while the reference is computed.
-BYTES, BYTES_A_WEIGHT = 500_000_000, 12
+BASE_BYTES, BYTES_PER_WEIGHT = 500_000_000, 12
 
 
 def memory_needed(weights: int) -> int:
     """The approximate bytes of memory that compiling a model with `weights` weights needs."""
-    return BYTES + BYTES_A_WEIGHT * weights
+    return BASE_BYTES + BYTES_PER_WEIGHT * weights
 
 
 def check_memory(job: CompileJob, weights: int) -> None:

@@ -76,7 +76,7 @@ class CheckedGraph:
 
 @dataclass(frozen=True)
 class PrecisionRecord:
-    """The precision that was kept.
+    """The chosen precision.
 
     Attributes:
         precision: the precision of the graphs.

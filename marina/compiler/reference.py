@@ -20,8 +20,8 @@ from handlers.worker.values import Instance, Row
 from marina.compiler.hugging_face.loading import ENCODER, load_model, source_errors
 from marina.spec import Spec
 
-GOLDEN = 8  # maximum number of rows stored in the artifact
-PROMPTED = 3  # number of texts for each prompt except the default one
+MAX_GOLDEN_ROWS = 8  # maximum number of rows stored in the artifact
+TEXTS_PER_PROMPT = 3  # number of texts for each prompt except the default one
 DIGITS = 7  # decimals of golden outputs: well below any tolerance, well above float64's rounding errors
 ExactOutputs = list[npt.NDArray[np.float64]]
 
@@ -61,29 +61,31 @@ def reference_rows(
         spec: the model's spec.
         instances: texts, read with the default prompt.
         max_length: the maximum number of tokens.
-        every_prompt: whether to also read a few of them with each of the other prompts.
+        every_prompt: whether to also read a few of the texts with each of the other prompts.
 
     Raises:
         SourceError: the library cannot compute the outputs.
     """
-    first, *others = reference.prompts
-    asked = [(instance, first) for instance in instances]
+    default_prompt, *other_prompts = reference.prompts
+    prompted_instances = [(instance, default_prompt) for instance in instances]
     if every_prompt:
-        asked += [(instance, prompt) for prompt in others for instance in instances[1 : 1 + PROMPTED]]
+        prompted_instances += [
+            (instance, prompt) for prompt in other_prompts for instance in instances[1 : 1 + TEXTS_PER_PROMPT]
+        ]
     rows = []
-    for instance, prompt in asked:
+    for instance, prompt in prompted_instances:
         with source_errors(spec, "the model's own library", "read a text with"):
-            reading = reference.read(instance, prompt)
-        tokens = len(reading.row.ids)
+            reference_row = reference.read(instance, prompt)
+        tokens = len(reference_row.row.ids)
         if 0 < tokens <= max_length:
-            what = "a text" if instance.text_pair is None else "a pair of texts"
+            subject = "a text" if instance.text_pair is None else "a pair of texts"
             with (
-                source_errors(spec, "the model's own library", f"compute {what} of {tokens} tokens with"),
+                source_errors(spec, "the model's own library", f"compute {subject} of {tokens} tokens with"),
                 torch.no_grad(),
             ):
                 # -0.0 and 0.0 are equal but are written differently
                 outputs = [output.round(DIGITS) + 0.0 for output in reference.answer(instance, prompt)]
-            rows.append(GoldenRow(*reading, outputs))
+            rows.append(GoldenRow(*reference_row, outputs))
     return rows
 
 
@@ -108,11 +110,11 @@ def pool_tokens(vectors: npt.NDArray[np.float64], mode: str) -> npt.NDArray[np.f
 def choose_golden(rows: list[GoldenRow]) -> list[GoldenRow]:
     """A few rows, spread from the shortest to the longest."""
     ordered = sorted(rows, key=lambda row: len(row.row.ids))
-    places = np.linspace(0, len(ordered) - 1, min(GOLDEN, len(ordered))).round().astype(int)
-    return [ordered[place] for place in places]
+    indices = np.linspace(0, len(ordered) - 1, min(MAX_GOLDEN_ROWS, len(ordered))).round().astype(int)
+    return [ordered[index] for index in indices]
 
 
-class Exactly:
+class Float64Runner:
     """Runs a model in float64, or in float32 as soon as its code turns out to require that."""
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -141,7 +143,7 @@ class TransformersReference:
 
     def __init__(self, spec: Spec, folder: Path, head: str) -> None:
         model, self._tokenizer = load_model(spec, folder, f"{ENCODER}{head}")
-        self._model, self._exactly = model, Exactly(model)
+        self._model, self._run_in_float64 = model, Float64Runner(model)
         self._accepted = inspect.signature(model.forward).parameters
 
     def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
@@ -154,4 +156,4 @@ class TransformersReference:
         """The model's return value for an instance."""
         batch = self._tokenizer(instance.text, instance.text_pair, return_tensors="pt", verbose=False)
         inputs = {name: tensor for name, tensor in batch.items() if name in self._accepted}
-        return self._exactly(lambda: self._model(**inputs))
+        return self._run_in_float64(lambda: self._model(**inputs))

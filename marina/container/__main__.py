@@ -27,7 +27,7 @@ from marina.server.upgrade import management_of
 
 SETTINGS = "--settings-from"  # the number of an open file
 # for how long new requests still get 503 when all others are answered, before connections are closed: clients with
-# open connections, and what distributes requests, then know
+# open connections, and load balancers, then know
 NOTICE_S = 2.0
 TORCHSERVE_BYTES = 6_553_500  # its default
 
@@ -53,11 +53,11 @@ def run(project: Project, settings: ContainerSettings) -> int:
     def front(state: RunState) -> Iterator[Callable[[], bool]]:
         archives = [describe_archive(project.model_store / f"{name}.mar") for name in state.models]
         health = Health(management_of(project, state), list(state.models))
-        own = token(project.run, "inference", state.ports.management)
+        inference_token = token(project.run, "inference", state.ports.management)
         with (
             probes(health) as port,
             nginx(
-                configuration(settings, state.ports, port, own, archives, project.run, body_bytes(project))
+                configuration(settings, state.ports, port, inference_token, archives, project.run, body_bytes(project))
             ) as process,
         ):
             say(f"serving {', '.join(state.models)} on port {settings.port}")
@@ -71,18 +71,18 @@ def run(project: Project, settings: ContainerSettings) -> int:
 
 
 def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:
-    """Fill the model store, which must be writable, with links to the archives of a folder, which need not be.
+    """Fill the model store, which must be writable, with links to the archives of a folder, which may be read-only.
 
     Raises:
         DeployError: one of the models has no archive, or there is none at all.
     """
-    found = sorted(folder.glob("*.mar"))
-    missing = set(names) - {path.stem for path in found}
-    if missing or not found:
+    paths = sorted(folder.glob("*.mar"))
+    missing = set(names) - {path.stem for path in paths}
+    if missing or not paths:
         raise DeployError(f"{folder} has no archive {sorted(missing)[0] if missing else ''}".strip(), "mount one there")
     store = project.model_store.resolve()
     store.mkdir(parents=True, exist_ok=True)
-    for path in found:
+    for path in paths:
         link = store / path.name
         link.unlink(missing_ok=True)
         link.symlink_to(path)

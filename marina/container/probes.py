@@ -13,7 +13,7 @@ from marina.errors import ServerError
 from marina.server.archives import DRAINING
 from marina.server.torchserve.management import Management
 
-KEPT_S = 0.5  # an answer is given again for so long
+CACHE_S = 0.5  # for so long an answer is used again
 DEAD_S = 330.0  # TorchServe gives up a worker after 300 s
 
 
@@ -21,32 +21,32 @@ class Health:
     """Asks TorchServe for the workers of every model.
 
     Args:
-        management: of the server.
-        names: of the models that are served.
+        management: the management API of the server.
+        names: the names of the served models.
     """
 
     def __init__(self, management: Management, names: list[str]) -> None:
         self._management = management
         self._names = names
         self._lock = threading.Lock()
-        self._asked = -KEPT_S
+        self._checked_at = -CACHE_S
         self._missing: list[str] = []
-        self._ready = time.monotonic()
+        self._ready_at = time.monotonic()
 
     def missing(self) -> list[str]:
-        """The models that no worker can answer for: all of them if TorchServe does not answer, or is to end."""
+        """The models without a worker that can answer; all of them if TorchServe does not answer or is to end."""
         with self._lock:
             now = time.monotonic()
-            if now - self._asked >= KEPT_S:
+            if now - self._checked_at >= CACHE_S:
                 self._missing = [name for name in self._names if not self._answers(name)]
-                self._asked = time.monotonic()
+                self._checked_at = time.monotonic()
                 if not self._missing:
-                    self._ready = now
+                    self._ready_at = now
             return self._missing
 
     def dead(self) -> bool:
         """Whether a model has been without workers for so long that only a new container helps."""
-        return bool(self.missing()) and time.monotonic() - self._ready > DEAD_S
+        return bool(self.missing()) and time.monotonic() - self._ready_at > DEAD_S
 
     def _answers(self, name: str) -> bool:
         try:

@@ -41,12 +41,12 @@ def configuration(
     """The configuration of nginx.
 
     Args:
-        settings: of the container.
-        ports: of TorchServe.
+        settings: the settings of the container.
+        ports: the ports of TorchServe.
         probes: the port of the probes.
-        torchserve_token: what TorchServe asks for, which nginx sends in place of the container's token.
-        archives: those that are served.
-        folder: for nginx's own files.
+        torchserve_token: TorchServe's token, which nginx sends in place of the container's token.
+        archives: the served archives.
+        folder: the folder for nginx's own files.
         body_bytes: the size of bodies that TorchServe takes.
     """
     names = [archive.name for archive in archives]
@@ -74,15 +74,17 @@ def configuration(
 
 
 def execution_parameters(archives: Sequence[Archive]) -> dict[str, object]:
-    """What SageMaker's Batch Transform asks for: how many bodies it may send at once, and of which size.
+    """The answer to SageMaker's Batch Transform: how many bodies it may send at once, and of which size.
 
     Several records go into one body only if all models take a body of a MiB, the smallest that SageMaker knows.
     """
-    body = min(own["max_body_bytes"] for archive in archives for own in archive.serving["members"].values())
+    max_body_bytes = min(
+        member["max_body_bytes"] for archive in archives for member in archive.serving["members"].values()
+    )
     return {
         "MaxConcurrentTransforms": max(archive.workers for archive in archives),
-        "BatchStrategy": "MULTI_RECORD" if body >= MIB else "SINGLE_RECORD",
-        "MaxPayloadInMB": max(1, body // MIB),
+        "BatchStrategy": "MULTI_RECORD" if max_body_bytes >= MIB else "SINGLE_RECORD",
+        "MaxPayloadInMB": max(1, max_body_bytes // MIB),
     }
 
 

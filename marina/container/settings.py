@@ -22,9 +22,9 @@ class ContainerSettings:
 
     Attributes:
         port, grpc_port, metrics_port: the ports that others reach.
-        token: what requests must bring as `Authorization: Bearer TOKEN`; None if all may ask.
+        token: the token that requests must bring as `Authorization: Bearer TOKEN`; None if all may ask.
         archives: the folder with the archives, which need not be writable.
-        models: those to serve; all of them if empty.
+        models: the models to serve; all of them if empty.
         startup_s: seconds that workers may take to become READY.
         drain_s: seconds in which requests are still answered after SIGTERM.
     """
@@ -81,27 +81,29 @@ def port_of(environment: Mapping[str, str]) -> int:
     return _number(environment, "SAGEMAKER_BIND_TO_PORT", port, 65535)
 
 
-def _number(environment: Mapping[str, str], name: str, default: int, most: int) -> int:
-    given = environment.get(name, "").strip() or str(default)
-    if not given.isdecimal() or not 1 <= int(given) <= most:
-        raise DeployError(f"{name}={given}: write a whole number from 1 to {most}")
-    return int(given)
+def _number(environment: Mapping[str, str], name: str, default: int, maximum: int) -> int:
+    text = environment.get(name, "").strip() or str(default)
+    if not text.isdecimal() or not 1 <= int(text) <= maximum:
+        raise DeployError(f"{name}={text}: write a whole number from 1 to {maximum}")
+    return int(text)
 
 
 def _token(environment: Mapping[str, str]) -> str | None:
-    given, file, opened = (environment.get(f"MARINA_{name}", "") for name in ("TOKEN", "TOKEN_FILE", "OPEN"))
-    if opened not in ("", "true", "false"):
-        raise DeployError(f"MARINA_OPEN={opened}: write true or false")
-    if file:
+    token_value, token_file, open_flag = (
+        environment.get(f"MARINA_{name}", "") for name in ("TOKEN", "TOKEN_FILE", "OPEN")
+    )
+    if open_flag not in ("", "true", "false"):
+        raise DeployError(f"MARINA_OPEN={open_flag}: write true or false")
+    if token_file:
         try:
-            given = Path(file).read_text(encoding="utf-8").strip()
+            token_value = Path(token_file).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
-            raise DeployError(f"MARINA_TOKEN_FILE={file} cannot be read: {error}") from None
-    if given and not TOKEN.fullmatch(given):
+            raise DeployError(f"MARINA_TOKEN_FILE={token_file} cannot be read: {error}") from None
+    if token_value and not TOKEN.fullmatch(token_value):
         raise DeployError(f"the token must match {TOKEN.pattern}", "make one with openssl rand -hex 32")
-    if not given and opened != "true":
+    if not token_value and open_flag != "true":
         raise DeployError(
             "there is no token that requests must bring",
             "set MARINA_TOKEN_FILE or MARINA_TOKEN; or MARINA_OPEN=true where something in front authorizes callers",
         )
-    return given or None
+    return token_value or None

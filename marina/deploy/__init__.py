@@ -1,6 +1,6 @@
-"""Writes what a target needs to host archives: `marina deploy TARGET NAME... --output DIR`.
+"""Writes the files that a target needs to host archives: `marina deploy TARGET NAME... --output DIR`.
 
-source.py      the archives to deploy, and what every target asks of them
+source.py      the archives to deploy, their stack, and their names on targets
 needs.py       cores, memory and times of a pod
 folder.py      writes a folder whole, or not at all
 sagemaker/     Amazon SageMaker: model.tar.gz, endpoints, autoscaling, a Lambda function in front
@@ -9,5 +9,5 @@ kubernetes/    manifests for Kubernetes, and for KServe
 ecs/           a task definition and a service for Amazon ECS
 ray/           Ray Serve: on a cluster, with KubeRay, and in AWS's image for SageMaker
 
-Each folder has the target's function in its `__init__.py`, and in `files/` what it writes.
+Each folder has the target's function in its `__init__.py`, and in `files/` the files that it writes.
 """

@@ -36,7 +36,7 @@ def new_folder(output: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def render(files: Path, target: Path, values: Mapping[str, Any], wanted: Callable[[str], bool] = bool) -> None:
+def render(files: Path, target: Path, values: Mapping[str, Any], include: Callable[[str], bool] = bool) -> None:
     """Write the files of a folder into another: a `NAME.j2` as `NAME` with values filled in, others as they are.
 
     A `NAME.part` is not written; templates include it.
@@ -45,7 +45,7 @@ def render(files: Path, target: Path, values: Mapping[str, Any], wanted: Callabl
         files: the folder with the files.
         target: the folder to write into.
         values: for the templates of Jinja; one that a template names and is missing is an error.
-        wanted: whether to write a file, by its path relative to `files`, without `.j2`; by default all of them.
+        include: whether to write a file, by its path relative to `files`, without `.j2`; by default all of them.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -58,7 +58,7 @@ def render(files: Path, target: Path, values: Mapping[str, Any], wanted: Callabl
     )
     for source in sorted(path for path in files.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
         name = str(source.relative_to(files)).removesuffix(".j2")
-        if source.suffix == PART or not wanted(name):
+        if source.suffix == PART or not include(name):
             continue
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a pod or a task needs that serves archives from an image of `marina deploy image`."""
+"""The needs of a pod or a task that serves archives from an image of `marina deploy image`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from marina.archive.describe import JAVA_BYTES, Archive
 from marina.deploy.scale import Scale
 
-# nginx, the process that starts all, and what TorchServe needs for requests
-OTHERS_BYTES = 200_000_000
+# nginx, the process that starts all others, and TorchServe's memory for requests
+OVERHEAD_BYTES = 200_000_000
 # graphs run in memory of their own, which grows with the requests: as measured, see docs/deploy/kubernetes.md
-REQUEST, LIMIT = 1.3, 2.0
+REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0
 DRAIN_S = 25
 MARGIN_S = 15
 
@@ -22,9 +22,9 @@ class Needs(NamedTuple):
     Attributes:
         cpus: CPU cores.
         neuron_cores: NeuronCores; 0 on the stack cpu.
-        memory_request, memory_limit: what it usually needs, and the most that it may take.
-        startup_s: how long workers may take to become READY.
-        stop_s: how long it may take to end: the drain, the longest batch, and a margin.
+        memory_request, memory_limit: the usual memory, and the maximum.
+        startup_s: the maximum time until workers are READY.
+        stop_s: the maximum time to end: the drain, the longest batch, and a margin.
     """
 
     cpus: int
@@ -36,22 +36,22 @@ class Needs(NamedTuple):
 
 
 def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | None = None) -> Needs:
-    """What archives need that share a pod.
+    """The needs of archives that share a pod.
 
     Args:
-        archives: those that share it.
-        stack: of all of them.
+        archives: the archives.
+        stack: their stack.
         cpus: CPU cores for archives on the stack cpu without core groups.
-        scale: a plan, which knows how many cores they share.
+        scale: a plan, which has the number of cores that they share.
     """
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
-    memory = JAVA_BYTES + OTHERS_BYTES + sum(archive.memory for archive in archives)
+    memory = JAVA_BYTES + OVERHEAD_BYTES + sum(archive.memory for archive in archives)
     on_cpu = stack == "cpu"
     return Needs(
         cpus=(cores or cpus) if on_cpu else sum(archive.workers for archive in archives) + 1,
         neuron_cores=0 if on_cpu else cores or len(archives),
-        memory_request=memory * REQUEST,
-        memory_limit=memory * LIMIT,
+        memory_request=memory * REQUEST_FACTOR,
+        memory_limit=memory * LIMIT_FACTOR,
         startup_s=max(int(archive.config["startupTimeout"]) for archive in archives),
         stop_s=DRAIN_S + MARGIN_S + max(int(archive.config["responseTimeout"]) for archive in archives),
     )

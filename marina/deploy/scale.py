@@ -13,13 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 from marina.archive.describe import Archive
 from marina.errors import DeployError
 
-ROOM = 2  # autoscaling may start so many times the instances of the peak
+MAX_INSTANCES_FACTOR = 2  # autoscaling may start this many times the instances of the peak
 
 
 class Replicas(NamedTuple):
-    """Pods or tasks of autoscaling: at first, at least and at most, and the use of CPU at which it adds one.
+    """Numbers of pods or tasks: at first, at least and at most, and the CPU percentage at which autoscaling adds one.
 
-    The defaults are for no plan: two, so that one can be lost or replaced.
+    The defaults are for deployments without a plan: two, so that one can be lost or replaced.
     """
 
     wanted: int = 2
@@ -38,16 +38,16 @@ class PlannedServing:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a plan says of instances.
+    """The part of a plan about instances.
 
     Attributes:
-        models: names.
-        instance_type: of EC2; None for machines like the one that planned.
-        cores: of an instance.
-        instances, least_instances: for the peak, and for the quietest hour.
+        models: names of the models.
+        instance_type: the instance type of EC2; None for machines like the one that planned.
+        cores: the cores of an instance.
+        instances, least_instances: the number of instances for the peak, and for the quietest hour.
         calls_per_minute: calls of each model that one instance gets when another is to be added.
         under_way: requests that one instance then has at the same time, of all models.
-        busy: share of its cores that are then busy.
+        busy: the share of its cores that are then busy.
         choice: how the models are served.
     """
 
@@ -62,15 +62,15 @@ class Scale:
     choice: PlannedServing
 
     @property
-    def most_instances(self) -> int:
-        """The most that autoscaling may start."""
-        return ROOM * self.instances
+    def max_instances(self) -> int:
+        """The maximum number of instances that autoscaling may start."""
+        return MAX_INSTANCES_FACTOR * self.instances
 
     @property
     def replicas(self) -> Replicas:
         """The instances as pods or tasks."""
         percent = max(1, round(100 * self.busy))
-        return Replicas(self.instances, self.least_instances, self.most_instances, percent)
+        return Replicas(self.instances, self.least_instances, self.max_instances, percent)
 
 
 _SCALE = TypeAdapter(Scale)
@@ -95,13 +95,13 @@ def read_scale(path: Path, archives: Sequence[Archive]) -> Scale:
             f"{' and '.join(archive.name for archive in archives)}",
             "deploy the models of one plan together, or plan again",
         )
-    chosen = dict(zip(scale.models, scale.choice.core_groups, strict=True))
+    planned_groups = dict(zip(scale.models, scale.choice.core_groups, strict=True))
     for archive in archives:
-        packed = ",".join(map(str, archive.groups)), archive.config["batchSize"]
-        if packed != (chosen[archive.name], scale.choice.batch_size):
+        groups, batch_size = ",".join(map(str, archive.groups)), archive.config["batchSize"]
+        if (groups, batch_size) != (planned_groups[archive.name], scale.choice.batch_size):
             raise DeployError(
-                f"{archive.path} has core groups {packed[0] or 'of the machine'} and batches of {packed[1]}, and the "
-                f"plan {chosen[archive.name]} and {scale.choice.batch_size}",
+                f"{archive.path} has core groups {groups or 'of the machine'} and batches of {batch_size}, and the "
+                f"plan {planned_groups[archive.name]} and {scale.choice.batch_size}",
                 f"marina archive {archive.name}",
             )
     return scale

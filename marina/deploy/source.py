@@ -12,7 +12,7 @@ from marina.errors import DeployError, ServerError
 from marina.project import Project
 from marina.server.archives import find_archives
 
-DNS_NAME = 40  # characters: what KubeRay and SageMaker allow, less what they and the templates append
+DNS_NAME = 40  # characters: the limit of KubeRay and SageMaker, less what they and the templates append
 NO_STRINGS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # of YAML 1.1
 
 
@@ -22,17 +22,17 @@ def read_archives(project: Project, names: Sequence[str]) -> list[Archive]:
     Raises:
         DeployError: one is missing, damaged, or not of this release.
     """
-    found = []
+    archives = []
     try:
         paths = find_archives(project, list(dict.fromkeys(names)))
     except ServerError as error:
         raise DeployError(error.cause, error.fix) from None
     for path in paths:
         try:
-            found.append(describe_archive(path))
+            archives.append(describe_archive(path))
         except (WorkerError, KeyError, ValueError, TypeError) as error:
             raise DeployError(f"{path} cannot be deployed: {error}", f"marina archive {path.stem}") from None
-    return found
+    return archives
 
 
 def stack_of(archives: Sequence[Archive], stacks: Collection[str], target: str) -> str:
@@ -40,17 +40,17 @@ def stack_of(archives: Sequence[Archive], stacks: Collection[str], target: str) 
 
     Args:
         archives: they must share it, as one image, pod or machine serves them.
-        stacks: those that the target can serve.
+        stacks: the stacks that the target can serve.
         target: its name, for the message.
 
     Raises:
         DeployError: they have several, or the target cannot serve it.
     """
-    found = {archive.stack: archive for archive in archives}
-    if len(found) > 1:
-        each = " and ".join(f"{one.name} is for {stack}" for stack, one in found.items())
-        raise DeployError(f"{each}: they cannot share a machine", "deploy them one by one")
-    (stack, archive) = found.popitem()
+    archive_by_stack = {archive.stack: archive for archive in archives}
+    if len(archive_by_stack) > 1:
+        stacks_text = " and ".join(f"{archive.name} is for {stack}" for stack, archive in archive_by_stack.items())
+        raise DeployError(f"{stacks_text}: they cannot share a machine", "deploy them one by one")
+    (stack, archive) = archive_by_stack.popitem()
     if stack not in stacks:
         raise DeployError(f"{target} cannot serve {archive.name}: its engine {archive.engine} needs {stack}")
     return stack
@@ -58,39 +58,39 @@ def stack_of(archives: Sequence[Archive], stacks: Collection[str], target: str) 
 
 def names_of(archives: Sequence[Archive]) -> dict[str, Archive]:
     """The archives by their names on targets; DeployError if two would have the same."""
-    found: dict[str, Archive] = {}
+    archives_by_name: dict[str, Archive] = {}
     for archive in archives:
-        other = found.setdefault(dns_name(archive.name), archive)
+        other = archives_by_name.setdefault(dns_name(archive.name), archive)
         if other is not archive:
-            both = f"{other.name} and {archive.name} would both be called {dns_name(archive.name)}"
-            raise DeployError(both, "deploy them into folders of their own")
-    return found
+            message = f"{other.name} and {archive.name} would both be called {dns_name(archive.name)}"
+            raise DeployError(message, "deploy them into folders of their own")
+    return archives_by_name
 
 
-def joint_name(archives: Sequence[Archive], given: str | None) -> str:
-    """The name of what serves all of these archives: the given one, or that of the only archive, or "marina".
+def joint_name(archives: Sequence[Archive], requested_name: str | None) -> str:
+    """The name of the service for all archives: the requested one, or that of the only archive, or "marina".
 
     Raises:
-        DeployError: the given one is no name for a target.
+        DeployError: the requested one is no name for a target.
     """
-    if given and dns_name(given) != given:
-        raise DeployError(f"--name {given} is no name for targets", f"write {dns_name(given)}")
-    return given or (dns_name(archives[0].name) if len(archives) == 1 else "marina")
+    if requested_name and dns_name(requested_name) != requested_name:
+        raise DeployError(f"--name {requested_name} is no name for targets", f"write {dns_name(requested_name)}")
+    return requested_name or (dns_name(archives[0].name) if len(archives) == 1 else "marina")
 
 
-def image_of(given: str) -> tuple[str, str]:
+def image_of(image: str) -> tuple[str, str]:
     """The repository and the tag of an image; DeployError if it has no tag."""
-    folder, _, last = given.rpartition("/")
+    folder, _, last = image.rpartition("/")
     name, colon, tag = last.partition(":")
-    if not (name and colon and tag) or "@" in given:
-        raise DeployError(f"--image {given} names no tag", "write REPOSITORY:TAG")
+    if not (name and colon and tag) or "@" in image:
+        raise DeployError(f"--image {image} names no tag", "write REPOSITORY:TAG")
     return f"{folder}/{name}" if folder else name, tag
 
 
 def dns_name(name: str) -> str:
     """A name as Kubernetes, SageMaker and ECS take it: lower-case letters, digits and '-', beginning with a letter.
 
-    What YAML takes for a value that is no string gets a letter in front too.
+    A name that YAML does not read as a string gets a letter in front too.
     """
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not plain[:1].isalpha() or plain in NO_STRINGS:

@@ -22,14 +22,14 @@ def examine(project: Project, names: list[str], engines: list[str], ports: Ports
         ports: ports that must be free.
     """
     archives, findings = open_archives(project, names)
-    needed = sorted({archive.engine for archive in archives} | set(engines)) or [DEFAULT]
-    found = check_host(project, ports)
-    return [*found, *check_engines(needed), *findings, *check_archives(archives)]
+    engine_names = sorted({archive.engine for archive in archives} | set(engines)) or [DEFAULT]
+    host_findings = check_host(project, ports)
+    return [*host_findings, *check_engines(engine_names), *findings, *check_archives(archives)]
 
 
 def check_engines(names: Sequence[str]) -> list[Finding]:
     """Check the packages and cores that engines need on this machine; each finding is reported once."""
-    needed = sorted((engine_of(name) for name in names), key=lambda engine: engine.cores.exclusive)
-    packages = [finding for engine in needed for finding in engine.check_host_packages()]
-    cores = [finding for engine in needed for finding in engine.check_host_cores()]
+    checked_engines = sorted((engine_of(name) for name in names), key=lambda engine: engine.cores.exclusive)
+    packages = [finding for engine in checked_engines for finding in engine.check_host_packages()]
+    cores = [finding for engine in checked_engines for finding in engine.check_host_cores()]
     return list({finding.check: finding for finding in (*packages, *cores)}.values())

@@ -58,17 +58,18 @@ def _versions(archive: Archive) -> Finding:
             engine_of(artifact.engine).check_versions(artifact.versions)
     except ArtifactError as error:
         return fails(check, error.cause, error.fix or "see the packages above")
-    others = {
-        name: (wanted, installed(name))
+    other_versions = {
+        name: (compiled_version, installed(name))
         for artifact in archive.artifacts
-        for name, wanted in artifact.versions.items()
-        if installed(name) not in (None, wanted)
+        for name, compiled_version in artifact.versions.items()
+        if installed(name) not in (None, compiled_version)
     }
-    if others:
-        found = ", ".join(
-            f"{name} {here} here, {wanted} where it was compiled" for name, (wanted, here) in others.items()
+    if other_versions:
+        differences = ", ".join(
+            f"{name} {installed_version} here, {compiled_version} where it was compiled"
+            for name, (compiled_version, installed_version) in other_versions.items()
         )
-        return note(check, found, "workers check their answers on the golden rows before they serve")
+        return note(check, differences, "workers check their answers on the golden rows before they serve")
     return ok(check, "as where it was compiled")
 
 
@@ -77,23 +78,23 @@ def _cores(archive: Archive) -> Finding:
     kind = engine_of(archive.engine).cores
     try:
         cores = kind.usable()
-        given = core_groups(archive.serving["core_groups"]).sizes
+        group_sizes = core_groups(archive.serving["core_groups"]).sizes
     except PlacementError as error:
         return fails(check, error.cause, str(error))
-    sizes = given or (1 if kind.exclusive else len(cores),) * archive.workers
-    spanned = max(int(artifact.compiler.get("pipeline_cores", 1)) for artifact in archive.artifacts)
-    each = str(sizes[0]) if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
-    found = f"{len(sizes)} workers with {each} of {len(cores)} cores each"
+    sizes = group_sizes or (1 if kind.exclusive else len(cores),) * archive.workers
+    spanned_cores = max(int(artifact.compiler.get("pipeline_cores", 1)) for artifact in archive.artifacts)
+    sizes_text = str(sizes[0]) if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
+    summary = f"{len(sizes)} workers with {sizes_text} of {len(cores)} cores each"
     places = lay_out(sizes, cores)
     if kind.exclusive and max(sizes) > 1 and archive.serving["mode"] == CORE_PER_WORKER:
-        return fails(check, f"{found}, of which mode: core-per-worker uses one", "write core_groups as 1,1,1,1")
-    if spanned > min(sizes):
-        return fails(check, f"{found}; its graphs span {spanned}", f"give groups of {spanned}")
+        return fails(check, f"{summary}, of which mode: core-per-worker uses one", "write core_groups as 1,1,1,1")
+    if spanned_cores > min(sizes):
+        return fails(check, f"{summary}; its graphs span {spanned_cores}", f"give groups of {spanned_cores}")
     if max(sizes) > len(cores) or (kind.exclusive and None in places):
-        return fails(check, found, f"use at most {len(cores)} cores in core_groups, or in NEURONCORE_GROUP_SIZES")
+        return fails(check, summary, f"use at most {len(cores)} cores in core_groups, or in NEURONCORE_GROUP_SIZES")
     if None in places:
-        return note(check, found, "some workers share their cores")
-    return ok(check, found)
+        return note(check, summary, "some workers share their cores")
+    return ok(check, summary)
 
 
 def _together(archives: list[Archive]) -> list[Finding]:
@@ -113,10 +114,10 @@ def _need(archive: Archive) -> Need:
 
 def _memory(archives: list[Archive]) -> Finding:
     """Check the memory that all workers need at least; every worker loads its own graphs."""
-    need = JAVA_BYTES + sum(archive.memory for archive in archives)
-    free = free_memory()
+    needed_bytes = JAVA_BYTES + sum(archive.memory for archive in archives)
+    free_bytes = free_memory()
     workers = sum(archive.workers for archive in archives)
-    found = f"{workers} workers need at least {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
-    if need > free:
-        return fails("memory", found, "serve fewer models, or give them fewer workers with core_groups")
-    return ok("memory", found)
+    summary = f"{workers} workers need at least {needed_bytes / 1e9:.1f} GB, {free_bytes / 1e9:.1f} GB are free"
+    if needed_bytes > free_bytes:
+        return fails("memory", summary, "serve fewer models, or give them fewer workers with core_groups")
+    return ok("memory", summary)

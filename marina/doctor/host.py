@@ -14,10 +14,10 @@ from marina.project import Project
 from marina.server.state import Ports, running
 from marina.server.torchserve.config import check_ports
 from marina.server.torchserve.java import find_java_home, java_version
-from marina.server.torchserve.tokens import TESTED, check_release
+from marina.server.torchserve.tokens import TESTED_RELEASE, check_release
 
 PYTHONS = ((3, 10), (3, 14))  # oldest supported version, first unsupported version
-SPARE = 200 << 20  # bytes of disk for logs and sockets
+MIN_FREE_BYTES = 200 << 20  # bytes of disk for logs and sockets
 
 
 def check_host(project: Project, ports: Ports) -> list[Finding]:
@@ -39,13 +39,13 @@ def _python() -> Finding:
     return fails("Python", version, "use Python 3.10 to 3.13")
 
 
-def _package(name: str, wanted: str | None) -> Finding:
-    found = installed(name)
-    if found is None:
+def _package(name: str, tested_version: str | None) -> Finding:
+    installed_version = installed(name)
+    if installed_version is None:
         return fails(name, "not installed", "make setup")
-    if wanted and found != wanted:
-        return note(name, found, f"{wanted} is what Marina is tested with")
-    return ok(name, found)
+    if tested_version and installed_version != tested_version:
+        return note(name, installed_version, f"{tested_version} is what Marina is tested with")
+    return ok(name, installed_version)
 
 
 def _torchserve() -> Finding:
@@ -53,7 +53,7 @@ def _torchserve() -> Finding:
         check_release()
     except ServerError as error:
         return fails("torchserve", error.cause, error.fix)
-    return _package("torchserve", TESTED)
+    return _package("torchserve", TESTED_RELEASE)
 
 
 def _java() -> Finding:
@@ -79,8 +79,8 @@ def _ports(project: Project, ports: Ports) -> Finding:
 
 def _disk(project: Project) -> Finding:
     """Check the free disk space; TorchServe unpacks every registered archive."""
-    need = SPARE + sum(path.stat().st_size for path in project.model_store.glob("*.mar"))
+    needed_bytes = MIN_FREE_BYTES + sum(path.stat().st_size for path in project.model_store.glob("*.mar"))
     folder = project.root if project.root.is_dir() else Path(tempfile.gettempdir())
-    free = shutil.disk_usage(folder).free
-    found = f"{free / 1e9:.1f} GB free in {folder}, {need / 1e9:.1f} GB needed"
-    return ok("disk", found) if free > need else fails("disk", found, "free some space")
+    free_bytes = shutil.disk_usage(folder).free
+    summary = f"{free_bytes / 1e9:.1f} GB free in {folder}, {needed_bytes / 1e9:.1f} GB needed"
+    return ok("disk", summary) if free_bytes > needed_bytes else fails("disk", summary, "free some space")

@@ -107,7 +107,7 @@ class Hosting(NamedTuple):
 
 
 class Engine(ABC):
-    """One engine. The attributes describe it; those with a value here have the value that suits CPU engines.
+    """One engine. The attributes describe it; the defaults suit CPU engines.
 
     Attributes:
         name: the name in specs.
@@ -210,14 +210,14 @@ class Engine(ABC):
 
         Args:
             settings: from `settings`.
-            options: those that the graphs were compiled with.
-            checked: whether they were run.
-            notes: what the compiler recorded of each graph.
+            options: the options that the graphs were compiled with.
+            checked: whether the graphs were run.
+            notes: the compiler's notes on each graph.
         """
         return {}
 
     def remarks(self, compiler: Mapping[str, Any], graphs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """What a person should know of compiled graphs.
+        """Remarks for people about compiled graphs.
 
         Args:
             compiler: from `record`.
@@ -256,8 +256,8 @@ class Engine(ABC):
         if not self.cores.exclusive:
             return True
         try:
-            held = {core for holder in read_holders(leases_folder(self.cores.leases)) for core in holder.cores}
-            return lay_out([core_groups(groups).wanted[0]], set(self.cores.usable()) - held) != [None]
+            held_cores = {core for holder in read_holders(leases_folder(self.cores.leases)) for core in holder.cores}
+            return lay_out([core_groups(groups).wanted[0]], set(self.cores.usable()) - held_cores) != [None]
         except PlacementError:
             return False
 
@@ -265,7 +265,10 @@ class Engine(ABC):
         """For the doctor: whether the packages for serving are installed."""
         versions = {name: installed(name) for name in (*self.serving_packages, "tokenizers", "orjson")}
         fix = f"the engine {self.name} needs it: make setup"
-        return [ok(name, here) if here else fails(name, "not installed", fix) for name, here in versions.items()]
+        return [
+            ok(name, installed_version) if installed_version else fails(name, "not installed", fix)
+            for name, installed_version in versions.items()
+        ]
 
     def check_host_cores(self) -> list[Finding]:
         """For the doctor: the cores of this machine."""

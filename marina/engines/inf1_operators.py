@@ -17,7 +17,7 @@ FILE = Path(__file__).with_suffix(".tsv")
 
 
 @cache
-def listed() -> frozenset[str]:
+def listed_operators() -> frozenset[str]:
     """The names of the operators in AWS's list, for example "aten::addmm"."""
     lines = FILE.read_text(encoding="utf-8").splitlines()
     return frozenset(line.split("\t")[0] for line in lines if line and not line.startswith("#"))
@@ -28,9 +28,9 @@ def operators_of(module: Any) -> Counter[str]:
     return Counter(kind for node in module.inlined_graph.nodes() for kind in _kinds(node))
 
 
-def doubtful(found: Mapping[str, int]) -> dict[str, int]:
-    """Those of the operators that AWS does not list."""
-    return {name: count for name, count in sorted(found.items()) if name not in listed()}
+def doubtful(operators: Mapping[str, int]) -> dict[str, int]:
+    """The operators that AWS does not list."""
+    return {name: count for name, count in sorted(operators.items()) if name not in listed_operators()}
 
 
 def _kinds(node: Any) -> Iterator[str]:

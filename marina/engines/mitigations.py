@@ -30,20 +30,20 @@ def finite_mask() -> Iterator[None]:
     """While active, traced models that mask with the lowest float32 mask with `MASK` instead."""
     import torch
 
-    own = torch.finfo
+    torch_finfo = torch.finfo
 
     class Finite:
         """`torch.finfo`, except for its lowest number."""
 
         def __init__(self, *args: Any) -> None:
-            self._own = own(*args)
+            self._finfo = torch_finfo(*args)
             self.min = MASK
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(self._own, name)
+            return getattr(self._finfo, name)
 
     torch.finfo = Finite
     try:
         yield
     finally:
-        torch.finfo = own
+        torch.finfo = torch_finfo

@@ -31,7 +31,8 @@ class ExportedModel:
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
     unit_length, padding_position, fields, tensors and token_outputs, see `handlers.worker.artifact.Signature`.
     preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
-    None if there are none. pack makes it for a mask of so many dimensions; None if the model's rows cannot be packed.
+    None if there are none. pack makes `packed` for a mask with that number of dimensions; None if the model's rows
+    cannot be packed.
     """
 
     module: torch.nn.Module
@@ -51,10 +52,10 @@ class ExportedModel:
     per_token: bool = False
     packed: torch.nn.Module | None = None
     pack: Callable[[int], torch.nn.Module] | None = None
-    example: Shape = EXAMPLE  # to convert it with, if an engine does that once for all shapes
+    example: Shape = EXAMPLE  # for engines that convert the model once for all shapes
 
     def module_for(self, shape: Shape) -> torch.nn.Module:
-        """What a graph of this shape computes."""
+        """The module that a graph of this shape computes."""
         module = self.packed if shape.packed else self.module
         assert module is not None  # made before anything is compiled
         return module
@@ -66,9 +67,9 @@ class ExportedModel:
 
 
 def packed_names(inputs: Sequence[str]) -> tuple[str, ...]:
-    """The arguments of a model for packed rows, by those of the model; see `handlers.worker.rows.lines`."""
-    own = [name for name in inputs if name in ("input_ids", "token_type_ids")]
-    return (*own, SEGMENTS, POSITION_IDS, *([POOLING_MASK] if POOLING_MASK in inputs else []))
+    """The arguments of a model for packed rows, from those of the model; see `handlers.worker.rows.lines`."""
+    token_inputs = [name for name in inputs if name in ("input_ids", "token_type_ids")]
+    return (*token_inputs, SEGMENTS, POSITION_IDS, *([POOLING_MASK] if POOLING_MASK in inputs else []))
 
 
 def row_inputs(row: Row, model: ExportedModel) -> dict[str, Any]:
@@ -76,15 +77,15 @@ def row_inputs(row: Row, model: ExportedModel) -> dict[str, Any]:
     if model.tensors:
         return dict(row.tensors)
     tokens, skipped = len(row.ids), min(row.prompt_tokens, len(row.ids))
-    named = {
+    values = {
         "input_ids": row.ids,
         "attention_mask": [1] * tokens,
         "token_type_ids": row.type_ids,
         POOLING_MASK: [0] * skipped + [1] * (tokens - skipped),
     }
     if model.padding_position is not None:
-        named[POSITION_IDS] = number_positions(np.array([row.ids]), model.padding_position)[0].tolist()
-    return {name: named[name] for name in model.inputs}
+        values[POSITION_IDS] = number_positions(np.array([row.ids]), model.padding_position)[0].tolist()
+    return {name: values[name] for name in model.inputs}
 
 
 def example_inputs(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ...]:

@@ -77,20 +77,20 @@ class NeuronOptions(Section):
 
     @field_validator("fast_math")
     @classmethod
-    def _documented(cls, fast_math: str | None) -> str | None:
+    def _check_fast_math(cls, fast_math: str | None) -> str | None:
         if fast_math is not None and fast_math not in FAST_MATH:
             raise ValueError(f"use one of: {', '.join(FAST_MATH)}")
         return fast_math
 
     @field_validator("pipeline_cores")
     @classmethod
-    def _positive(cls, cores: str | int) -> str | int:
+    def _check_pipeline_cores(cls, cores: str | int) -> str | int:
         if isinstance(cores, int) and cores < 1:
             raise ValueError("use auto, or a number of at least 1")
         return cores
 
     @model_validator(mode="after")
-    def _go_together(self) -> NeuronOptions:
+    def _check_combination(self) -> NeuronOptions:
         if (self.fast_math is None) == (self.fp32_cast is None):
             raise ValueError("give fast_math or fp32_cast, and null for the other")
         if self.dynamic_batch and self.fallback:  # aws-neuron-sdk #681 and #405
@@ -166,12 +166,12 @@ class Neuron(NeuronEngine):
         cores = ["--neuroncore-pipeline-cores", str(settings["pipeline_cores"])]
         return [*cast, *cores, *saturate, *settings["compiler_args"]]
 
-    def trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+    def trace(self, request: Trace) -> tuple[Any, dict[str, Any]]:
         """The traced module, the operators in it that run on the CPU, and the cores that it spreads over."""
-        cores = asked.settings["pipeline_cores"]
+        cores = request.settings["pipeline_cores"]
         while True:
             try:
-                traced, notes = self._trace(asked._replace(settings={**asked.settings, "pipeline_cores": cores}))
+                traced, notes = self._trace(request._replace(settings={**request.settings, "pipeline_cores": cores}))
             except CompileError:
                 raise
             except Exception as error:  # neuron-cc raises several kinds where a pipeline is too long
@@ -182,29 +182,29 @@ class Neuron(NeuronEngine):
             else:
                 return traced, {**notes, "pipeline_cores": cores}
 
-    def _trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+    def _trace(self, request: Trace) -> tuple[Any, dict[str, Any]]:
         torch_neuron = import_runtime(SDK)
         import torch
 
-        settings, inputs = asked.settings, asked.inputs
-        further = {"dynamic_batch_size": "dynamic_batch", "separate_weights": "separate_weights"}
+        settings, inputs = request.settings, request.inputs
+        optional_arguments = {"dynamic_batch_size": "dynamic_batch", "separate_weights": "separate_weights"}
         traced = torch_neuron.trace(
-            asked.module,
+            request.module,
             inputs,
-            compiler_args=self.arguments(settings, asked.mitigations),
-            compiler_workdir=str(asked.workdir),
+            compiler_args=self.arguments(settings, request.mitigations),
+            compiler_workdir=str(request.workdir),
             fallback=settings["fallback"],
-            **{argument: True for argument, name in further.items() if settings[name]},
+            **{argument: True for argument, name in optional_arguments.items() if settings[name]},
         )
         on_cpu = operators_of(traced) if settings["fallback"] else Counter()
         if not on_cpu:
             return traced, {"cpu_share": 0.0, "cpu_operators": {}}
-        whole = operators_of(torch.jit.trace(asked.module, inputs, check_trace=False))
-        share = round(min(1.0, on_cpu.total() / whole.total()), 4)
+        all_operators = operators_of(torch.jit.trace(request.module, inputs, check_trace=False))
+        share = round(min(1.0, on_cpu.total() / all_operators.total()), 4)
         if share > settings["max_cpu_share"]:
             message = (
-                f"{share:.0%} of the operators would run on the CPU ({told(on_cpu)}), and neuron.max_cpu_share is "
-                f"{settings['max_cpu_share']:.0%}; raise it if that is fast enough"
+                f"{share:.0%} of the operators would run on the CPU ({describe_operators(on_cpu)}), and "
+                f"neuron.max_cpu_share is {settings['max_cpu_share']:.0%}; raise it if that is fast enough"
             )
             if settings["pipeline_cores"] > 1 and on_cpu.keys() - doubtful(on_cpu).keys():
                 # operators that AWS lists are there because neuron-cc failed, which a shorter pipeline may change
@@ -221,25 +221,30 @@ class Neuron(NeuronEngine):
         return {**record, "asked_pipeline_cores": settings["pipeline_cores"]}
 
     def remarks(self, compiler: Mapping[str, Any], graphs: Sequence[Mapping[str, Any]]) -> list[str]:
-        found = super().remarks(compiler, graphs)
-        on_cpu = [graph for graph in graphs if graph["cpu_share"]]
-        if on_cpu:
-            most = max(on_cpu, key=lambda graph: float(graph["cpu_share"]))
-            found.append(
-                f"up to {most['cpu_share']:.1%} of a graph's operators run on the CPU: {told(most['cpu_operators'])}"
+        lines = super().remarks(compiler, graphs)
+        cpu_graphs = [graph for graph in graphs if graph["cpu_share"]]
+        if cpu_graphs:
+            worst = max(cpu_graphs, key=lambda graph: float(graph["cpu_share"]))
+            lines.append(
+                f"up to {worst['cpu_share']:.1%} of a graph's operators run on the CPU: "
+                f"{describe_operators(worst['cpu_operators'])}"
             )
-        asked = compiler["asked_pipeline_cores"]
-        fewer = [
-            f"{graph['shape']} over {graph['pipeline_cores']}" for graph in graphs if graph["pipeline_cores"] < asked
+        requested_cores = compiler["asked_pipeline_cores"]
+        shorter_pipelines = [
+            f"{graph['shape']} over {graph['pipeline_cores']}"
+            for graph in graphs
+            if graph["pipeline_cores"] < requested_cores
         ]
-        if fewer:
-            found.append(f"neuron-cc could not spread every graph over {asked} cores: {', '.join(fewer)}")
+        if shorter_pipelines:
+            lines.append(
+                f"neuron-cc could not spread every graph over {requested_cores} cores: {', '.join(shorter_pipelines)}"
+            )
         if compiler.get("advised_pipeline_cores") == 0:
-            found.append(
+            lines.append(
                 "AWS's formula gives no pipeline for so few weights: every graph has one core, and the group holds "
                 "copies of it. mode: core-per-worker suits this model better"
             )
-        return found
+        return lines
 
     def advice(self, settings: Mapping[str, Any], log: str) -> str:
         if not settings["fallback"] and any(name in log for name in ("AttributeError", "NotImplementedError")):
@@ -249,15 +254,25 @@ class Neuron(NeuronEngine):
         return super().advice(settings, log)
 
     def hardware_trials(self, cores: int, shape: str, target: str) -> dict[str, dict[str, Any]]:
-        one, span = {"shapes": {"exact": [shape]}}, min(4, cores)
+        single_graph, group_cores = {"shapes": {"exact": [shape]}}, min(4, cores)
         return {
             CORE_PER_WORKER: {"core_groups": ",".join(["1"] * cores)},
-            "exact": {**one, "neuron": {"fast_math": "none"}},
-            "older-cast": {**one, "neuron": {"fast_math": None, "fp32_cast": "matmult-fp16"}},
-            "separate-weights": {**one, "neuron": {"separate_weights": True}},
-            PIPELINE: {**one, "core_groups": str(span), "mode": PIPELINE, "neuron": {"pipeline_cores": span}},
-            "pipeline-copies": {**one, "core_groups": str(span), "mode": PIPELINE, "neuron": {"pipeline_cores": 1}},
-            DATA_PARALLEL: {**one, "core_groups": str(cores), "mode": DATA_PARALLEL},
+            "exact": {**single_graph, "neuron": {"fast_math": "none"}},
+            "older-cast": {**single_graph, "neuron": {"fast_math": None, "fp32_cast": "matmult-fp16"}},
+            "separate-weights": {**single_graph, "neuron": {"separate_weights": True}},
+            PIPELINE: {
+                **single_graph,
+                "core_groups": str(group_cores),
+                "mode": PIPELINE,
+                "neuron": {"pipeline_cores": group_cores},
+            },
+            "pipeline-copies": {
+                **single_graph,
+                "core_groups": str(group_cores),
+                "mode": PIPELINE,
+                "neuron": {"pipeline_cores": 1},
+            },
+            DATA_PARALLEL: {**single_graph, "core_groups": str(cores), "mode": DATA_PARALLEL},
         }
 
 
@@ -271,19 +286,19 @@ def advised_cores(weights: int) -> int:
 
 def _pipeline_cores(fields: EngineFields, advised: int | None) -> int:
     """The cores that one graph spreads over."""
-    group = min(parse_core_groups(fields.core_groups or "1"))
+    group_cores = min(parse_core_groups(fields.core_groups or "1"))
     if advised is not None:
-        return max(1, min(group, advised))
-    asked = int(fields.options.pipeline_cores)
-    if asked > group:
+        return max(1, min(group_cores, advised))
+    requested_cores = int(fields.options.pipeline_cores)
+    if requested_cores > group_cores:
         raise ValueError(
-            f"neuron.pipeline_cores: {asked} is more than a core group has ({group}); lower it, or give larger "
-            "core_groups"
+            f"neuron.pipeline_cores: {requested_cores} is more than a core group has ({group_cores}); lower it, or "
+            "give larger core_groups"
         )
-    return asked
+    return requested_cores
 
 
-def told(operators: Mapping[str, int]) -> str:
+def describe_operators(operators: Mapping[str, int]) -> str:
     """Operators and how often each occurs, in words."""
     return ", ".join(f"{count} x {name}" for name, count in sorted(operators.items()))
 

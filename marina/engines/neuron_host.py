@@ -31,10 +31,10 @@ APT = "sudo apt-get install"
 
 
 class Packages(NamedTuple):
-    """What an instance needs besides Python packages.
+    """The needs of an instance besides Python packages.
 
     Attributes:
-        instances: how types of instances begin that have the engine's cores.
+        instances: prefixes of the instance types with the engine's cores.
         driver: the versions of the driver that support them.
         install_driver: the command that installs it.
         install_runtime: the command that installs the runtime's library; "" if the Python package has its own.
@@ -59,9 +59,11 @@ def check_programs(sdk: NeuronSdk) -> list[Finding]:
         return []
     findings = []
     for name in (*sdk.programs, *([sdk.compiler] if _is_real(sdk.compiler) else [])):
-        found = find_program(name)
+        program = find_program(name)
         findings.append(
-            ok(f"{name} (program)", found) if found else fails(f"{name} (program)", "none", missing_program(sdk, name))
+            ok(f"{name} (program)", program)
+            if program
+            else fails(f"{name} (program)", "none", missing_program(sdk, name))
         )
     return findings
 
@@ -69,10 +71,10 @@ def check_programs(sdk: NeuronSdk) -> list[Finding]:
 def check_limits(packages: Packages) -> list[Finding]:
     """Check the versions of packages that are known to break the SDK's."""
     findings = []
-    for name, (wanted, why) in packages.limits.items():
-        here = installed(name)
-        if here and here not in wanted:
-            findings.append(fails(name, f"{here}; {why}", f"pip install '{name}{wanted}'"))
+    for name, (supported, reason) in packages.limits.items():
+        installed_version = installed(name)
+        if installed_version and installed_version not in supported:
+            findings.append(fails(name, f"{installed_version}; {reason}", f"pip install '{name}{supported}'"))
     return findings
 
 
@@ -94,21 +96,23 @@ def _instance(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
         return []
     if kind.startswith(packages.instances):
         return [ok("instance", kind)]
-    wanted = " and ".join(packages.instances)
-    return [fails("instance", f"{kind}; the engine {sdk.engine} is for {wanted}", "choose the other Neuron engine")]
+    supported = " and ".join(packages.instances)
+    return [fails("instance", f"{kind}; the engine {sdk.engine} is for {supported}", "choose the other Neuron engine")]
 
 
 def _driver(packages: Packages) -> Finding:
-    here = _read(DRIVER_VERSION)
-    if not here:
+    driver_version = _read(DRIVER_VERSION)
+    if not driver_version:
         return note("Neuron driver", "not loaded", f"on an instance: {packages.install_driver}; sudo modprobe neuron")
     try:
-        fits = Version(here) in packages.driver
+        fits = Version(driver_version) in packages.driver
     except InvalidVersion:
         fits = True
     if not fits:
-        return fails("Neuron driver", f"{here}; these instances need {packages.driver}", packages.install_driver)
-    return ok("Neuron driver", here)
+        return fails(
+            "Neuron driver", f"{driver_version}; these instances need {packages.driver}", packages.install_driver
+        )
+    return ok("Neuron driver", driver_version)
 
 
 def _devices() -> Finding:
@@ -118,18 +122,20 @@ def _devices() -> Finding:
         fix = "on an instance install the driver; in a container pass --device=/dev/neuron0"
         return note("Neuron devices", "no /dev/neuron device", fix)
     for path in devices:
-        number = _refusal(path)
-        if number is None:
+        error_number = _open_error(path)
+        if error_number is None:
             continue
-        if number in (errno.EACCES, errno.EPERM):
+        if error_number in (errno.EACCES, errno.EPERM):
             # the driver gives every user rights; AWS's page on security shows a group instead
             group = "sudo usermod -aG neuron $USER and log in again, if the group owns it; else sudo chmod 666 "
             return fails("Neuron devices", f"{path} may not be opened by user {os.getuid()}", f"{group}{path}")
-        return fails("Neuron devices", f"{path}: {os.strerror(number)}", "sudo rmmod neuron; sudo modprobe neuron")
+        return fails(
+            "Neuron devices", f"{path}: {os.strerror(error_number)}", "sudo rmmod neuron; sudo modprobe neuron"
+        )
     return ok("Neuron devices", f"{len(devices)}, each can be opened")
 
 
-def _refusal(path: Path) -> int | None:
+def _open_error(path: Path) -> int | None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
     except OSError as error:
@@ -140,9 +146,9 @@ def _refusal(path: Path) -> int | None:
 def _runtime(packages: Packages) -> list[Finding]:
     if not packages.install_runtime:
         return []
-    found = sorted(RUNTIME_LIBRARIES.glob("libnrt.so*"))
-    if found:
-        return [ok("Neuron runtime", str(found[0]))]
+    libraries = sorted(RUNTIME_LIBRARIES.glob("libnrt.so*"))
+    if libraries:
+        return [ok("Neuron runtime", str(libraries[0]))]
     return [
         note("Neuron runtime", f"no libnrt.so in {RUNTIME_LIBRARIES}", f"on an instance: {packages.install_runtime}")
     ]
@@ -155,12 +161,12 @@ def _cores() -> list[Finding]:
         findings = [ok("NeuronCores", f"{len(cores)}: {','.join(str(core) for core in cores)}")]
         groups: Sequence[int] = server_groups() or ()
         if None in lay_out(groups, cores):
-            given = f"{','.join(map(str, groups))} on {len(cores)} cores"
-            findings.append(fails(GROUP_SIZES, given, f"{GROUP_SIZES} must add up to at most {len(cores)}"))
-        held = ", ".join(map(str, read_holders(leases_folder(NEURONCORES.leases))))
+            layout = f"{','.join(map(str, groups))} on {len(cores)} cores"
+            findings.append(fails(GROUP_SIZES, layout, f"{GROUP_SIZES} must add up to at most {len(cores)}"))
+        holders = ", ".join(map(str, read_holders(leases_folder(NEURONCORES.leases))))
     except PlacementError as error:
         return [fails("NeuronCores", "none", str(error))]
-    return [*findings, *([note("NeuronCores in use", held, "a model needs cores that are free")] if held else [])]
+    return [*findings, *([note("NeuronCores in use", holders, "a model needs cores that are free")] if holders else [])]
 
 
 def _read(path: Path) -> str:

@@ -45,7 +45,7 @@ class Trace(NamedTuple):
 
     @property
     def module(self) -> Any:
-        """What to trace."""
+        """The module to trace."""
         return self.model.module_for(self.shape)
 
     @property
@@ -59,7 +59,7 @@ class NeuronEngine(Engine):
 
     Attributes:
         sdk: its packages.
-        host: what an instance needs besides them.
+        host: the needs of an instance besides these packages.
         more_packages: more packages that must not be placeholders.
         pythons: the oldest and the newest Python version that the SDK's packages are built for.
         python: the Python to advise.
@@ -79,7 +79,7 @@ class NeuronEngine(Engine):
         """The compiler's command-line arguments."""
 
     @abstractmethod
-    def trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+    def trace(self, request: Trace) -> tuple[Any, dict[str, Any]]:
         """Compile one graph; returns the traced module and additional fields to record for it."""
 
     def check(self, fields: EngineFields) -> None:
@@ -116,8 +116,8 @@ class NeuronEngine(Engine):
 
     def remarks(self, compiler: Mapping[str, Any], graphs: Sequence[Mapping[str, Any]]) -> list[str]:
         reused = sum("reused" in graph for graph in graphs)
-        what = "were compiled for another model, and got the weights of this one"
-        return [f"{reused} of {len(graphs)} graphs {what}"] if reused else []
+        description = "were compiled for another model, and got the weights of this one"
+        return [f"{reused} of {len(graphs)} graphs {description}"] if reused else []
 
     def package_versions(self, precisions: Sequence[str]) -> dict[str, str]:
         try:
@@ -149,11 +149,13 @@ class NeuronEngine(Engine):
             if is_placeholder(name)
         ]
         for name in (self.sdk.runtime, self.sdk.compiler):
-            here = installed(name)
-            if here and not is_placeholder(name):
-                findings.append(ok(name, here))
-            elif here:
-                findings.append(fails(name, f"{here} is a placeholder from PyPI, whose import raises", self._install()))
+            installed_version = installed(name)
+            if installed_version and not is_placeholder(name):
+                findings.append(ok(name, installed_version))
+            elif installed_version:
+                findings.append(
+                    fails(name, f"{installed_version} is a placeholder from PyPI, whose import raises", self._install())
+                )
             elif name == self.sdk.compiler:
                 findings.append(note(name, "not installed; it is needed for compiling only", self._install()))
             else:
@@ -169,8 +171,8 @@ class NeuronEngine(Engine):
         oldest, newest = self.pythons
         if oldest <= sys.version_info[:2] <= newest:
             return self.sdk.install
-        here = f"{sys.version_info.major}.{sys.version_info.minor}"
-        return f"there is none for Python {here}: make setup PYTHON={self.python} STACK={self.stack}"
+        python_version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        return f"there is none for Python {python_version}: make setup PYTHON={self.python} STACK={self.stack}"
 
 
 class _NeuronCompiler:
@@ -187,8 +189,8 @@ class _NeuronCompiler:
         if find_program(self._engine.sdk.compiler) is None:
             raise CompileError(missing_program(self._engine.sdk, self._engine.sdk.compiler))
         with finite_mask() if FINITE_MASK in options.mitigations else nullcontext():
-            asked = Trace(self._model, shape, self._settings, options.mitigations, self._workdir)
-            traced, notes = self._engine.trace(asked)
+            request = Trace(self._model, shape, self._settings, options.mitigations, self._workdir)
+            traced, notes = self._engine.trace(request)
 
         import torch
 

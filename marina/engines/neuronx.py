@@ -53,7 +53,7 @@ class NeuronxOptions(Section):
     """More arguments for neuronx-cc, for example [--enable-fast-context-switch]."""
 
     @model_validator(mode="after")
-    def _go_together(self) -> NeuronxOptions:
+    def _check_combination(self) -> NeuronxOptions:
         if self.dynamic_batch and not self.inline_weights:
             raise ValueError("dynamic_batch needs inline_weights: true")
         return self
@@ -131,15 +131,15 @@ class Neuronx(NeuronEngine):
             *settings["compiler_args"],
         ]
 
-    def trace(self, asked: Trace) -> tuple[Any, dict[str, Any]]:
+    def trace(self, request: Trace) -> tuple[Any, dict[str, Any]]:
         """The traced module, made without a Neuron device, and no additional fields to record."""
         torch_neuronx = import_runtime(SDK)
-        settings = asked.settings
+        settings = request.settings
         traced = torch_neuronx.trace(
-            asked.module,
-            asked.inputs,
-            compiler_workdir=str(asked.workdir),
-            compiler_args=self.arguments(settings, asked.mitigations),
+            request.module,
+            request.inputs,
+            compiler_workdir=str(request.workdir),
+            compiler_args=self.arguments(settings, request.mitigations),
             inline_weights_to_neff=settings["inline_weights"],
             cpu_backend=True,
         )
@@ -152,16 +152,16 @@ class Neuronx(NeuronEngine):
         return traced, {}
 
     def hardware_trials(self, cores: int, shape: str, target: str) -> dict[str, dict[str, Any]]:
-        one = {"shapes": {"exact": [shape]}}
+        single_graph = {"shapes": {"exact": [shape]}}
         fast = ["--enable-fast-context-switch"]
         trials: dict[str, dict[str, Any]] = {
             CORE_PER_WORKER: {"core_groups": ",".join(["1"] * cores)},
-            "exact": {**one, "neuronx": {"auto_cast": "none", "optlevel": 1}},
-            "all-bf16": {**one, "neuronx": {"auto_cast": "all", "compiler_args": fast}},
-            "separate-weights": {**one, "neuronx": {"inline_weights": False}},
-            "reused-graphs": {**one, "neuronx": {"inline_weights": False}},  # those of the trial before
-            "dynamic-batch": {**one, "neuronx": {"dynamic_batch": True, "async_load": True}},
-            DATA_PARALLEL: {**one, "core_groups": str(cores), "mode": DATA_PARALLEL},
+            "exact": {**single_graph, "neuronx": {"auto_cast": "none", "optlevel": 1}},
+            "all-bf16": {**single_graph, "neuronx": {"auto_cast": "all", "compiler_args": fast}},
+            "separate-weights": {**single_graph, "neuronx": {"inline_weights": False}},
+            "reused-graphs": {**single_graph, "neuronx": {"inline_weights": False}},  # the graphs of the trial before
+            "dynamic-batch": {**single_graph, "neuronx": {"dynamic_batch": True, "async_load": True}},
+            DATA_PARALLEL: {**single_graph, "core_groups": str(cores), "mode": DATA_PARALLEL},
         }
         return {
             name: {**fields, "neuronx": {"target": target, **fields.get("neuronx", {})}}

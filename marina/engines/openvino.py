@@ -32,34 +32,34 @@ class _Compiler:
         self._calibration = calibration
         self._converted: dict[bool, Any] = {}
         self._quantized: dict[bool, Any] = {}
-        self._in("f32", packed=False)  # a model that cannot be converted is refused at once
+        self._model_in("f32", packed=False)  # a model that cannot be converted is refused at once
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
-        model = self._in(options.precision, shape.packed).clone()
+        model = self._model_in(options.precision, shape.packed).clone()
         # an input may have one value per row
         model.reshape({port: list(shape.dims)[: port.get_partial_shape().rank.get_length()] for port in model.inputs})
         _name_in_order(model)
         graph = folder / "graphs" / f"{shape}.xml"
         import_openvino().save_model(model, graph, compress_to_fp16=False)
-        own_weights = graph.with_suffix(".bin")
+        graph_weights = graph.with_suffix(".bin")
         # usually equal for all shapes, so one file serves them all
-        weights = folder / f"weights-{sha256_of(own_weights)[:12]}.bin"
-        own_weights.replace(weights)
+        weights = folder / f"weights-{sha256_of(graph_weights)[:12]}.bin"
+        graph_weights.replace(weights)
         return GraphFiles(graph, weights)
 
-    def _in(self, precision: str, packed: bool) -> Any:
+    def _model_in(self, precision: str, packed: bool) -> Any:
         """The model with its weights in the given precision; bf16 is stored as f32 and converted when it is loaded."""
         if packed not in self._converted:
             self._converted[packed] = _convert(self._exported, packed)
         if precision != "int8":
             return self._converted[packed]
         if packed not in self._quantized:
-            rows = (
+            inputs = (
                 _packed_arrays(self._exported, self._calibration)
                 if packed
                 else _arrays(self._exported, self._calibration)
             )
-            self._quantized[packed] = _quantize(self._converted[packed], rows)
+            self._quantized[packed] = _quantize(self._converted[packed], inputs)
         return self._quantized[packed]
 
 
@@ -76,17 +76,17 @@ def _convert(model: ExportedModel, packed: bool) -> Any:
 
         # parity decides, so a second trace to compare with would only take time
         traced = TorchScriptPythonDecoder(module, example_input=example, trace_kwargs={"check_trace": False})
-        with _root_logger_kept():
+        with _restored_root_logger():
             converted = openvino.convert_model(traced, example_input=example)
-    for ports, own in ((converted.inputs, names), (converted.outputs, model.outputs)):
-        for port, name in zip(ports, own, strict=True):
+    for ports, port_names in ((converted.inputs, names), (converted.outputs, model.outputs)):
+        for port, name in zip(ports, port_names, strict=True):
             port.get_tensor().set_names({name})
     return converted
 
 
 @contextlib.contextmanager
-def _root_logger_kept() -> Iterator[None]:
-    """A conversion that fails leaves the root logger at ERROR, with a filter and a handler of OpenVINO."""
+def _restored_root_logger() -> Iterator[None]:
+    """Restore the root logger: a failed conversion leaves it at ERROR, with a filter and a handler of OpenVINO."""
     root = logging.getLogger()
     level, filters, handlers = root.level, list(root.filters), list(root.handlers)
     try:
@@ -100,7 +100,10 @@ def _arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[str, Any]
     """The inputs of each row."""
     dtypes = {name: tensor.dtype for name, tensor in exported.tensors.items()}
     return [
-        {name: np.array([own], dtype=dtypes.get(name, "int64")) for name, own in row_inputs(row, exported).items()}
+        {
+            name: np.array([values], dtype=dtypes.get(name, "int64"))
+            for name, values in row_inputs(row, exported).items()
+        }
         for row in rows
     ]
 
@@ -108,19 +111,19 @@ def _arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[str, Any]
 def _packed_arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The inputs of the lines that rows are packed into, each as long as the longest packed line needs to be."""
     shape = Shape(1, max(PACKED_LENGTH, *(len(row.ids) for row in rows)), packed=True)
-    found = []
+    packed_arrays = []
     for call in calls_of(shape, [len(row.ids) for row in rows]):
         arrays = {name: np.zeros(shape.dims, np.int64) for name in exported.packed_inputs}
         write_lines(arrays, [rows[row] for row in call.rows], call.places, exported.padding_position, {})
-        found.append(arrays)
-    return found
+        packed_arrays.append(arrays)
+    return packed_arrays
 
 
 def _quantize(model: Any, inputs: Sequence[dict[str, Any]]) -> Any:
     """A copy with matrix products in int8, with ranges calibrated on inputs: NNCF's post-training quantization.
 
     Embedding tables stay f32: they are looked up and not multiplied, so int8 gains nothing, and OpenVINO
-    would unpack them again for every graph. So does what finds the texts of packed rows, which is exact.
+    would unpack them again for every graph. So do the operations that find the texts of packed rows, which are exact.
     """
     import_openvino()  # import it before nncf, which would otherwise load its telemetry
     import nncf
@@ -147,8 +150,8 @@ def _selections(model: Any) -> list[str]:
         return depth > 0 and any(compares(port.get_source_output().get_node(), depth - 1) for port in node.inputs())
 
     products = [node for node in model.get_ops() if node.get_type_name() == "MatMul"]
-    found = [node for node in products if compares(node.input(0).get_source_output().get_node(), SELECTION_DEPTH)]
-    return [node.get_friendly_name() for node in found]
+    selections = [node for node in products if compares(node.input(0).get_source_output().get_node(), SELECTION_DEPTH)]
+    return [node.get_friendly_name() for node in selections]
 
 
 def _name_in_order(model: Any) -> None:

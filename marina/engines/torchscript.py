@@ -59,13 +59,13 @@ def _forget_traces() -> None:
 
 def _tensors(model: ExportedModel) -> dict[str, Any]:
     """Parameters and buffers by the names that they have in graphs; those of packed graphs are the same tensors."""
-    found = {}
-    for whole in (model.module, model.packed):
-        for prefix, module in whole.named_modules(remove_duplicate=False) if whole else ():
+    tensors = {}
+    for root in (model.module, model.packed):
+        for prefix, module in root.named_modules(remove_duplicate=False) if root else ():
             for name, tensor in (*module._parameters.items(), *module._buffers.items()):
                 if tensor is not None:
-                    found[f"{prefix}.{name}" if prefix else name] = tensor.data
-    return found
+                    tensors[f"{prefix}.{name}" if prefix else name] = tensor.data
+    return tensors
 
 
 def _save_weights(tensors: dict[str, Any], path: Path) -> None:
@@ -107,17 +107,20 @@ def _make_reproducible(path: Path) -> None:
     Debug records, which contain paths of this machine, are removed. Class names contain a counter that runs
     for the life of the process; they are renumbered from 0 in the same order.
     """
-    with zipfile.ZipFile(path) as full:
+    with zipfile.ZipFile(path) as original:
         entries = {
-            entry.filename: full.read(entry)
-            for entry in full.infolist()
+            entry.filename: original.read(entry)
+            for entry in original.infolist()
             if not entry.filename.endswith((".debug_pkl", "/.data/serialization_id"))
         }
-    counted = {int(found) for content in entries.values() for found in _MANGLED.findall(content)}
-    numbers = {str(old).encode(): str(new).encode() for new, old in enumerate(sorted(counted))}
+    class_numbers = {int(number) for content in entries.values() for number in _MANGLED.findall(content)}
+    new_numbers = {
+        str(old_number).encode(): str(new_number).encode()
+        for new_number, old_number in enumerate(sorted(class_numbers))
+    }
 
     def renumbered(content: bytes) -> bytes:
-        return _MANGLED.sub(lambda match: b"___torch_mangle_" + numbers[match[1]], content)
+        return _MANGLED.sub(lambda match: b"___torch_mangle_" + new_numbers[match[1]], content)
 
     with replacing(path) as reduced, zipfile.ZipFile(reduced, "w", zipfile.ZIP_STORED) as file:
         for name, content in entries.items():

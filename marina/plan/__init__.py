@@ -1,6 +1,6 @@
 """Computes what to deploy: from a workload, what models cost on this machine, and how TorchServe serves.
 
-workload.py     what is asked: models, rates, lengths, a promise, a budget
+workload.py     the requested workload: models, rates, lengths, a promise, a budget
 calibration/    measures what a model costs on a machine: `marina calibrate`
 simulator/      simulates servers: queues, batches, plans, cores
 """

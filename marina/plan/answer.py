@@ -1,4 +1,4 @@
-"""The answer to a workload: one sentence, what binds, what would change first, and how far it carries."""
+"""The answer to a workload: one sentence, the bottleneck, the first change to make, and the reach of the choice."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
 from marina.plan.fleet import HOURS, Disruption, by_hour
 from marina.plan.limits import Reach
-from marina.plan.search import FINE, Evaluation, Found, fastest
+from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, latency_alone
 from marina.plan.workload import HERE, Traffic, Workload
 
-BUSY = 0.7  # of the workers' time: above it, waiting for others is most of a tail
-SHOWN = 12
+BUSY = 0.7  # of the workers' time: above it, waiting for other requests is most of a tail
+MAX_ROWS = 12  # of the table
 SCALE_AT = 0.7  # of the calls that an instance can take, so that there is time to start another
 
 
@@ -24,52 +24,53 @@ class Recommendation:
     """What to deploy.
 
     Attributes:
-        workload: what was asked.
+        workload: the requested workload.
         traffic: of each model.
-        found: the result of the search.
-        reach: of the choice; None if there is none.
+        result: of the search.
+        reach: of the choice; None if there is no choice.
         mini_batch: the most texts of a request within the seconds of `workload`'s clients, by model.
-        change: what to change first.
-        lost, upgraded: the choice while an instance is lost, and while the instances are upgraded; None if it is one.
+        change: a sentence about the first change to make.
+        instance_loss, upgrade: the choice while an instance is lost, and while the instances are upgraded; None if it
+            has one instance.
     """
 
     workload: Workload
     traffic: list[Traffic]
-    found: Found
+    result: SearchResult
     reach: Reach | None
     mini_batch: dict[str, int]
     change: str
-    lost: Disruption | None = None
-    upgraded: Disruption | None = None
+    instance_loss: Disruption | None = None
+    upgrade: Disruption | None = None
 
     @property
     def sentence(self) -> str:
         """The answer in a sentence."""
-        promise, best, nearest = self.workload.promise, self.found.best, self.found.nearest
+        promise, best, nearest = self.workload.promise, self.result.best, self.result.nearest
         if best is None:
             if nearest is None:
                 return f"None keeps {promise}: even alone and on an idle server a request takes longer."
             return (
-                f"None keeps {promise}; the nearest is {described(nearest)}, with a p{promise.percentile:g} of "
+                f"None keeps {promise}; the nearest is {describe(nearest)}, with a p{promise.percentile:g} of "
                 f"{number(nearest.figures.promised)} ms."
             )
         figures = best.figures
         price = "" if figures.usd_month is None else f", {number(figures.usd_month)} USD a month"
         return (
-            f"{described(best)} keeps {promise} at {number(total(self.traffic))} requests per second: "
+            f"{describe(best)} keeps {promise} at {number(total_rate(self.traffic))} requests per second: "
             f"p{promise.percentile:g} {number(figures.promised)} ms, {figures.utilisation:.0%} busy{price}."
         )
 
     @property
     def binds(self) -> str:
-        """What keeps the choice, or the nearest, from more."""
-        trial = self.found.best or self.found.nearest
+        """The bottleneck of the choice, or of the nearest candidate."""
+        trial = self.result.best or self.result.nearest
         if trial is None:
             return "The time of one request alone binds: shorter texts, smaller shapes or a faster engine would help."
         promise, candidate = self.workload.promise, trial.candidate
-        alone = fastest(candidate, self.traffic, promise.percentile)
-        if alone > promise.latency_ms / 2:
-            return f"The time of one request alone binds: {number(alone)} of {promise.latency_ms:g} ms."
+        alone_ms = latency_alone(candidate, self.traffic, promise.percentile)
+        if alone_ms > promise.latency_ms / 2:
+            return f"The time of one request alone binds: {number(alone_ms)} of {promise.latency_ms:g} ms."
         if candidate.delay_ms > promise.latency_ms / 4:
             return f"The batch delay binds: {candidate.delay_ms} of {promise.latency_ms:g} ms."
         if trial.figures.answered < promise.answered:
@@ -79,53 +80,55 @@ class Recommendation:
         return "Nothing binds: there is room in every part, and the next smaller choice has too little."
 
     def lines(self) -> list[str]:
-        """What else is worth a sentence: what binds, what to change, and Darwinbox's three questions."""
-        found = [self.binds, *([self.change] if self.change else [])]
-        best, reach = self.found.best, self.reach
+        """Further sentences: the bottleneck, the first change to make, and Darwinbox's three questions."""
+        lines = [self.binds, *([self.change] if self.change else [])]
+        best, reach = self.result.best, self.reach
         if best and reach:
-            for name, most in self.mini_batch.items():
-                found.append(
-                    f"Mini-batches: at most {most} texts of {name} in a request through Lambda, by bytes and seconds."
+            for name, max_texts in self.mini_batch.items():
+                lines.append(
+                    f"Mini-batches: at most {max_texts} texts of {name} in a request through Lambda, by bytes and "
+                    "seconds."
                 )
-            found.append(
+            lines.append(
                 f"Concurrent calls: {number(reach.per_minute)} a minute for an instance, and {number(reach.under_way)} "
                 f"at the same time in all; the promise holds up to {number(reach.rate)} requests per second."
             )
-            scale = reach.per_minute * SCALE_AT
-            found.append(
-                f"Machines: {best.figures.count}. Add one when each gets more than {number(scale)} calls a minute."
+            calls_per_minute = reach.per_minute * SCALE_AT
+            lines.append(
+                f"Machines: {best.figures.count}. Add one when each gets more than {number(calls_per_minute)} calls a "
+                "minute."
             )
-            found += [line for line in (self._by_hour(best), self._disrupted()) if line]
-        found.append(
-            f"{self.found.candidates} candidates: {self.found.bounded} left out by bounds, "
-            f"{len({key(trial)[0] for trial in self.found.trials})} simulated."
+            lines += [line for line in (self._by_hour_line(best), self._disruption_line()) if line]
+        lines.append(
+            f"{self.result.candidates} candidates: {self.result.pruned} left out by bounds, "
+            f"{len({trial_key(trial)[0] for trial in self.result.trials})} simulated."
         )
-        return found
+        return lines
 
     def by_hour(self) -> list[int]:
-        """The least instances at each hour of the day; empty without a curve or a choice."""
-        return by_hour(self.workload, total(self.traffic), self.reach) if self.reach else []
+        """The smallest number of instances at each hour of the day; empty without a curve or a choice."""
+        return by_hour(self.workload, total_rate(self.traffic), self.reach) if self.reach else []
 
-    def _by_hour(self, best: Evaluation) -> str:
+    def _by_hour_line(self, best: Evaluation) -> str:
         counts, price = self.by_hour(), best.candidate.place.per_hour
         if not counts or max(counts) == min(counts):
             return ""
         month = "" if price is None else f" That is {number(sum(counts) / HOURS * price * HOURS_A_MONTH)} USD a month."
         return f"By the hour: {min(counts)} to {max(counts)} machines keep the promise, if they follow the rate.{month}"
 
-    def _disrupted(self) -> str:
-        if not (self.lost and self.upgraded):
+    def _disruption_line(self) -> str:
+        if not (self.instance_loss and self.upgrade):
             return "If the only machine is lost, nothing answers until another one starts; --one-down plans for that."
         percentile = f"p{self.workload.promise.percentile:g}"
         return (
-            f"While one machine is lost: {percentile} {number(self.lost.latency_ms)} ms, and its {self.lost.lost} "
-            f"requests under way are lost. While all are upgraded one by one: {percentile} "
-            f"{number(self.upgraded.latency_ms)} ms, {self.upgraded.lost or 'none'} lost."
+            f"While one machine is lost: {percentile} {number(self.instance_loss.latency_ms)} ms, and its "
+            f"{self.instance_loss.lost} requests under way are lost. While all are upgraded one by one: {percentile} "
+            f"{number(self.upgrade.latency_ms)} ms, {self.upgrade.lost or 'none'} lost."
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: our names, with those of SageMaker Inference Recommender beside them."""
-        best, nearest = self.found.best, self.found.nearest
+        """For programs: our names, with the names of SageMaker Inference Recommender beside them."""
+        best, nearest = self.result.best, self.result.nearest
         return {
             "answer": self.sentence,
             "binds": self.binds,
@@ -136,30 +139,39 @@ class Recommendation:
             "max_under_way": None if self.reach is None else round(self.reach.under_way, 1),
             "mini_batch": self.mini_batch,
             "by_hour": self.by_hour(),
-            "while_one_is_lost": self.lost._asdict() if self.lost else None,
-            "while_upgraded": self.upgraded._asdict() if self.upgraded else None,
+            "while_one_is_lost": self.instance_loss._asdict() if self.instance_loss else None,
+            "while_upgraded": self.upgrade._asdict() if self.upgrade else None,
             "InferenceRecommendations": [recommendation(best, self.reach)] if best and self.reach else [],
-            "candidates": self.found.candidates,
-            "left_out_by_bounds": self.found.bounded,
-            "simulated": [trial_json(trial) for trial in self.found.trials[-200:]],
+            "candidates": self.result.candidates,
+            "left_out_by_bounds": self.result.pruned,
+            "simulated": [trial_json(trial) for trial in self.result.trials[-200:]],
         }
 
     def rows(self) -> list[list[str]]:
-        """The choice, the best of every other place, and those that come nearest; of several that do the same, one."""
-        kept = {key(trial): trial for trial in self.found.trials}
-        ordered = sorted(kept.values(), key=lambda trial: (not trial.figures.keeps(self.workload.promise), rank(trial)))
-        if self.found.best:
-            ordered = [self.found.best, *ordered]
-        alike = {(one.candidate.place.name, one.figures.count, round(one.figures.p99, 2)): one for one in ordered[::-1]}
-        different = [one for one in ordered if any(one is other for other in alike.values())]
-        first = list({one.candidate.place.name: one for one in different[::-1]}.values())
-        shown = [one for place, one in enumerate(different) if one in first or place < SHOWN - len(first)]
-        found = []
-        for trial in shown:
+        """The choice, the best of every other place, and the next best candidates; of equal figures, one candidate."""
+        latest = {trial_key(trial): trial for trial in self.result.trials}
+        ordered = sorted(
+            latest.values(), key=lambda trial: (not trial.figures.keeps(self.workload.promise), rank(trial))
+        )
+        if self.result.best:
+            ordered = [self.result.best, *ordered]
+        by_figures = {
+            (trial.candidate.place.name, trial.figures.count, round(trial.figures.p99, 2)): trial
+            for trial in ordered[::-1]
+        }
+        distinct = [trial for trial in ordered if any(trial is other for other in by_figures.values())]
+        best_of_places = list({trial.candidate.place.name: trial for trial in distinct[::-1]}.values())
+        selected = [
+            trial
+            for position, trial in enumerate(distinct)
+            if trial in best_of_places or position < MAX_ROWS - len(best_of_places)
+        ]
+        rows = []
+        for trial in selected:
             figures = trial.figures
-            found.append(
+            rows.append(
                 [
-                    described(trial),
+                    describe(trial),
                     "yes" if figures.keeps(self.workload.promise) else "no",
                     *(number(value) for value in (figures.p50, figures.p95, figures.p99)),
                     f"{figures.utilisation:.0%}",
@@ -169,15 +181,15 @@ class Recommendation:
                     "" if figures.usd_1m is None else number(figures.usd_1m),
                 ]
             )
-        return found
+        return rows
 
 
 COLUMNS = ["", "keeps", "p50 ms", "p95", "p99", "busy", "padding", "MB", "USD a month", "per 1M"]
 
 
-def key(trial: Evaluation) -> tuple[str, int]:
+def trial_key(trial: Evaluation) -> tuple[str, int]:
     """Identifies a candidate on a number of instances."""
-    return described(trial), trial.figures.count
+    return describe(trial), trial.figures.count
 
 
 def rank(trial: Evaluation) -> tuple[float, float]:
@@ -186,13 +198,13 @@ def rank(trial: Evaluation) -> tuple[float, float]:
     return (figures.count if figures.usd_month is None else figures.usd_month), figures.promised
 
 
-def total(traffic: Sequence[Traffic]) -> float:
+def total_rate(traffic: Sequence[Traffic]) -> float:
     """Requests per second of all models."""
-    return sum(own.rate for own in traffic)
+    return sum(model_traffic.rate for model_traffic in traffic)
 
 
-def described(trial: Evaluation) -> str:
-    """A candidate on a number of instances, in a few words."""
+def describe(trial: Evaluation) -> str:
+    """Describe a candidate on a number of instances in a few words."""
     candidate, count = trial
     place = candidate.place.name
     if place == HERE:
@@ -200,7 +212,7 @@ def described(trial: Evaluation) -> str:
     else:
         where = place if count.count == 1 else f"{count.count} x {place}"
     variants = sorted({f"{variant.engine} {variant.precision}" for variant in candidate.variants})
-    groups = " and ".join(",".join(map(str, own)) for own in dict.fromkeys(candidate.groups))
+    groups = " and ".join(",".join(map(str, cores)) for cores in dict.fromkeys(candidate.groups))
     basis = f" ({candidate.basis})" if candidate.basis else ""
     return (
         f"{where}{basis}: {' and '.join(variants)}, {len(candidate.variants[0].shapes)} graphs, groups {groups}, "
@@ -210,27 +222,27 @@ def described(trial: Evaluation) -> str:
 
 def first_change(best: Evaluation, traffic: Sequence[Traffic], workload: Workload) -> str:
     """What lowers the promised percentile most: one instance more, or one setting of the choice changed."""
-    least = workload.balancer == "least"
-    now = best.figures.promised
+    least_loaded = workload.balancer == "least"
+    current_ms = best.figures.promised
 
-    def of(candidate: Candidate, count: int) -> Prediction:
-        return evaluate(candidate, count, traffic, workload.promise, FINE // 3, least)
+    def predict(candidate: Candidate, count: int) -> Prediction:
+        return evaluate(candidate, count, traffic, workload.promise, FINE_REQUESTS // 3, least_loaded)
 
-    tried: list[tuple[float, str]] = [(of(best.candidate, best.figures.count + 1).promised, "one more instance")]
+    options: list[tuple[float, str]] = [(predict(best.candidate, best.figures.count + 1).promised, "one more instance")]
     for other in candidates_of(best.candidate.place):
-        same = replace(other, groups=best.candidate.groups, variants=best.candidate.variants) == best.candidate
-        if same and other.variants == best.candidate.variants and other.groups != best.candidate.groups:
+        same_serving = replace(other, groups=best.candidate.groups, variants=best.candidate.variants) == best.candidate
+        if same_serving and other.variants == best.candidate.variants and other.groups != best.candidate.groups:
             groups = ",".join(map(str, other.groups[0]))
-            tried.append((of(other, best.figures.count).promised, f"core groups {groups}"))
-        if same and other.groups == best.candidate.groups and other.variants != best.candidate.variants:
+            options.append((predict(other, best.figures.count).promised, f"core groups {groups}"))
+        if same_serving and other.groups == best.candidate.groups and other.variants != best.candidate.variants:
             variant = other.variants[0]
-            what = f"{variant.engine} {variant.precision} with {len(variant.shapes)} graphs"
-            tried.append((of(other, best.figures.count).promised, what))
-    value, what = min(tried)
+            change = f"{variant.engine} {variant.precision} with {len(variant.shapes)} graphs"
+            options.append((predict(other, best.figures.count).promised, change))
+    best_ms, change = min(options)
     percentile = f"p{workload.promise.percentile:g}"
-    if value >= now * 0.98:
+    if best_ms >= current_ms * 0.98:
         return f"No single change lowers the {percentile} by more than 2 %."
-    return f"To lower the {percentile} of {number(now)} ms first: {what}, which gives {number(value)} ms."
+    return f"To lower the {percentile} of {number(current_ms)} ms first: {change}, which gives {number(best_ms)} ms."
 
 
 def trial_json(trial: Evaluation) -> dict[str, Any]:
@@ -243,7 +255,7 @@ def trial_json(trial: Evaluation) -> dict[str, Any]:
         "engine": [variant.engine for variant in candidate.variants],
         "precision": [variant.precision for variant in candidate.variants],
         "shapes": [list(variant.shapes) for variant in candidate.variants],
-        "core_groups": [",".join(map(str, own)) for own in candidate.groups],
+        "core_groups": [",".join(map(str, cores)) for cores in candidate.groups],
         "workers": candidate.workers,
         "batch_size": candidate.batch_size,
         "batch_delay_ms": candidate.delay_ms,

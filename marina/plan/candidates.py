@@ -1,4 +1,4 @@
-"""What may be deployed: every way to serve the models on one kind of instance."""
+"""The candidates for deployment: every way to serve the models on one kind of instance."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Candidate:
         return " and ".join(dict.fromkeys(variant.basis for variant in self.variants if variant.basis))
 
     @property
-    def doubt(self) -> float:
-        """How much slower than told it may be, as a factor."""
+    def worst_slowdown(self) -> float:
+        """How much slower than predicted it may be, as a factor."""
         return max(variant.bounds[1] if variant.bounds else 1.0 for variant in self.variants)
 
     @property
@@ -104,8 +104,8 @@ def candidates_of(place: MachineType) -> Iterator[Candidate]:
 
 def _groups(place: MachineType, variants: Sequence[Variant], models: int) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Core groups of each model: equal ones, which divide the cores; several models share cores if they can."""
-    known = set.intersection(*(set(variant.costs) for variant in variants))
+    calibrated_sizes = set.intersection(*(set(variant.costs) for variant in variants))
     share = place.cores // models if place.exclusive else place.cores
-    for size in sorted(known, reverse=True):
+    for size in sorted(calibrated_sizes, reverse=True):
         if size <= share:
             yield ((size,) * (share // size),) * models

@@ -11,7 +11,7 @@ inf2         1.0 ms                     8 texts: 2,674 a second on 2 cores, so 5
 trn1         1.0 ms (the core of inf2)  16 texts: 3,422 a second on 2 cores, so 9.35 ms
 
 The same table has other models: distilbert on inf1 takes 17 % longer than this gives, distilbert on inf2 3 % longer,
-and bert-large on inf2 24 % less. What TorchServe takes is as measured on this machine.
+and bert-large on inf2 24 % less. The times of TorchServe are as measured on this machine.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ BOUNDS = (0.7, 1.4)  # around times, as factors
 
 
 class Accelerator(NamedTuple):
-    """One core: the engine, and milliseconds of a call of bert-base for 128 tokens, and for so many times 128."""
+    """One core: the engine, and milliseconds of a call of bert-base for one row of 128 tokens, and for a full batch."""
 
     engine: str
-    one: float
-    rows: int
-    full: float
+    single_ms: float
+    full_rows: int
+    full_ms: float
 
 
 DEVICES = {
@@ -47,15 +47,15 @@ class EncoderTimes(NamedTuple):
     """Milliseconds of a call on one core for an encoder of so many weights: a constant, and a time for each token."""
 
     weights: float
-    start: float
+    constant: float
     token: float
 
 
 def published_line(family: str) -> EncoderTimes:
     """By AWS's figures, for a family of instances: inf1, inf2 or trn1."""
     device = DEVICES[family]
-    token = (device.full - device.one) / (128 * (device.rows - 1))
-    return EncoderTimes(BERT_BASE_WEIGHTS, device.one - 128 * token, token)
+    token = (device.full_ms - device.single_ms) / (128 * (device.full_rows - 1))
+    return EncoderTimes(BERT_BASE_WEIGHTS, device.single_ms - 128 * token, token)
 
 
 def reported_line(report: Path, family: str) -> EncoderTimes | None:
@@ -72,9 +72,9 @@ def reported_line(report: Path, family: str) -> EncoderTimes | None:
             return None
         graphs = [trial["graphs"] for trial in document["trials"] if len(trial["graphs"]) > 1]
         times = sorted((Shape.parse(shape).tokens, float(time)) for shape, time in graphs[0].items())
-        (few, short), (many, long) = times[0], times[-1]
-        token = (long - short) / (many - few)
-        return EncoderTimes(float(document["encoder_weights"]), max(0.0, short - token * few), token)
+        (min_tokens, min_ms), (max_tokens, max_ms) = times[0], times[-1]
+        token = (max_ms - min_ms) / (max_tokens - min_tokens)
+        return EncoderTimes(float(document["encoder_weights"]), max(0.0, min_ms - token * min_tokens), token)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         raise SpecError(f"{report} has no times of graphs", "make verify-hardware writes it again") from None
 
@@ -83,9 +83,9 @@ def estimated_times(line: EncoderTimes, weights: float, shapes: tuple[Shape, ...
     """Milliseconds of one call of each shape on one core.
 
     Args:
-        line: of another model, whose times are taken in proportion to the weights.
+        line: the times of another model, which are scaled in proportion to the weights.
         weights: of the encoder, without its embeddings.
         shapes: of the graphs.
     """
     scale = weights / line.weights
-    return {shape: scale * (line.start + line.token * shape.tokens) for shape in shapes}
+    return {shape: scale * (line.constant + line.token * shape.tokens) for shape in shapes}

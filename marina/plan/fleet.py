@@ -1,4 +1,4 @@
-"""What happens to a choice over a day, when an instance is lost, and while the instances are upgraded."""
+"""A choice over a day, when an instance is lost, and while the instances are upgraded."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from marina.plan.workload import Promise, Traffic, Workload, draw
 
 HOURS = 24
 REQUESTS = 40_000
-MOST_SIMULATED = 50  # instances; of more, the rest does the same
+MAX_SIMULATED = 50  # instances; a larger fleet behaves the same
 START, END = 0.3, 0.7  # of the simulated time: when an instance is lost, and back again; or all are upgraded
 
 
 class Disruption(NamedTuple):
-    """What clients see meanwhile: the promised percentile in milliseconds, and requests that are not answered."""
+    """What clients see during a disruption: the promised percentile in milliseconds, and requests without an answer."""
 
     latency_ms: float
     lost: int
 
 
 def by_hour(workload: Workload, rate: float, reach: Reach) -> list[int]:
-    """The least instances that keep the promise at each hour of the day; empty if no model has a curve.
+    """The smallest number of instances that keeps the promise at each hour of the day; empty if no model has a curve.
 
     Args:
         workload: with the curves.
@@ -39,49 +39,49 @@ def by_hour(workload: Workload, rate: float, reach: Reach) -> list[int]:
     if not any(demand.curve for demand in workload.models):
         return []
     spare = int(workload.promise.one_down)
-    found = []
+    counts = []
     for hour in range(HOURS):
         # the busiest model decides, since the reach is for all models in the proportions of the peak
         share = max(demand.rate_at(hour) / (demand.peak or 1.0) for demand in workload.models)
-        found.append(max(1, math.ceil(share * rate * 60 / reach.per_minute)) + spare)
-    return found
+        counts.append(max(1, math.ceil(share * rate * 60 / reach.per_minute)) + spare)
+    return counts
 
 
-def lose_one(
-    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least: bool
+def lose_instance(
+    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool
 ) -> Disruption | None:
-    """An instance is lost with all requests that it has, and comes back later; None if it is the only one."""
-    return _disrupt(candidate, count, traffic, promise, least, upgrade=False)
+    """An instance is lost with all its requests, and comes back later; None if it is the only instance."""
+    return _disrupt(candidate, count, traffic, promise, least_loaded, upgrade=False)
 
 
 def upgrade(
-    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least: bool
+    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool
 ) -> Disruption | None:
-    """The instances are upgraded one after the other, each drained before; None if there is only one."""
-    return _disrupt(candidate, count, traffic, promise, least, upgrade=True)
+    """The instances are upgraded one after the other, each drained before; None if there is only one instance."""
+    return _disrupt(candidate, count, traffic, promise, least_loaded, upgrade=True)
 
 
 def _disrupt(
-    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least: bool, upgrade: bool
+    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool, upgrade: bool
 ) -> Disruption | None:
-    simulated = min(count, MOST_SIMULATED)
+    simulated = min(count, MAX_SIMULATED)
     if simulated < 2:
         return None
-    models, machines = system_of(candidate, simulated, least)
+    models, machines = system_of(candidate, simulated, least_loaded)
     requests = draw(list(traffic), REQUESTS, simulated / count, SEED)
-    first, last = (float(share * requests.at[-1]) for share in (START, END))
-    outcome = simulate(requests, models, _without(machines, simulated, first, last, upgrade), SEED)
-    meanwhile = (outcome.sent >= first) & (outcome.sent < last)
-    latency = outcome.latency[meanwhile & (outcome.status == ANSWERED)]
-    value = float(np.percentile(latency, promise.percentile)) if len(latency) else math.inf
-    return Disruption(value, int((outcome.status != ANSWERED).sum()))
+    down_at, up_at = (float(share * requests.at[-1]) for share in (START, END))
+    outcome = simulate(requests, models, _with_downtime(machines, simulated, down_at, up_at, upgrade), SEED)
+    disrupted = (outcome.sent >= down_at) & (outcome.sent < up_at)
+    latencies = outcome.latency[disrupted & (outcome.status == ANSWERED)]
+    promised_ms = float(np.percentile(latencies, promise.percentile)) if len(latencies) else math.inf
+    return Disruption(promised_ms, int((outcome.status != ANSWERED).sum()))
 
 
-def _without(machines: Machines, count: int, first: float, last: float, upgrade: bool) -> Machines:
-    """The machines with one lost from `first` to `last`, or with each of them out of service in turn."""
+def _with_downtime(machines: Machines, count: int, down_at: float, up_at: float, upgrade: bool) -> Machines:
+    """The machines with one lost from `down_at` to `up_at`, or with each of them out of service in turn."""
     if upgrade:
-        edges = np.linspace(first, last, count + 1)
+        edges = np.linspace(down_at, up_at, count + 1)
         return machines._replace(down=edges[:-1].copy(), up=edges[1:].copy())
     down, up, lost = np.full(count, np.inf), np.full(count, np.inf), np.zeros(count, np.int64)
-    down[0], up[0], lost[0] = first, last, 1
+    down[0], up[0], lost[0] = down_at, up_at, 1
     return machines._replace(down=down, up=up, lost=lost)

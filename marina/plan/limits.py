@@ -1,4 +1,4 @@
-"""How far a choice carries: the most requests, and the largest mini-batch."""
+"""The reach of a choice: the highest rate of requests, and the largest mini-batch."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from marina.plan.workload import Promise, Traffic
 STEPS = 9  # of a bisection: the result is within half a percent
 REQUESTS = 15_000
 SCALES = (0.05, 64.0)  # of the rates: where the limit is looked for
-MOST_INSTANCES = 4096
+MAX_TEXTS = 4096
 
 
 class Reach(NamedTuple):
-    """What a choice can do while it keeps the promise.
+    """The highest load at which a choice keeps the promise.
 
     Attributes:
         rate: requests per second of all models together, in the proportions of the workload.
-        per_minute: the same a minute, for each instance.
+        per_minute: the same rate, but for a minute and for each instance.
         under_way: requests that are under way at the same time, on average (Little's law).
     """
 
@@ -29,38 +29,40 @@ class Reach(NamedTuple):
     under_way: float
 
 
-def most_requests(candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least: bool) -> Reach:
+def find_reach(
+    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool
+) -> Reach:
     """The highest rate at which a choice keeps the promise."""
     low, high = SCALES
-    total = sum(own.rate for own in traffic)
+    total_rate = sum(model_traffic.rate for model_traffic in traffic)
     for _ in range(STEPS):
-        middle = (low * high) ** 0.5
-        scaled = [own._replace(rate=own.rate * middle) for own in traffic]
-        if evaluate(candidate, count, scaled, promise, REQUESTS, least).keeps(promise):
-            low = middle
+        scale = (low * high) ** 0.5
+        scaled = [model_traffic._replace(rate=model_traffic.rate * scale) for model_traffic in traffic]
+        if evaluate(candidate, count, scaled, promise, REQUESTS, least_loaded).keeps(promise):
+            low = scale
         else:
-            high = middle
-    scaled = [own._replace(rate=own.rate * low) for own in traffic]
-    median_s = evaluate(candidate, count, scaled, promise, REQUESTS, least).p50 / 1000
-    return Reach(total * low, total * low * 60 / count, total * low * median_s)
+            high = scale
+    scaled = [model_traffic._replace(rate=model_traffic.rate * low) for model_traffic in traffic]
+    median_s = evaluate(candidate, count, scaled, promise, REQUESTS, least_loaded).p50 / 1000
+    return Reach(total_rate * low, total_rate * low * 60 / count, total_rate * low * median_s)
 
 
-def largest_request(candidate: Candidate, traffic: Traffic, seconds: float, most: int) -> int:
-    """The most texts of a request that alone is answered within this time in 99 of 100 cases; 0 if one takes longer.
+def largest_request(candidate: Candidate, traffic: Traffic, seconds: float, max_texts: int) -> int:
+    """The most texts of a request that, alone, is answered in time in 99 of 100 cases; 0 if one text takes longer.
 
     Args:
         candidate: how its model is served, as the only one.
         traffic: of the model.
         seconds: that a request may take.
-        most: the most texts to think of.
+        max_texts: the largest number of texts to try.
     """
     promise = Promise(latency_ms=seconds * 1000, percentile=99)
-    low, high = 0, min(most, MOST_INSTANCES) + 1
+    low, high = 0, min(max_texts, MAX_TEXTS) + 1
     while high - low > 1:
-        middle = (low + high) // 2
-        alone = traffic._replace(rate=0.01 / seconds, instances=middle, log=None)
-        if evaluate(candidate, 1, [alone], promise, 300, least=False).keeps(promise):
-            low = middle
+        texts = (low + high) // 2
+        alone = traffic._replace(rate=0.01 / seconds, instances=texts, log=None)
+        if evaluate(candidate, 1, [alone], promise, 300, least_loaded=False).keeps(promise):
+            low = texts
         else:
-            high = middle
+            high = texts
     return low

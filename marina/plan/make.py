@@ -18,7 +18,7 @@ from marina.errors import SpecError
 from marina.plan import fleet
 from marina.plan.answer import Recommendation, first_change
 from marina.plan.candidates import Candidate, candidates_of
-from marina.plan.limits import largest_request, most_requests
+from marina.plan.limits import find_reach, largest_request
 from marina.plan.places import Calibrated, place_here, place_of
 from marina.plan.search import search
 from marina.plan.simulator.values import Ints
@@ -26,14 +26,14 @@ from marina.plan.workload import HERE, Demand, Traffic, Workload, read_log
 from marina.project import Project
 from marina.spec import read_spec
 
-MOST_TEXTS = 4096
+MAX_TEXTS = 4096
 
 
 def make_plan(workload: Workload, project: Project, progress: Progress) -> Recommendation:
     """Find what to deploy for a workload.
 
     Args:
-        workload: what is asked.
+        workload: the requested workload.
         project: of the models.
         progress: called for every step.
 
@@ -43,7 +43,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
     """
     models = [Calibrated(read_spec(project.models / f"{demand.name}.yaml"), project) for demand in workload.models]
     traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models, strict=True)]
-    tokens = [own.tokens for own in traffic]
+    tokens = [model_traffic.tokens for model_traffic in traffic]
     places = [
         place_here(models, workload.price, tokens=tokens)
         if name == HERE
@@ -55,25 +55,26 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         option = "--price USD" if unpriced[0] == HERE else "instances.yaml"
         raise SpecError(f"no price is known for {unpriced[0]}, so it cannot be compared; give one with {option}")
     candidates = [candidate for place in places for candidate in candidates_of(place)]
-    least = workload.balancer == "least"
-    found = search(candidates, traffic, workload.promise, workload.budget, least, progress)
-    if found.best is None:
-        return Recommendation(workload, traffic, found, None, {}, "")
+    least_loaded = workload.balancer == "least"
+    result = search(candidates, traffic, workload.promise, workload.budget, least_loaded, progress)
+    if result.best is None:
+        return Recommendation(workload, traffic, result, None, {}, "")
     progress("how far the choice carries", 0, 1)
-    best, count = found.best.candidate, found.best.figures.count
-    reach = most_requests(best, count, traffic, workload.promise, least)
-    sizes = {
-        model.spec.name: _mini_batch(best, number, own, model)
-        for number, (own, model) in enumerate(zip(traffic, models, strict=True))
+    best, count = result.best.candidate, result.best.figures.count
+    reach = find_reach(best, count, traffic, workload.promise, least_loaded)
+    mini_batch = {
+        model.spec.name: _mini_batch(best, number, model_traffic, model)
+        for number, (model_traffic, model) in enumerate(zip(traffic, models, strict=True))
     }
-    lost, upgraded = (
-        disrupt(best, count, traffic, workload.promise, least) for disrupt in (fleet.lose_one, fleet.upgrade)
+    instance_loss, upgrade = (
+        disrupt(best, count, traffic, workload.promise, least_loaded)
+        for disrupt in (fleet.lose_instance, fleet.upgrade)
     )
-    change = first_change(found.best, traffic, workload)
-    return Recommendation(workload, traffic, found, reach, sizes, change, lost, upgraded)
+    change = first_change(result.best, traffic, workload)
+    return Recommendation(workload, traffic, result, reach, mini_batch, change, instance_loss, upgrade)
 
 
-def _mini_batch(best: Candidate, number: int, own: Traffic, model: Calibrated) -> int:
+def _mini_batch(best: Candidate, number: int, traffic: Traffic, model: Calibrated) -> int:
     """The most texts of a request that a Lambda function behind an API may send, by bytes and by seconds."""
     alone = Candidate(
         best.place._replace(variants=(best.place.variants[number],)),
@@ -83,9 +84,9 @@ def _mini_batch(best: Candidate, number: int, own: Traffic, model: Calibrated) -
         best.delay_ms,
     )
     limits = Limits.LAMBDA_GATEWAY
-    bytes_a_text = 8 + 6 * float(own.tokens.mean())  # quotes, a comma, and words of about five letters
-    most = min(model.spec.serving.max_instances, int(limits.request_bytes / bytes_a_text))
-    return largest_request(alone, own, limits.seconds, most)
+    bytes_a_text = 8 + 6 * float(traffic.tokens.mean())  # quotes, a comma, and words of about five letters
+    max_texts = min(model.spec.serving.max_instances, int(limits.request_bytes / bytes_a_text))
+    return largest_request(alone, traffic, limits.seconds, max_texts)
 
 
 def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
@@ -96,8 +97,9 @@ def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
     rate = demand.peak or (len(log) / log[-1] if log is not None else 0.0)
     if tokens is None:
         tokens = _tokens_of(demand, model, project)
-    most = longest(read_artifact(model.calibrations[0][1]).shapes)
-    return Traffic(float(rate), demand.instances, np.minimum(tokens, most), log)
+    _, newest_artifact = model.calibrations[0]
+    max_tokens = longest(read_artifact(newest_artifact).shapes)
+    return Traffic(float(rate), demand.instances, np.minimum(tokens, max_tokens), log)
 
 
 def _tokens_of(demand: Demand, model: Calibrated, project: Project) -> Ints:
@@ -106,8 +108,8 @@ def _tokens_of(demand: Demand, model: Calibrated, project: Project) -> Ints:
         source = str(project.root / demand.lengths)
     if source.endswith(".json"):
         return _histogram(Path(source))
-    instances = read_instances(source, model.spec.instance_fields)[:MOST_TEXTS]
-    folder = model.calibrations[0][1]
+    instances = read_instances(source, model.spec.instance_fields)[:MAX_TEXTS]
+    _, folder = model.calibrations[0]
     artifact = read_artifact(folder)
     reader = open_reader(folder.joinpath, artifact.signature)
     rows = default_rows(instances, artifact.signature, reader, longest(artifact.shapes), "truncate")
@@ -121,6 +123,6 @@ def _histogram(path: Path) -> Ints:
         raise SpecError(f"{path} cannot be read: {error}") from None
     if not counts or min(counts) < 1 or min(counts.values()) < 0 or not sum(counts.values()):
         raise SpecError(f"{path} must hold the lengths of at least one text, each of at least one token")
-    scale = min(1.0, MOST_TEXTS / sum(counts.values()))
+    scale = min(1.0, MAX_TEXTS / sum(counts.values()))
     repeats = [max(1, round(count * scale)) if count else 0 for count in counts.values()]
     return np.repeat(np.array(list(counts), np.int64), repeats)

@@ -9,30 +9,33 @@ from marina.plan.answer import Recommendation, rank
 def picture(answer: Recommendation) -> bytes:
     """A PNG."""
     promise = answer.workload.promise
-    trials = [trial for trial in answer.found.trials if trial.figures.promised < 100 * promise.latency_ms]
+    trials = [trial for trial in answer.result.trials if trial.figures.promised < 100 * promise.latency_ms]
     priced = all(trial.figures.usd_month is not None for trial in trials)
     with new_figure(size=(8, 4.8)) as (figure, (axis,)):
-        for place, name in enumerate(dict.fromkeys(trial.candidate.place.name for trial in trials)):
-            own = [trial for trial in trials if trial.candidate.place.name == name]
-            basis = own[0].candidate.basis
+        for index, name in enumerate(dict.fromkeys(trial.candidate.place.name for trial in trials)):
+            place_trials = [trial for trial in trials if trial.candidate.place.name == name]
+            basis = place_trials[0].candidate.basis
             label = f"{name} ({basis})" if basis else name
-            at, costs = [one.figures.promised for one in own], [rank(one)[0] for one in own]
-            axis.scatter(at, costs, s=14, color=COLOURS[place % len(COLOURS)], alpha=0.5, label=label)
+            latencies, costs = (
+                [trial.figures.promised for trial in place_trials],
+                [rank(trial)[0] for trial in place_trials],
+            )
+            axis.scatter(latencies, costs, s=14, color=COLOURS[index % len(COLOURS)], alpha=0.5, label=label)
         frontier, lowest = [], float("inf")
         for trial in sorted(trials, key=rank):
             if trial.figures.promised < lowest:
                 lowest = trial.figures.promised
                 frontier.append(trial)
         axis.step(
-            [one.figures.promised for one in frontier],
-            [rank(one)[0] for one in frontier],
+            [trial.figures.promised for trial in frontier],
+            [rank(trial)[0] for trial in frontier],
             where="post",
             color="#444444",
             linewidth=1,
             label="cannot be beaten in both",
         )
         axis.axvline(promise.latency_ms, color="#b85450", linestyle="--", linewidth=1, label=str(promise))
-        best = answer.found.best
+        best = answer.result.best
         if best:
             axis.scatter(
                 [best.figures.promised], [rank(best)[0]], s=90, facecolors="none", edgecolors="#b85450", linewidths=2

@@ -1,4 +1,4 @@
-"""What models cost where they may run: measured on this machine, estimated for instance types."""
+"""The costs of models in each place to run: measured on this machine, estimated for instance types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marina.compiler.graphs.times import read_measured, read_times
 from marina.compiler.hugging_face import encoder_weights
 from marina.compiler.sources import open_source
 from marina.errors import MarinaError, SpecError
-from marina.plan.calibration.calibrate import costs_of, used_of
+from marina.plan.calibration.calibrate import core_usage_of, costs_of
 from marina.plan.calibration.record import Calibration, WorkerCosts, read_calibration
 from marina.plan.candidates import MachineType, Variant
 from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
@@ -40,28 +40,28 @@ class Calibrated:
         project: of the spec.
 
     Attributes:
-        calibrations: each with the artifact's folder; the newest first.
+        calibrations: each with the folder of its artifact; the newest first.
 
     Raises:
-        MarinaError: there is none.
+        MarinaError: no artifact is calibrated.
     """
 
     def __init__(self, spec: Spec, project: Project) -> None:
         self.spec, self.project = spec, project
         here = machine()["processor"], len(cpu_cores())
-        found: list[tuple[Calibration, Path]] = []
+        calibrations: list[tuple[Calibration, Path]] = []
         for path in (project.artifacts / spec.name).glob("*.calibration.json"):
             artifact = path.with_name(path.name.removesuffix(".calibration.json"))
             calibration = read_calibration(artifact)
             if calibration and artifact.is_dir() and (calibration.machine["processor"], calibration.cores) == here:
-                found.append((calibration, artifact))
-        if not found:
+                calibrations.append((calibration, artifact))
+        if not calibrations:
             raise MarinaError(f"{spec.name} has not been calibrated on this machine", f"marina calibrate {spec.name}")
-        self.calibrations = sorted(found, key=lambda one: one[0].made, reverse=True)
+        self.calibrations = sorted(calibrations, key=lambda calibrated: calibrated[0].made, reverse=True)
 
     @property
     def newest(self) -> Calibration:
-        """The calibration that was made last."""
+        """The newest calibration."""
         return self.calibrations[0][0]
 
 
@@ -76,29 +76,29 @@ def place_here(
     Args:
         models: the models.
         per_hour: USD of a machine like this.
-        client_here: whether the load generator computes on it too.
+        client_here: whether the load generator computes on this machine too.
         tokens: of texts of each model, to propose shapes for, as one more variant; None for no proposals.
     """
     variants = []
     for number, model in enumerate(models):
-        own = []
+        model_variants = []
         for calibration, folder in model.calibrations:
             artifact = read_artifact(folder)
             costs = _costs(calibration, calibration.workers, client_here)
             shapes = tuple(map(str, artifact.shapes))
-            own.append(Variant(artifact.engine, artifact.precision, shapes, costs, _megabytes(folder)))
+            model_variants.append(Variant(artifact.engine, artifact.precision, shapes, costs, _megabytes(folder)))
         if tokens is not None:
-            own += _proposed(own[0], model.newest, tokens[number])
-        variants.append(tuple(own))
+            model_variants += _proposed_variants(model_variants[0], model.newest, tokens[number])
+        variants.append(tuple(model_variants))
     newest = [model.newest for model in models]
     return MachineType(
         name=HERE,
         cores=newest[0].cores,
         memory_gib=newest[0].machine["memory_gib"],
         per_hour=per_hour,
-        contention=max(one.contention for one in newest),
-        stolen=sum(one.server.stolen for one in newest) / len(newest),
-        entering=sum(one.server.entering for one in newest) / len(newest),
+        contention=max(calibration.contention for calibration in newest),
+        stolen=sum(calibration.server.stolen for calibration in newest) / len(newest),
+        entering=sum(calibration.server.entering for calibration in newest) / len(newest),
         timer=newest[0].server.timer,
         exclusive=False,
         variants=tuple(variants),
@@ -108,52 +108,57 @@ def place_here(
 def _costs(
     calibration: Calibration, workers: Sequence[WorkerCosts], client_here: bool = False
 ) -> dict[int, WorkerModel]:
-    """What workers cost, by their cores."""
-    alone, server = calibration.cores, calibration.server
-    single = next(worker for worker in workers if worker.cores == 1)
+    """The costs of workers, by their number of cores."""
+    all_cores, server = calibration.cores, calibration.server
+    single_core_worker = next(worker for worker in workers if worker.cores == 1)
     return {
-        worker.cores: costs_of(worker, server, worker.cores == alone, client_here, used_of(worker, single))
+        worker.cores: costs_of(
+            worker, server, worker.cores == all_cores, client_here, core_usage_of(worker, single_core_worker)
+        )
         for worker in workers
     }
 
 
-def _proposed(present: Variant, calibration: Calibration, tokens: Ints) -> list[Variant]:
-    """The newest variant with other shapes, if others suit the texts better."""
-    found = propose(calibration, tokens)
-    if found is None:
+def _proposed_variants(present: Variant, calibration: Calibration, tokens: Ints) -> list[Variant]:
+    """The newest variant with other shapes, if these suit the texts better."""
+    proposal = propose(calibration, tokens)
+    if proposal is None:
         return []
-    graphs = len(found.shapes) / len(present.shapes)
-    costs = _costs(calibration, found.workers)
+    graphs = len(proposal.shapes) / len(present.shapes)
+    costs = _costs(calibration, proposal.workers)
     megabytes = WORKER_BYTES / 1e6 + (present.megabytes - WORKER_BYTES / 1e6) * graphs
-    shapes, bounds = tuple(map(str, found.shapes)), (1 - found.error, 1 + found.error)
+    shapes, bounds = tuple(map(str, proposal.shapes)), (1 - proposal.error, 1 + proposal.error)
     return [Variant(present.engine, present.precision, shapes, costs, megabytes, bounds, UNCOMPILED)]
 
 
 def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequence[Ints] | None = None) -> MachineType:
     """An instance type, as an estimate.
 
-    Instances without accelerators are taken as this machine with another number of cores. For Inferentia and Trainium,
-    graphs have the times that were measured when the model was compiled on such an instance; else they are estimated.
-    All else is as measured here. For `tokens` see `place_here`.
+    An instance without accelerators is estimated as this machine with another number of cores. For Inferentia and
+    Trainium, graphs have the times that were measured when the model was compiled on such an instance; else their times
+    are estimated. Everything else is as measured here. For `tokens` see `place_here`.
 
     Raises:
         SpecError: the type is not known.
     """
-    known = read_instances(root)
-    if name not in known:
+    instance_types = read_instances(root)
+    if name not in instance_types:
         raise SpecError(
             f"the instance type {name} is not known",
-            f"write it into instances.yaml; known are {', '.join(sorted(known))}",
+            f"write it into instances.yaml; known are {', '.join(sorted(instance_types))}",
         )
-    instance, _ = known[name]
+    instance, _ = instance_types[name]
     family = name.partition(".")[0].removesuffix("n")
     here = place_here(models, instance.on_demand, tokens=tokens)
     if not instance.cores:
-        alike = tuple(tuple(one._replace(bounds=BOUNDS, basis=ESTIMATE) for one in own) for own in here.variants)
-        return here._replace(name=name, cores=instance.vcpu, memory_gib=instance.memory_gib, variants=alike)
+        estimated = tuple(
+            tuple(variant._replace(bounds=BOUNDS, basis=ESTIMATE) for variant in model_variants)
+            for model_variants in here.variants
+        )
+        return here._replace(name=name, cores=instance.vcpu, memory_gib=instance.memory_gib, variants=estimated)
     if family not in DEVICES:
         raise SpecError(f"no published figures are known for {name}, so nothing can be estimated for it")
-    variants = tuple(tuple(_on_device(family, model, root)) for model in models)
+    variants = tuple(tuple(_device_variants(family, model, root)) for model in models)
     # workers have CPU cores of their own there, so TorchServe takes nothing from them
     return here._replace(
         name=name,
@@ -166,9 +171,9 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequen
     )
 
 
-def _on_device(family: str, model: Calibrated, root: Path) -> Iterator[Variant]:
+def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Variant]:
     spec, calibration, engine = model.spec, model.newest, DEVICES[family].engine
-    worker = next(one for one in calibration.workers if one.cores == 1)
+    worker = next(worker for worker in calibration.workers if worker.cores == 1)
     costs = costs_of(worker, calibration.server, alone=False, client_here=False)
     source = open_source(spec, root)
     total = source.count_weights()
@@ -177,16 +182,16 @@ def _on_device(family: str, model: Calibrated, root: Path) -> Iterator[Variant]:
     for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
         artifact, times = read_artifact(folder), read_times(folder)
         if artifact.engine == engine and set(times) == set(artifact.shapes):
-            own = costs._replace(times=times, again=times)
-            listed = tuple(map(str, artifact.shapes))
-            yield Variant(engine, artifact.precision, listed, {1: own}, megabytes, basis=ELSEWHERE)
+            graph_costs = costs._replace(times=times, again=times)
+            shape_names = tuple(map(str, artifact.shapes))
+            yield Variant(engine, artifact.precision, shape_names, {1: graph_costs}, megabytes, basis=ELSEWHERE)
             measured = True
     if not measured:
         shapes = spec.shapes.listed()
         line = reported_line(root / REPORT, family) or published_line(family)
         times = estimated_times(line, encoder_weights(source.folder, total), shapes)
-        own = costs._replace(times=times, again=times)
-        yield Variant(engine, "auto", tuple(map(str, shapes)), {1: own}, megabytes, BOUNDS, ESTIMATE)
+        graph_costs = costs._replace(times=times, again=times)
+        yield Variant(engine, "auto", tuple(map(str, shapes)), {1: graph_costs}, megabytes, BOUNDS, ESTIMATE)
 
 
 def _megabytes(folder: Path) -> float:

@@ -1,4 +1,4 @@
-"""Shapes that nobody has compiled yet, as one more variant of a model: those that suit its texts best."""
+"""Shapes that are not compiled yet, as one more variant of a model: the shapes that suit its texts best."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 from handlers.worker.values import Shape
 from marina.plan.calibration.record import Calibration, WorkerCosts
 from marina.plan.simulator.values import Ints
-from marina.shapes.advice import MOST_GRAPHS
+from marina.shapes.advice import MAX_GRAPHS
 from marina.shapes.best import best_shapes
 from marina.shapes.choice import choose_shapes
-from marina.shapes.costs import CostModel, can_tell
+from marina.shapes.costs import CostModel, can_fit
 
 ROWS = 32  # of a full batch
 PRICE = 0.01  # the fraction of the best possible time that a graph must save, as in `marina shapes`
-MOST_TEXTS = 1000
+MAX_TEXTS = 1000
 
 
 class Proposal(NamedTuple):
-    """Shapes, what workers cost with them, and the largest relative error of the times that they were told from."""
+    """Shapes, the costs of workers with these shapes, and the largest relative error of the fitted times."""
 
     shapes: tuple[Shape, ...]
     workers: tuple[WorkerCosts, ...]
@@ -28,7 +28,7 @@ class Proposal(NamedTuple):
 
 
 def propose(calibration: Calibration, tokens: Ints) -> Proposal | None:
-    """The best shapes for texts of these lengths; None if too few graphs were measured, or they are those already.
+    """The best shapes for texts of these lengths; None if too few graphs were measured, or all are compiled already.
 
     Args:
         calibration: of one artifact of the model.
@@ -38,20 +38,20 @@ def propose(calibration: Calibration, tokens: Ints) -> Proposal | None:
         worker.cores: {Shape.parse(shape): time for shape, time in worker.times.items()}
         for worker in calibration.workers
     }
-    present = measured[calibration.cores]
-    if not can_tell([shape for shape in present if not shape.packed]):
+    current_times = measured[calibration.cores]
+    if not can_fit([shape for shape in current_times if not shape.packed]):
         return None
     models = {cores: CostModel(times) for cores, times in measured.items()}
-    longest = max(shape.sequence_length for shape in present)
-    lengths = [int(count) for count in tokens[:: max(1, len(tokens) // MOST_TEXTS)]]
-    choices = choose_shapes(lengths, longest, ROWS, models[calibration.cores].milliseconds, MOST_GRAPHS)
-    shapes = best_shapes(choices, lengths, longest, ROWS, models[calibration.cores], MOST_GRAPHS, PRICE).shapes
-    if set(shapes) <= set(present):
+    longest = max(shape.sequence_length for shape in current_times)
+    lengths = [int(count) for count in tokens[:: max(1, len(tokens) // MAX_TEXTS)]]
+    choices = choose_shapes(lengths, longest, ROWS, models[calibration.cores].milliseconds, MAX_GRAPHS)
+    shapes = best_shapes(choices, lengths, longest, ROWS, models[calibration.cores], MAX_GRAPHS, PRICE).shapes
+    if set(shapes) <= set(current_times):
         return None
     workers = []
     for worker in calibration.workers:
         times = {str(shape): models[worker.cores].milliseconds(shape) for shape in shapes}
-        again = statistics.median(worker.again[shape] / worker.times[shape] for shape in worker.times)
-        workers.append(replace(worker, times=times, again={shape: time * again for shape, time in times.items()}))
+        again_ratio = statistics.median(worker.again[shape] / worker.times[shape] for shape in worker.times)
+        workers.append(replace(worker, times=times, again={shape: time * again_ratio for shape, time in times.items()}))
     error = max(models[cores].error(times) for cores, times in measured.items())
     return Proposal(shapes, tuple(workers), error)

@@ -11,7 +11,7 @@ from typing import Any
 
 from marina.bench.report.table import number
 from marina.errors import SpecError
-from marina.plan.answer import Recommendation, described, recommendation
+from marina.plan.answer import Recommendation, describe, recommendation
 
 COLUMNS = ["", "instances", "calls a minute", "latency ms", "USD an hour", "USD for 1M"]
 
@@ -24,33 +24,35 @@ def read_recommendations(path: Path) -> list[dict[str, Any]]:
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        found = document["InferenceRecommendations"]
-        for one in found:
-            _row(one)
+        entries = document["InferenceRecommendations"]
+        for entry in entries:
+            _row(entry)
     except (OSError, ValueError) as error:
         raise SpecError(f"{path} cannot be read: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise SpecError(
             f"{path} has no {error}; it must be what aws sagemaker describe-inference-recommendations-job prints"
         ) from None
-    if not found:
+    if not entries:
         raise SpecError(f"{path} has no recommendations; has the job ended?")
-    return list(found)
+    return list(entries)
 
 
-def compared(theirs: list[dict[str, Any]], answer: Recommendation) -> tuple[list[str], list[list[str]]]:
+def comparison_table(theirs: list[dict[str, Any]], answer: Recommendation) -> tuple[list[str], list[list[str]]]:
     """A table: columns and rows, AWS's first."""
-    rows = [[f"AWS: {option['EndpointConfiguration']['InstanceType']}", *_row(option)] for option in theirs]
-    if answer.found.best and answer.reach:
-        rows.append([f"Marina: {described(answer.found.best)}", *_row(recommendation(answer.found.best, answer.reach))])
+    rows = [[f"AWS: {entry['EndpointConfiguration']['InstanceType']}", *_row(entry)] for entry in theirs]
+    if answer.result.best and answer.reach:
+        rows.append(
+            [f"Marina: {describe(answer.result.best)}", *_row(recommendation(answer.result.best, answer.reach))]
+        )
     return COLUMNS, rows
 
 
-def _row(one: dict[str, Any]) -> list[str]:
-    metrics = one["Metrics"]
+def _row(entry: dict[str, Any]) -> list[str]:
+    metrics = entry["Metrics"]
     cost = metrics.get("CostPerInference")
     return [
-        str(one["EndpointConfiguration"].get("InitialInstanceCount", "")),
+        str(entry["EndpointConfiguration"].get("InitialInstanceCount", "")),
         str(metrics.get("MaxInvocations", "")),
         number(metrics["ModelLatency"] / 1000),
         "" if metrics.get("CostPerHour") is None else number(metrics["CostPerHour"], 3),

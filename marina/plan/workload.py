@@ -1,4 +1,4 @@
-"""What is asked of a plan: a workload.yaml, or the options of `marina plan`."""
+"""The workload of a plan: a workload.yaml, or the options of `marina plan`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_S = 86400.0
 
 
 class Demand(Section):
-    """What is asked of one model."""
+    """The load of one model."""
 
     name: str
     """The model: a spec in models/ that is calibrated."""
@@ -41,8 +41,8 @@ class Demand(Section):
 
     @model_validator(mode="after")
     def _some_rate(self) -> Demand:
-        given = [self.rate is not None, self.curve is not None, self.log is not None]
-        if not any(given):
+        rate_sources = [self.rate is not None, self.curve is not None, self.log is not None]
+        if not any(rate_sources):
             raise ValueError(f"{self.name}: give a rate, a curve or a log")
         if self.curve is not None and (self.rate is not None or not self.curve or min(self.curve.values()) < 0):
             raise ValueError(f"{self.name}: a curve has hours and rates of 0 or more, and stands in place of a rate")
@@ -58,11 +58,11 @@ class Demand(Section):
         return max(self.curve.values()) if self.curve else self.rate
 
     def rate_at(self, hour: float) -> float:
-        """Requests per second at an hour of the day; between those of the curve it changes evenly, midnight too."""
+        """Requests per second at an hour of the day; between the hours of the curve it changes evenly, midnight too."""
         if not self.curve:
             return self.peak or 1.0
         hours = sorted(self.curve)
-        return float(np.interp(hour, hours, [self.curve[one] for one in hours], period=24))
+        return float(np.interp(hour, hours, [self.curve[start] for start in hours], period=24))
 
 
 class Promise(Section):
@@ -109,7 +109,7 @@ class Traffic(NamedTuple):
     Attributes:
         rate: requests per second.
         instances: of a request.
-        tokens: of texts, from which those of requests are drawn, shape (any,).
+        tokens: of texts, from which the texts of requests are drawn, shape (any,).
         log: seconds of logged requests, ascending; None if requests come at random (Poisson).
     """
 
@@ -141,31 +141,32 @@ def read_log(path: Path) -> tuple[Floats, Ints | None]:
 
 
 def draw(traffic: list[Traffic], count: int, share: float, seed: int) -> Requests:
-    """Requests of several models, as they come to one system.
+    """Draw requests of several models, as they come to one system.
 
     Args:
         traffic: of each model.
         count: of requests.
         share: the part of each rate that comes, for example 0.1 for one of ten instances.
-        seed: of chance.
+        seed: of the random numbers.
     """
-    chance = np.random.default_rng(seed)
-    total = sum(own.rate for own in traffic)
-    at, model, tokens, each = [], [], [], []
-    for number, own in enumerate(traffic):
-        size = max(1, round(count * own.rate / total))
-        if own.log is None:
-            times = np.cumsum(chance.exponential(1000 / (own.rate * share), size))
+    generator = np.random.default_rng(seed)
+    total_rate = sum(model_traffic.rate for model_traffic in traffic)
+    times_by_model, model, tokens, sizes = [], [], [], []
+    for number, model_traffic in enumerate(traffic):
+        size = max(1, round(count * model_traffic.rate / total_rate))
+        if model_traffic.log is None:
+            times = np.cumsum(generator.exponential(1000 / (model_traffic.rate * share), size))
         else:
-            scale = own.rate * own.log[-1] / len(own.log)  # of the log's times, for the rate that is wanted
-            kept = own.log[chance.random(len(own.log)) < share][:size] / scale
-            times = kept * 1000
-        at.append(times)
+            # divides the log's times, for the requested rate
+            scale = model_traffic.rate * model_traffic.log[-1] / len(model_traffic.log)
+            logged = model_traffic.log[generator.random(len(model_traffic.log)) < share][:size] / scale
+            times = logged * 1000
+        times_by_model.append(times)
         model.append(np.full(len(times), number))
-        tokens.append(chance.choice(own.tokens, (len(times), own.instances)))
-        each.append(np.full(len(times), own.instances))
-    times, numbers = np.concatenate(at), np.concatenate(model)
+        tokens.append(generator.choice(model_traffic.tokens, (len(times), model_traffic.instances)))
+        sizes.append(np.full(len(times), model_traffic.instances))
+    times, numbers = np.concatenate(times_by_model), np.concatenate(model)
     order = np.argsort(times, kind="stable")
-    rows = [one for own in tokens for one in own]
-    first = np.concatenate([[0], np.cumsum(np.concatenate(each)[order])])
-    return Requests(times[order], numbers[order], first, np.concatenate([rows[place] for place in order]), 0)
+    request_tokens = [request for model_requests in tokens for request in model_requests]
+    first = np.concatenate([[0], np.cumsum(np.concatenate(sizes)[order])])
+    return Requests(times[order], numbers[order], first, np.concatenate([request_tokens[place] for place in order]), 0)

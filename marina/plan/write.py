@@ -8,22 +8,22 @@ import yaml
 
 from marina.errors import MarinaError
 from marina.files import write_json
-from marina.plan.answer import SCALE_AT, Recommendation, total, trial_json
+from marina.plan.answer import SCALE_AT, Recommendation, total_rate, trial_json
 from marina.plan.workload import HERE
 from marina.project import Project
 from marina.shapes.write import write_fields
 
 
 def write_choice(answer: Recommendation, project: Project) -> list[Path]:
-    """Write how to compile and to serve into models/NAME.yaml, and how many instances into build/plan/plan.json.
+    """Write how to compile and to serve into models/NAME.yaml, and the number of instances into build/plan/plan.json.
 
     Returns:
-        The files that were written: nothing if no candidate keeps the promise.
+        The written files: none if no candidate keeps the promise.
 
     Raises:
         SpecError: a spec would become invalid; then no file is changed.
     """
-    best = answer.found.best
+    best = answer.result.best
     if best is None:
         return []
     candidate = best.candidate
@@ -50,14 +50,14 @@ def write_choice(answer: Recommendation, project: Project) -> list[Path]:
 
 
 def plan_json(answer: Recommendation) -> dict[str, object]:
-    """What `marina deploy --plan` reads: see `marina.deploy.scale.Scale`."""
-    best, reach = answer.found.best, answer.reach
+    """The input of `marina deploy --plan`: see `marina.deploy.scale.Scale`."""
+    best, reach = answer.result.best, answer.reach
     if best is None or reach is None:
         raise MarinaError("no candidate keeps the promise, so there is no choice to write")
     names = [demand.name for demand in answer.workload.models]
-    rate = total(answer.traffic)
+    workload_rate = total_rate(answer.traffic)
     calls = reach.per_minute * SCALE_AT
-    load = calls * best.figures.count / (60 * rate)  # of the workload's rate, when an instance is to be added
+    load = calls * best.figures.count / (60 * workload_rate)  # of the workload's rate, when an instance is to be added
     place = best.candidate.place
     return {
         "models": names,
@@ -66,7 +66,8 @@ def plan_json(answer: Recommendation) -> dict[str, object]:
         "instances": best.figures.count,
         "least_instances": min(answer.by_hour() or [best.figures.count]),
         "calls_per_minute": {
-            name: round(calls * own.rate / rate) for name, own in zip(names, answer.traffic, strict=True)
+            name: round(calls * model_traffic.rate / workload_rate)
+            for name, model_traffic in zip(names, answer.traffic, strict=True)
         },
         "under_way": round(SCALE_AT * reach.under_way / best.figures.count, 2),
         "busy": round(min(1.0, best.figures.utilisation * load), 3),

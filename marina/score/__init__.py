@@ -1,7 +1,7 @@
 """Scores in bulk: rows of files and databases in, answers out.
 
-spec       what a person asks for
-score      runs a job: opens its places, starts processes, and tells how it ended
+spec       the spec of a job
+score      runs a job: opens its places, starts processes, and returns how it ended
 places/    files and databases: rows to read, answers to write, and which shards are done
 formats/   formats of files
 run        hands shards to the processes of a pool

@@ -15,7 +15,7 @@ from handlers.worker.tasks.columns import ValueKind
 from handlers.worker.values import Json
 
 JSON = {"marina": "json"}  # metadata of a column whose texts are JSON documents
-NUMBER = {"marina": "number"}  # of one whose texts are numbers of JSON, all of which a 64-bit float holds exactly
+NUMBER = {"marina": "number"}  # metadata of a column of JSON numbers that 64-bit floats hold exactly
 ERROR = pa.field("error", pa.string())
 TRUNCATED = pa.field("truncated", pa.bool_())
 TYPES: Mapping[ValueKind, pa.DataType] = {

@@ -12,8 +12,8 @@ from marina.errors import MarinaError
 from marina.score.layout import AnswerOptions
 from marina.score.values import RowSource, Shard
 
-# what a person calls the parts of a description
-NAMES = {
+# the parts of a description, as messages name them
+PART_NAMES = {
     "archive": "the archive",
     "model": "the model",
     "asked": "what is asked for",
@@ -24,28 +24,28 @@ NAMES = {
 
 
 def describe(
-    archive: Path, model: str | None, asked: AnswerOptions, source: RowSource, kind: str, limit: int | None
+    archive: Path, model: str | None, options: AnswerOptions, source: RowSource, file_format: str, limit: int | None
 ) -> dict[str, Json]:
     """What decides the answers of a job, as JSON."""
     description = {
         "archive": fingerprint_of(archive),
         "model": model,
-        "asked": vars(asked),
-        "format": kind,
+        "asked": vars(options),
+        "format": file_format,
         "limit": limit,
         "source": source.state(),
     }
-    plain: dict[str, Json] = json.loads(json.dumps(description))
-    return plain
+    document: dict[str, Json] = json.loads(json.dumps(description))
+    return document
 
 
-def check_same(before: Mapping[str, Json], now: Mapping[str, Json], where: str) -> None:
-    """Refuse to go on with a job that began with another description; MarinaError says what changed."""
-    for part, name in NAMES.items():
-        old, new = before.get(part), now.get(part)
+def check_same(stored: Mapping[str, Json], current: Mapping[str, Json], output_name: str) -> None:
+    """Check that a stored description is that of the current job; MarinaError says what changed."""
+    for part, name in PART_NAMES.items():
+        old, new = stored.get(part), current.get(part)
         if old != new:
             raise MarinaError(
-                f"{name} has changed since the answers in {where} were begun{_difference(old, new)}",
+                f"{name} has changed since the answers in {output_name} were begun{_difference(old, new)}",
                 "add --restart to answer everything again, or give another --output",
             )
 
@@ -53,14 +53,14 @@ def check_same(before: Mapping[str, Json], now: Mapping[str, Json], where: str) 
 def _difference(old: Json, new: Json) -> str:
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return f": from {old} to {new}" if not (isinstance(old, str) and len(old) > 40) else ""
-    name = next(name for name in {**old, **new} if old.get(name) != new.get(name))
-    if name not in new:
-        return f": {name} is gone"
-    if name not in old:
-        return f": {name} is new"
-    return f": {name}{_difference(old[name], new[name])}"
+    key = next(key for key in {**old, **new} if old.get(key) != new.get(key))
+    if key not in new:
+        return f": {key} is gone"
+    if key not in old:
+        return f": {key} is new"
+    return f": {key}{_difference(old[key], new[key])}"
 
 
 def shards_from(documents: Iterable[Mapping[str, Json]]) -> list[Shard]:
-    """Shards as they were kept."""
+    """Shards from the documents that a sink has stored."""
     return [Shard(**document) for document in documents]

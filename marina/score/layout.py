@@ -21,12 +21,12 @@ from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import ERROR, TRUNCATED, TypedColumn, answer_columns
 
-AT_ONCE = 1000  # answers turned into columns at once, as lists of Python's numbers are large
+CHUNK_ROWS = 1000  # answers turned into columns together; lists of Python's numbers are large
 
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """What a person asks of a job.
+    """The options of a job that decide its answers.
 
     Attributes:
         columns: columns by field of an instance, where they are not named as the fields are.
@@ -49,67 +49,67 @@ class Layout:
         fields: the fields of an instance.
         parameters: the value of every parameter of the task.
         answers: the columns of answers.
-        asked: what was asked for.
+        options: the options of the job.
     """
 
     fields: Fields
     parameters: Mapping[str, Json]
     answers: Sequence[TypedColumn]
-    asked: AnswerOptions
+    options: AnswerOptions
 
     @property
-    def texts(self) -> frozenset[str]:
-        """The columns of the input that hold texts, if they are there."""
-        return frozenset(self.asked.columns.get(field, field) for field in self.fields.names)
+    def text_columns(self) -> frozenset[str]:
+        """The columns of the input that must hold texts, if they are there."""
+        return frozenset(self.options.columns.get(field, field) for field in self.fields.names)
 
-    def columns(self, rows: pa.Schema) -> dict[str, str]:
+    def columns(self, input_schema: pa.Schema) -> dict[str, str]:
         """The column of each field of an instance; a field that is not required may have none.
 
         Raises:
             MarinaError: a column is missing or holds no texts, or a field is unknown.
         """
-        fields, named = self.fields, self.asked.columns
-        unknown = sorted(set(named) - set(fields.names))
+        fields, given_columns = self.fields, self.options.columns
+        unknown = sorted(set(given_columns) - set(fields.names))
         if unknown:
             raise MarinaError(f"this model has no field {unknown[0]!r}; it has {', '.join(fields.names)}")
-        found = {}
+        columns = {}
         for field in fields.names:
-            column = named.get(field, field)
-            if column in rows.names:
-                _check_text(column, rows)
-                found[field] = column
-            elif field in named or field != fields.second or fields.second_required:
+            column = given_columns.get(field, field)
+            if column in input_schema.names:
+                _check_text(column, input_schema)
+                columns[field] = column
+            elif field in given_columns or field != fields.second or fields.second_required:
                 raise MarinaError(
-                    f"the input has no column {column!r}; it has {', '.join(rows.names) or 'none'}",
+                    f"the input has no column {column!r}; it has {', '.join(input_schema.names) or 'none'}",
                     f"name the column that holds the {field} with --column {field}=NAME",
                 )
-        return found
+        return columns
 
-    def schema(self, rows: pa.Schema) -> pa.Schema:
-        """The columns of the answers to rows with these columns: those carried along, the answer's, and two more.
+    def schema(self, input_schema: pa.Schema) -> pa.Schema:
+        """The schema of the answers to rows of this schema: carried columns, columns of answers, and two more.
 
         Raises:
             MarinaError: as from `columns`; a column to keep is missing, or a name is there twice.
         """
-        self.columns(rows)
-        keep, prefix = self.asked.keep, self.asked.prefix
-        missing = [name for name in keep or () if name not in rows.names]
+        self.columns(input_schema)
+        keep, prefix = self.options.keep, self.options.prefix
+        missing = [name for name in keep or () if name not in input_schema.names]
         if missing:
-            raise MarinaError(f"the input has no column {missing[0]!r} to keep; it has {', '.join(rows.names)}")
-        own = [column.field for column in self.answers]
-        own += [field.with_name(prefix + field.name) for field in (TRUNCATED, ERROR)]
-        carried = list(rows.names if keep is None else keep)
-        twice = [field.name for field in own if field.name in carried]
-        if twice:
+            raise MarinaError(f"the input has no column {missing[0]!r} to keep; it has {', '.join(input_schema.names)}")
+        answer_fields = [column.field for column in self.answers]
+        answer_fields += [field.with_name(prefix + field.name) for field in (TRUNCATED, ERROR)]
+        carried_names = list(input_schema.names if keep is None else keep)
+        duplicates = [field.name for field in answer_fields if field.name in carried_names]
+        if duplicates:
             raise MarinaError(
-                f"both the input and the answers have a column {twice[0]!r}",
+                f"both the input and the answers have a column {duplicates[0]!r}",
                 f"rename it, choose columns to carry along with --keep, or set {'another' if prefix else 'a'} --prefix",
             )
-        return pa.schema([*(rows.field(name) for name in carried), *own])
+        return pa.schema([*(input_schema.field(name) for name in carried_names), *answer_fields])
 
-    def needed(self, rows: pa.Schema) -> frozenset[str]:
-        """The columns that are read or carried along, of rows with these columns; errors as from `schema`."""
-        return frozenset([*self.columns(rows).values(), *self.schema(rows).names])
+    def used_columns(self, input_schema: pa.Schema) -> frozenset[str]:
+        """The columns of the input that are read or carried along; errors as from `schema`."""
+        return frozenset([*self.columns(input_schema).values(), *self.schema(input_schema).names])
 
     def table(self, rows: pa.Table, answers: Iterable[Answered | RequestError]) -> tuple[pa.Table, int]:
         """The answers to rows, and how many of them are errors.
@@ -122,50 +122,54 @@ class Layout:
             MarinaError: as from `schema`.
         """
         schema = self.schema(rows.schema)
-        own = list(schema)[-len(self.answers) - 2 :]
-        pieces: list[list[pa.Array]] = [[] for _ in own]
-        errors, waiting = 0, iter(answers)
-        while some := list(itertools.islice(waiting, AT_ONCE)):
-            errors += sum(isinstance(one, RequestError) for one in some)
-            for piece, field, values in zip(pieces, own, self._values(some), strict=True):
-                piece.append(pa.array(values, field.type))
-        columns = [pa.chunked_array(piece, field.type) for piece, field in zip(pieces, own, strict=True)]
-        carried = [rows[name] for name in schema.names[: -len(own)]]
+        answer_fields = list(schema)[-len(self.answers) - 2 :]
+        column_chunks: list[list[pa.Array]] = [[] for _ in answer_fields]
+        errors, remaining = 0, iter(answers)
+        while batch := list(itertools.islice(remaining, CHUNK_ROWS)):
+            errors += sum(isinstance(answer, RequestError) for answer in batch)
+            for chunks, field, values in zip(column_chunks, answer_fields, self._column_values(batch), strict=True):
+                chunks.append(pa.array(values, field.type))
+        columns = [
+            pa.chunked_array(chunks, field.type) for chunks, field in zip(column_chunks, answer_fields, strict=True)
+        ]
+        carried = [rows[name] for name in schema.names[: -len(answer_fields)]]
         return pa.table([*carried, *columns], schema=schema), errors
 
-    def _values(self, answers: Sequence[Answered | RequestError]) -> Iterator[list[Any]]:
+    def _column_values(self, answers: Sequence[Answered | RequestError]) -> Iterator[list[Any]]:
         """The values of each column of answers."""
-        for _, value in self.answers:
-            yield [value(answer.answer) if isinstance(answer, Answered) else None for answer in answers]
+        for column in self.answers:
+            yield [column.value(answer.answer) if isinstance(answer, Answered) else None for answer in answers]
         yield [answer.cut if isinstance(answer, Answered) else None for answer in answers]
         yield [None if isinstance(answer, Answered) else f"{answer.kind}: {answer}" for answer in answers]
 
 
-def layout_of(artifact: Artifact, settings: MemberSettings, asked: AnswerOptions) -> Layout:
+def layout_of(artifact: Artifact, settings: MemberSettings, options: AnswerOptions) -> Layout:
     """The layout of a job.
 
     Args:
         artifact: the model's artifact.
         settings: how the model is served.
-        asked: what is asked for.
+        options: the options of the job.
 
     Raises:
         RequestError: a parameter is unknown, or its value is not allowed.
     """
     task, signature = TASKS[artifact.task], artifact.signature
     defaults = own_parameters(task, artifact, settings.parameters)
-    parameters = read_parameters(dict(asked.parameters), task.parameters, defaults)
-    answers = answer_columns(task.name, signature, parameters, asked.prefix)
+    parameters = read_parameters(dict(options.parameters), task.parameters, defaults)
+    answers = answer_columns(task.name, signature, parameters, options.prefix)
     if parameters.get("top_k", 1) is None:
         parameters["top_k"] = 1  # only the best label has a column
     fields = own_fields(signature.fields) if signature.fields else task.fields
-    return Layout(fields, parameters, answers, asked)
+    return Layout(fields, parameters, answers, options)
 
 
-def _check_text(column: str, rows: pa.Schema) -> None:
-    if rows.names.count(column) > 1:
+def _check_text(column: str, input_schema: pa.Schema) -> None:
+    if input_schema.names.count(column) > 1:
         raise MarinaError(f"the input has several columns {column!r}; rename all but one")
-    kind = rows.field(column).type
-    texts = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_string(texts) or pa.types.is_large_string(texts) or pa.types.is_null(texts)):
-        raise MarinaError(f"the column {column!r} holds {kind}, and not texts; convert it, or name another column")
+    column_type = input_schema.field(column).type
+    value_type = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
+    if not (pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_null(value_type)):
+        raise MarinaError(
+            f"the column {column!r} holds {column_type}, and not texts; convert it, or name another column"
+        )

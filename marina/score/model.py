@@ -39,21 +39,25 @@ def read_unpacked(folder: Path, model: str | None) -> Unpacked:
     """
     contents = read_contents(folder / ARTIFACT_FOLDER)
     settings = read_settings(yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8")))
-    known = ", ".join(contents.folders)
+    model_names = ", ".join(contents.folders)
     if model is None and contents.bundle:
-        raise MarinaError(f"{contents.name} is a bundle of {known}", f"name one of them, as {contents.name}:MODEL")
-    chosen = model or contents.name
-    if chosen not in contents.folders:
-        raise MarinaError(f"{contents.name} has no model {chosen!r}; it has {known}")
-    own = {chosen: contents.folders[chosen]}
-    return Unpacked(folder, contents._replace(folders=own, stored={chosen: contents.stored[chosen]}), settings)
+        raise MarinaError(
+            f"{contents.name} is a bundle of {model_names}", f"name one of them, as {contents.name}:MODEL"
+        )
+    model_name = model or contents.name
+    if model_name not in contents.folders:
+        raise MarinaError(f"{contents.name} has no model {model_name!r}; it has {model_names}")
+    folders = {model_name: contents.folders[model_name]}
+    return Unpacked(
+        folder, contents._replace(folders=folders, stored={model_name: contents.stored[model_name]}), settings
+    )
 
 
-def described(unpacked: Unpacked) -> tuple[Artifact, MemberSettings]:
+def artifact_and_settings(unpacked: Unpacked) -> tuple[Artifact, MemberSettings]:
     """The description of the model's artifact, and how the model is served; ArtifactError if it is damaged."""
-    ((chosen, own),) = unpacked.contents.folders.items()
-    artifact = read_artifact(unpacked.folder / ARTIFACT_FOLDER / own, unpacked.contents.stored[chosen])
-    return artifact, unpacked.settings.members[chosen]
+    ((name, folder),) = unpacked.contents.folders.items()
+    artifact = read_artifact(unpacked.folder / ARTIFACT_FOLDER / folder, unpacked.contents.stored[name])
+    return artifact, unpacked.settings.members[name]
 
 
 def load(unpacked: Unpacked, groups: str | None) -> tuple[Member, Placement]:
@@ -64,7 +68,7 @@ def load(unpacked: Unpacked, groups: str | None) -> tuple[Member, Placement]:
         groups: core groups instead of the archive's own, in the format of NEURONCORE_GROUP_SIZES.
 
     Raises:
-        PlacementError: there is no such core group, or others hold all of them.
+        PlacementError: there is no such core group, or other processes hold all of them.
         ArtifactError, GoldenError: the model cannot be used.
     """
     settings = unpacked.settings._replace(core_groups=groups or unpacked.settings.core_groups)
@@ -77,18 +81,18 @@ def usable_cores(engine: str) -> int:
     return len(engine_module(engine).CORES.usable())
 
 
-def group_size(unpacked: Unpacked, asked: str | None) -> int:
-    """The number of cores of a process on whatever machine; PlacementError if the sizes cannot be parsed."""
-    return core_groups(asked or unpacked.settings.core_groups).wanted[0]
+def cores_per_process(unpacked: Unpacked, requested_groups: str | None) -> int:
+    """The number of cores of a process on any machine; PlacementError if the sizes cannot be parsed."""
+    return core_groups(requested_groups or unpacked.settings.core_groups).wanted[0]
 
 
-def groups_of(unpacked: Unpacked, asked: str | None) -> tuple[int, ...]:
+def core_group_sizes(unpacked: Unpacked, requested_groups: str | None) -> tuple[int, ...]:
     """The sizes of the core groups to compute on, each by one process.
 
-    They are those of NEURONCORE_GROUP_SIZES, else those asked for, else the archive's own, else a group per core.
+    They are those of NEURONCORE_GROUP_SIZES, else `requested_groups`, else the archive's own, else a group per core.
 
     Raises:
         PlacementError: the sizes cannot be parsed, or there are no cores.
     """
-    sizes = core_groups(asked or unpacked.settings.core_groups).sizes
+    sizes = core_groups(requested_groups or unpacked.settings.core_groups).sizes
     return sizes or (1,) * usable_cores(unpacked.contents.engine)

@@ -19,21 +19,21 @@ WAIT_S = 1.0
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Processes that start within it get no Ctrl-C of the terminal; in this one, it takes effect afterwards."""
+    """Processes that start meanwhile get no Ctrl-C of the terminal; in this process, it takes effect afterwards."""
     resource_tracker.ensure_running()  # the first process would start it, which unblocks Ctrl-C
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
 class LocalPool:
     """Processes of this machine; see `Pool`.
 
     Args:
-        setup: what each needs.
-        count: how many.
+        setup: the setup of each process.
+        count: the number of processes.
     """
 
     def __init__(self, setup: ProcessSetup, count: int) -> None:
@@ -42,43 +42,44 @@ class LocalPool:
         self._context = multiprocessing.get_context("spawn")
         self._numbers = itertools.count()
         self._processes: dict[int, tuple[BaseProcess, Connection]] = {}
-        self.at_hand: dict[int, list[Shard]] = {}
+        self.assigned: dict[int, list[Shard]] = {}
 
     def grow(self) -> None:
         while len(self._processes) < self._count:
-            here, there = self._context.Pipe()
-            process = self._context.Process(target=main, args=[self._setup, there], daemon=True)
+            parent_end, child_end = self._context.Pipe()
+            process = self._context.Process(target=main, args=[self._setup, child_end], daemon=True)
             with without_interrupts():
                 process.start()
-            there.close()
+            child_end.close()
             number = next(self._numbers)
-            self._processes[number] = process, here
-            self.at_hand[number] = []
+            self._processes[number] = process, parent_end
+            self.assigned[number] = []
 
-    def send(self, to: int, shard: Shard) -> None:
-        self.at_hand[to].append(shard)
+    def send(self, number: int, shard: Shard) -> None:
+        self.assigned[number].append(shard)
         with suppress(OSError):
-            self._processes[to][1].send(shard)
+            _, parent_end = self._processes[number]
+            parent_end.send(shard)
 
     def receive(self) -> Iterator[tuple[int, Ready | Done | Failed | None]]:
-        numbers = {here: number for number, (_, here) in self._processes.items()}
-        for ready in connection.wait(list(numbers), WAIT_S):
-            assert isinstance(ready, Connection)
+        numbers = {parent_end: number for number, (_, parent_end) in self._processes.items()}
+        for readable in connection.wait(list(numbers), WAIT_S):
+            assert isinstance(readable, Connection)
             try:
-                yield numbers[ready], ready.recv()
+                yield numbers[readable], readable.recv()
             except (EOFError, OSError):
-                yield numbers[ready], None
+                yield numbers[readable], None
 
-    def bury(self, dead: int) -> tuple[list[Shard], str]:
-        process, here = self._processes.pop(dead)
-        here.close()
+    def remove_dead(self, number: int) -> tuple[list[Shard], str]:
+        process, parent_end = self._processes.pop(number)
+        parent_end.close()
         process.join()
         code = process.exitcode or 0
-        return self.at_hand.pop(dead), f"signal {-code}" if code < 0 else f"exit status {code}"
+        return self.assigned.pop(number), f"signal {-code}" if code < 0 else f"exit status {code}"
 
     def end(self) -> None:
-        for process, here in self._processes.values():
+        for process, parent_end in self._processes.values():
             process.kill()
             process.join()
-            here.close()
+            parent_end.close()
         self._processes.clear()

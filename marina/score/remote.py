@@ -14,8 +14,8 @@ from marina.errors import ClientError, RefusedError
 from marina.score.layout import Layout
 from marina.score.values import Read
 
-ROW_MS = 10.0  # an estimate of a long row, which decides the size of shards
-LOST = RequestError("Unexpected", "the server gave no answer for this instance")
+ROW_MS = 10.0  # an estimate for a long row, which decides the size of shards
+NO_ANSWER = RequestError("Unexpected", "the server gave no answer for this instance")
 
 
 class Server(NamedTuple):
@@ -27,7 +27,7 @@ class Server(NamedTuple):
 
 
 class RemoteEncoded(NamedTuple):
-    """Rows of a table, and for each the instance to send, or why it has none."""
+    """Rows of a table, and for each the instance to send, or the error of the row."""
 
     rows: pa.Table
     instances: list[dict[str, Json] | RequestError]
@@ -63,8 +63,8 @@ class RemoteScorer:
         values = zip(*(read.rows[column].to_pylist() for column in columns.values()), strict=True)
         instances: list[dict[str, Json] | RequestError] = []
         for number, row in enumerate(values):
-            known = {field: value for field, value in zip(columns, row, strict=True) if value is not None}
-            instances.append(read.unread.get(number, known))
+            instance = {field: value for field, value in zip(columns, row, strict=True) if value is not None}
+            instances.append(read.unread.get(number, instance))
         return RemoteEncoded(read.rows, instances)
 
     def compute(self, encoded: RemoteEncoded) -> RemoteComputed:
@@ -74,20 +74,22 @@ class RemoteScorer:
             ClientError: the server cannot be reached, does not know the model, or fails.
         """
         instances = encoded.instances
-        sent = [(number, each) for number, each in enumerate(instances) if not isinstance(each, RequestError)]
+        valid = [
+            (number, instance) for number, instance in enumerate(instances) if not isinstance(instance, RequestError)
+        ]
         results: dict[int, Answered | RequestError] = {
-            number: each for number, each in enumerate(instances) if isinstance(each, RequestError)
+            number: instance for number, instance in enumerate(instances) if isinstance(instance, RequestError)
         }
-        for streamed in self._client.stream(self._server.model, sent, **self._layout.parameters):
-            results[streamed.key] = _answered(streamed)
-        return RemoteComputed(encoded.rows, [results.get(number, LOST) for number in range(len(instances))])
+        for streamed in self._client.stream(self._server.model, valid, **self._layout.parameters):
+            results[streamed.key] = _result_of(streamed)
+        return RemoteComputed(encoded.rows, [results.get(number, NO_ANSWER) for number in range(len(instances))])
 
     def answer(self, computed: RemoteComputed) -> tuple[pa.Table, int]:
         """The answers to rows, and how many of them are errors."""
         return self._layout.table(computed.rows, computed.answers)
 
 
-def _answered(streamed: Streamed) -> Answered | RequestError:
+def _result_of(streamed: Streamed) -> Answered | RequestError:
     error: ClientError | None = streamed.error
     if error is None:
         return Answered(streamed.answer, streamed.truncated, 0)

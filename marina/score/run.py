@@ -1,4 +1,4 @@
-"""Runs a job with the processes of a pool: hands out shards, notes what is done, and replaces what has died."""
+"""Runs a job with the processes of a pool: hands out shards, notes which are done, and replaces dead processes."""
 
 from __future__ import annotations
 
@@ -11,61 +11,63 @@ from typing import Any, Protocol
 
 from marina.console import err
 from marina.errors import MarinaError
-from marina.score.formats.scan import STEP, Size
+from marina.score.formats.scan import STEP, ShardSize
 from marina.score.values import Counts, RowSource, Shard, Sink
-from marina.score.work import AT_HAND, Done, Failed, Ready
+from marina.score.work import SHARDS_PER_PROCESS, Done, Failed, Ready
 
-SHARD_ROWS = 10_000  # at most: planning over more rows saves hardly any padding
-SHARD_MS = 30_000  # of a shard of longest rows; most rows are much shorter. An interrupted job loses its shards at hand
-SHARDS = 2  # into which the rows left to a process would go: shards become small, so that all processes end together
-LEAST_ROWS = 200  # of a shard, if the model is not slow: fewer leave more padding
-DEATHS = 3  # of the processes that answered a shard, after which the job ends
+MAX_SHARD_ROWS = 10_000  # planning over more rows saves hardly any padding
+# of a shard of longest rows; most rows are much shorter. An interrupted job loses unfinished shards
+MAX_SHARD_MS = 30_000
+# into which the rows left to each process would be cut: shards become small, so that all processes end together
+REMAINING_SHARDS = 2
+MIN_SHARD_ROWS = 200  # if the model is not slow: fewer rows leave more padding
+MAX_DEATHS = 3  # of processes that answered the same shard; then the job ends
 RENEW_S = 5.0
 WAIT_S = 1.0
 
-# arguments: what became of rows so far, in this run alone
+# arguments: the counts of the rows so far, in this run alone
 Report = Callable[[Counts], None]
 
 
-def shard_size(longest_row_ms: float, processes: int) -> Size:
-    """The rows of the next shard, from the rows left: many, as long as it takes a few seconds, and fewer at the end."""
-    most = min(SHARD_ROWS, int(SHARD_MS / longest_row_ms))
-    return lambda left: max(STEP, min(most, max(LEAST_ROWS, left // (SHARDS * processes))))
+def shard_size(longest_row_ms: float, processes: int) -> ShardSize:
+    """The row limit of the next shard, from the rows left: many rows if they take seconds, and fewer at the end."""
+    max_rows = min(MAX_SHARD_ROWS, int(MAX_SHARD_MS / longest_row_ms))
+    return lambda left: max(STEP, min(max_rows, max(MIN_SHARD_ROWS, left // (REMAINING_SHARDS * processes))))
 
 
 class Pool(Protocol):
     """The processes of a job, by number.
 
     Attributes:
-        at_hand: the shards that each has.
+        assigned: the shards that each process has and has not written.
     """
 
-    at_hand: dict[int, list[Shard]]
+    assigned: dict[int, list[Shard]]
 
     def grow(self) -> None:
         """Start the processes for which there is room."""
 
-    def send(self, to: int, shard: Shard) -> None:
-        """Hand a shard to a process; it keeps it even if the process has died, until that is noticed."""
+    def send(self, number: int, shard: Shard) -> None:
+        """Hand a shard to a process; the shard stays assigned if the process has died, until `remove_dead`."""
 
     def receive(self) -> Iterator[tuple[int, Ready | Done | Failed | None]]:
-        """What processes say within a second; None for one that has died."""
+        """Messages of processes within a second, with the process's number; None for a process that has died."""
 
-    def bury(self, dead: int) -> tuple[list[Shard], str]:
-        """Forget a process that has died; returns the shards that it had at hand, and how it ended."""
+    def remove_dead(self, number: int) -> tuple[list[Shard], str]:
+        """Forget a process that has died; returns the shards that it had, and how it ended."""
 
     def end(self) -> None:
         """End every process at once."""
 
 
-def run(pool: Pool, source: RowSource, sink: Sink, begun: bool, report: Report) -> tuple[bool, float]:
+def run(pool: Pool, source: RowSource, sink: Sink, planned: bool, report: Report) -> tuple[bool, float]:
     """Answer all shards that are not done.
 
     Args:
         pool: the processes, which are ended.
         source: the rows.
         sink: where the answers go; the job has begun there.
-        begun: whether its shards are known there.
+        planned: whether the sink knows the shards of the job.
         report: called after every shard.
 
     Returns:
@@ -78,9 +80,9 @@ def run(pool: Pool, source: RowSource, sink: Sink, begun: bool, report: Report) 
     """
     try:
         with interruptible() as interrupted:
-            return _run(pool, source, sink, begun, report, interrupted)
+            return _run(pool, source, sink, planned, report, interrupted)
     finally:
-        for shards in pool.at_hand.values():
+        for shards in pool.assigned.values():
             for shard in shards:
                 sink.release(shard)
         pool.end()
@@ -90,64 +92,64 @@ def _run(
     pool: Pool,
     source: RowSource,
     sink: Sink,
-    begun: bool,
+    planned: bool,
     report: Report,
     interrupted: Callable[[], bool],
 ) -> tuple[bool, float]:
-    counts, deaths, renewed, started = Counts(), Counter[str](), time.monotonic(), 0.0
-    loaded: list[int] = []
+    counts, deaths, renewed_at, started_at = Counts(), Counter[str](), time.monotonic(), 0.0
+    loaded_processes: list[int] = []
     pool.grow()
     while True:
-        for process, said in pool.receive():
-            if isinstance(said, Ready):
-                if not begun:
-                    sink.plan(source.shards(shard_size(said.longest_row_ms, len(pool.at_hand))))
-                    begun = True
-                started = started or time.monotonic()
-                loaded.append(process)
-            elif isinstance(said, Done):
-                pool.at_hand[process].remove(said.shard)
-                sink.written(said.shard)
-                counts = counts.plus(said.counts)
+        for process, message in pool.receive():
+            if isinstance(message, Ready):
+                if not planned:
+                    sink.plan(source.shards(shard_size(message.longest_row_ms, len(pool.assigned))))
+                    planned = True
+                started_at = started_at or time.monotonic()
+                loaded_processes.append(process)
+            elif isinstance(message, Done):
+                pool.assigned[process].remove(message.shard)
+                sink.written(message.shard)
+                counts = counts.plus(message.counts)
                 report(counts)
-            elif isinstance(said, Failed):
-                raise MarinaError(said.message)
+            elif isinstance(message, Failed):
+                raise MarinaError(message.message)
             else:
-                _bury(process, pool, sink, deaths, process in loaded)
-                loaded = [one for one in loaded if one != process]
+                _replace_dead(process, pool, sink, deaths, process in loaded_processes)
+                loaded_processes = [other for other in loaded_processes if other != process]
                 pool.grow()
-        if time.monotonic() - renewed > RENEW_S:
+        if time.monotonic() - renewed_at > RENEW_S:
             sink.renew()
             pool.grow()
-            renewed = time.monotonic()
+            renewed_at = time.monotonic()
         if not interrupted():
-            _hand_out(pool, loaded, sink)
-        complete = begun and sink.complete()
-        if (complete or interrupted()) and not any(pool.at_hand.values()):
-            return complete, time.monotonic() - started if started else 0.0
+            _hand_out(pool, loaded_processes, sink)
+        complete = planned and sink.complete()
+        if (complete or interrupted()) and not any(pool.assigned.values()):
+            return complete, time.monotonic() - started_at if started_at else 0.0
 
 
-def _bury(dead: int, pool: Pool, sink: Sink, deaths: Counter[str], loaded: bool) -> None:
-    """Forget a process that has died, whose shards others get."""
-    shards, how = pool.bury(dead)
+def _replace_dead(process: int, pool: Pool, sink: Sink, deaths: Counter[str], was_loaded: bool) -> None:
+    """Forget a process that has died; other processes get its shards."""
+    shards, exit_reason = pool.remove_dead(process)
     for shard in shards:
         sink.release(shard)
-    # the one that it computed, or the model
-    what = f"shard {shards[0].number} ({shards[0].place})" if shards else "loading the model"
-    if loaded and not shards:
+    # it computed the first of its shards, or loaded the model
+    work = f"shard {shards[0].number} ({shards[0].place})" if shards else "loading the model"
+    if was_loaded and not shards:
         return
-    deaths[what] += 1
-    if deaths[what] == DEATHS:
+    deaths[work] += 1
+    if deaths[work] == MAX_DEATHS:
         raise MarinaError(
-            f"{what} ended {DEATHS} processes, the last with {how}", "it may need more memory than there is"
+            f"{work} ended {MAX_DEATHS} processes, the last with {exit_reason}", "it may need more memory than there is"
         )
 
 
-def _hand_out(pool: Pool, loaded: Sequence[int], sink: Sink) -> None:
-    """Give every process shards to do, in turn."""
-    for count in range(1, AT_HAND + 1):
-        for process in loaded:
-            if len(pool.at_hand[process]) < count:
+def _hand_out(pool: Pool, processes: Sequence[int], sink: Sink) -> None:
+    """Give shards to every process, in turn."""
+    for count in range(1, SHARDS_PER_PROCESS + 1):
+        for process in processes:
+            if len(pool.assigned[process]) < count:
                 shard = sink.claim()
                 if shard is None:
                     return
@@ -156,17 +158,17 @@ def _hand_out(pool: Pool, loaded: Sequence[int], sink: Sink) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Within it, Ctrl-C is only taken note of, and ends the program when it is pressed again."""
-    pressed = []
+    """Meanwhile, the first Ctrl-C is only noted, and the second ends the program."""
+    presses = []
 
-    def note(number: int, _: Any) -> None:
-        pressed.append(number)
-        if len(pressed) > 1:
+    def on_interrupt(signal_number: int, _: Any) -> None:
+        presses.append(signal_number)
+        if len(presses) > 1:
             raise KeyboardInterrupt
         err.print("ending after the shards at hand; press Ctrl-C again to end at once")
 
-    before = signal.signal(signal.SIGINT, note)
+    previous_handler = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield lambda: bool(pressed)
+        yield lambda: bool(presses)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)

@@ -18,7 +18,7 @@ from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.job import describe
 from marina.score.layout import AnswerOptions, Layout, layout_of
-from marina.score.model import Unpacked, described, group_size, groups_of, read_unpacked
+from marina.score.model import Unpacked, artifact_and_settings, core_group_sizes, cores_per_process, read_unpacked
 from marina.score.on_ray import NEURON_CORES, Actors, RayPool
 from marina.score.places import open_sink, open_source
 from marina.score.processes import LocalPool
@@ -28,12 +28,12 @@ from marina.score.spec import JobSpec
 from marina.score.values import Counts, Read, RowSource, Sink, Writer
 from marina.score.work import ProcessSetup, open_scorer
 
-# arguments: what became of the rows that were done before this run, and of those of this run
+# arguments: the counts of the rows that were done before this run, and of the rows of this run
 Report = Callable[[Counts, Counts], None]
 
 
-class Where(NamedTuple):
-    """Where rows are answered: on this machine, unless something else is given.
+class Backend(NamedTuple):
+    """Where rows are answered: on this machine, unless a server or a Ray cluster is given.
 
     Attributes:
         url: the inference API of a server that answers in place of the archive.
@@ -46,7 +46,7 @@ class Where(NamedTuple):
     ray: str | None = None
 
 
-HERE = Where()
+THIS_MACHINE = Backend()
 
 
 class BulkJob(NamedTuple):
@@ -58,9 +58,9 @@ class BulkJob(NamedTuple):
         model: the model, if the archive is a bundle.
         layout: which columns are read, carried along and written.
         source: the rows.
-        groups: the sizes of the core groups, each of one process.
-        spec: what was asked for.
-        where: where the rows are answered.
+        core_groups: the sizes of the core groups, each of one process.
+        spec: the spec of the job.
+        backend: where the rows are answered.
     """
 
     archive: Path
@@ -68,36 +68,36 @@ class BulkJob(NamedTuple):
     model: str | None
     layout: Layout
     source: RowSource
-    groups: tuple[int, ...]
+    core_groups: tuple[int, ...]
     spec: JobSpec
-    where: Where
+    backend: Backend
 
 
 class Scored(NamedTuple):
     """How a run ended.
 
     Attributes:
-        total: what became of all rows that are done, by this run or an earlier one.
-        here: the same for this run alone.
-        seconds: of this run, without those for loading the model.
+        total: the counts of all rows that are done, by this run or an earlier one.
+        this_run: the counts of this run alone.
+        seconds: the seconds of this run, without loading the model.
         complete: whether all rows are done.
         output: where the answers are.
     """
 
     total: Counts
-    here: Counts
+    this_run: Counts
     seconds: float
     complete: bool
     output: str
 
 
-def prepare(spec: JobSpec, project: Project, where: Where = HERE) -> BulkJob:
+def prepare(spec: JobSpec, project: Project, backend: Backend = THIS_MACHINE) -> BulkJob:
     """Open what a job needs, and check all that can be checked before the model is loaded.
 
     Args:
         spec: the job.
-        project: whose archives, and where they are unpacked.
-        where: where the rows are answered.
+        project: the project with the archives, and the folder in which they are unpacked.
+        backend: where the rows are answered.
 
     Raises:
         MarinaError, WorkerError: something is missing, damaged, or does not fit.
@@ -107,18 +107,18 @@ def prepare(spec: JobSpec, project: Project, where: Where = HERE) -> BulkJob:
     name, _, member = spec.model.partition(":")
     archive = project.model_store / f"{name}.mar"
     if not archive.exists():
-        known = ", ".join(sorted(path.stem for path in project.model_store.glob("*.mar"))) or "none"
-        raise MarinaError(f"no archive {archive}; there are: {known}", f"make it with marina archive {name}")
+        archive_names = ", ".join(sorted(path.stem for path in project.model_store.glob("*.mar"))) or "none"
+        raise MarinaError(f"no archive {archive}; there are: {archive_names}", f"make it with marina archive {name}")
     folder = project.unpacked / f"{name}-{hashlib.sha256(str(fingerprint_of(archive)).encode()).hexdigest()[:12]}"
     unpack(archive, folder)
     unpacked = read_unpacked(folder, member or None)
-    asked = AnswerOptions(spec.columns, spec.parameters, spec.keep, spec.prefix)
-    layout = layout_of(*described(unpacked), asked)
-    source = open_source(spec.input, layout.texts, spec.limit)
-    source = source.select(layout.needed(source.schema))
+    options = AnswerOptions(spec.columns, spec.parameters, spec.keep, spec.prefix)
+    layout = layout_of(*artifact_and_settings(unpacked), options)
+    source = open_source(spec.input, layout.text_columns, spec.limit)
+    source = source.select(layout.used_columns(source.schema))
     # a server has its own core groups, and one process sends it all that it can take
-    groups = (1,) if where.url or where.ray else groups_of(unpacked, spec.core_groups)
-    return BulkJob(archive, unpacked, member or None, layout, source, groups, spec, where)
+    core_groups = (1,) if backend.url or backend.ray else core_group_sizes(unpacked, spec.core_groups)
+    return BulkJob(archive, unpacked, member or None, layout, source, core_groups, spec, backend)
 
 
 def score(job: BulkJob, restart: bool, report: Report) -> Scored:
@@ -126,7 +126,7 @@ def score(job: BulkJob, restart: bool, report: Report) -> Scored:
 
     Args:
         job: from `prepare`.
-        restart: whether to remove answers that are there, and begin again.
+        restart: whether to remove earlier answers, and begin again.
         report: called after every shard.
 
     Raises:
@@ -136,12 +136,12 @@ def score(job: BulkJob, restart: bool, report: Report) -> Scored:
     try:
         if restart:
             sink.clear()
-        begun = sink.begin(_description(job), job.layout.schema(job.source.schema))
-        before = sink.done()
-        if begun and sink.complete():
+        planned = sink.begin(_description(job), job.layout.schema(job.source.schema))
+        earlier = sink.done()
+        if planned and sink.complete():
             sink.finish()
-            return Scored(before, Counts(), 0.0, True, sink.name)
-        return _run(job, sink, begun, before, report)
+            return Scored(earlier, Counts(), 0.0, True, sink.name)
+        return _run(job, sink, planned, earlier, report)
     finally:
         sink.close()
 
@@ -159,7 +159,7 @@ def sample(job: BulkJob, rows: int) -> Sampled:
 
     Args:
         job: from `prepare`.
-        rows: how many rows at most.
+        rows: the row limit.
     """
     shards = job.source.shards(lambda _: rows)
     scorer = open_scorer(setup_of(job, None))
@@ -169,48 +169,48 @@ def sample(job: BulkJob, rows: int) -> Sampled:
     answers, errors = scorer.answer(computed)
     seconds = time.perf_counter() - started
     counts = Counts(len(answers), errors, computed.tokens, computed.computed)
-    return Sampled(answers, counts, len(answers) * len(job.groups) / seconds)
+    return Sampled(answers, counts, len(answers) * len(job.core_groups) / seconds)
 
 
 def setup_of(job: BulkJob, writer: Writer | None) -> ProcessSetup:
-    """What a process of a job needs."""
-    groups = ",".join(map(str, job.groups))
-    where = job.where
-    server = Server(where.url, where.token, job.spec.model) if where.url else None
-    return ProcessSetup(job.unpacked.folder, job.model, job.layout.asked, groups, server, job.source, writer)
+    """The setup of the processes of a job."""
+    core_groups = ",".join(map(str, job.core_groups))
+    backend = job.backend
+    server = Server(backend.url, backend.token, job.spec.model) if backend.url else None
+    return ProcessSetup(job.unpacked.folder, job.model, job.layout.options, core_groups, server, job.source, writer)
 
 
 def _description(job: BulkJob) -> dict[str, Json]:
     spec = job.spec
-    return describe(job.archive, job.model, job.layout.asked, job.source, spec.output.format, spec.limit)
+    return describe(job.archive, job.model, job.layout.options, job.source, spec.output.format, spec.limit)
 
 
 def _pool(job: BulkJob, writer: Writer) -> Pool:
     setup = setup_of(job, writer)
-    if job.where.ray is None:
-        return LocalPool(setup, len(job.groups))
+    if job.backend.ray is None:
+        return LocalPool(setup, len(job.core_groups))
     contents = job.unpacked.contents
     exclusive = engine_module(contents.engine).CORES.exclusive
-    size = group_size(job.unpacked, job.spec.core_groups)
-    actors = Actors(job.archive, contents.engine, size, NEURON_CORES if exclusive else "CPU")
-    return RayPool(setup, actors, job.where.ray)
+    cores = cores_per_process(job.unpacked, job.spec.core_groups)
+    actors = Actors(job.archive, contents.engine, cores, NEURON_CORES if exclusive else "CPU")
+    return RayPool(setup, actors, job.backend.ray)
 
 
-def _run(job: BulkJob, sink: Sink, begun: bool, before: Counts, report: Report) -> Scored:
+def _run(job: BulkJob, sink: Sink, planned: bool, earlier: Counts, report: Report) -> Scored:
     if not job.source.rows():
         sink.plan([])
         sink.finish()
         return Scored(Counts(), Counts(), 0.0, True, sink.name)
-    here = Counts()
-    report(before, here)
+    this_run = Counts()
+    report(earlier, this_run)
 
-    def note(counts: Counts) -> None:
-        nonlocal here
-        here = counts
-        report(before, counts)
+    def report_run(counts: Counts) -> None:
+        nonlocal this_run
+        this_run = counts
+        report(earlier, counts)
 
-    complete, seconds = run(_pool(job, sink.writer), job.source, sink, begun, note)
+    complete, seconds = run(_pool(job, sink.writer), job.source, sink, planned, report_run)
     total = sink.done()
     if complete:
         sink.finish()
-    return Scored(total, here, seconds, complete, sink.name)
+    return Scored(total, this_run, seconds, complete, sink.name)

@@ -23,11 +23,11 @@ from marina.score.layout import AnswerOptions, layout_of
 from marina.score.model import load, read_unpacked
 from marina.score.values import Read
 
-AT_ONCE = 1000  # texts tokenized at once, as the library's encodings are large
+CHUNK_TEXTS = 1000  # texts tokenized together; the library's encodings are large
 
 
 class Encoded(NamedTuple):
-    """Rows of a table, and the inference of each, or why it has none."""
+    """Rows of a table, and for each its inference, or the error of the row."""
 
     rows: pa.Table
     inferences: list[Inference | RequestError]
@@ -36,7 +36,7 @@ class Encoded(NamedTuple):
 class Computed(NamedTuple):
     """Encoded rows, whose inferences have their outputs.
 
-    tokens counts those of the rows without padding, computed those of the graphs' shapes.
+    tokens counts the tokens of the rows without padding, computed the tokens of the graphs' shapes.
     """
 
     encoded: Encoded
@@ -84,13 +84,13 @@ class Scorer:
     ) -> None:
         folder = Path(archive)
         if not folder.is_dir():
-            own = mkdtemp(prefix="marina-score-")
-            weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
-            folder = Path(own) / folder.stem
+            temp_folder = mkdtemp(prefix="marina-score-")
+            weakref.finalize(self, shutil.rmtree, temp_folder, ignore_errors=True)
+            folder = Path(temp_folder) / folder.stem
             unpack(Path(archive), folder)
         self._member, self.placement = load(read_unpacked(folder, model), core_groups)
-        asked = AnswerOptions(columns or {}, parameters or {}, None if keep is None else tuple(keep), prefix)
-        self._layout = layout_of(self._member.artifact, self._member.settings, asked)
+        options = AnswerOptions(columns or {}, parameters or {}, None if keep is None else tuple(keep), prefix)
+        self._layout = layout_of(self._member.artifact, self._member.settings, options)
         self._graphs = Graphs([self._member])
 
     @property
@@ -133,14 +133,14 @@ class Scorer:
             read.unread[number] if number in read.unread else self._prepare(dict(zip(columns, row, strict=True)))
             for number, row in enumerate(values)
         ]
-        readable = [each for each in inferences if isinstance(each, Inference)]
-        for start in range(0, len(readable), AT_ONCE):
-            chunk = readable[start : start + AT_ONCE]
+        valid = [inference for inference in inferences if isinstance(inference, Inference)]
+        for start in range(0, len(valid), CHUNK_TEXTS):
+            chunk = valid[start : start + CHUNK_TEXTS]
             pipeline.tokenize(chunk)
             for inference in chunk:
                 pipeline.check_limits([inference])
                 if inference.tokenized and not self._member.task.offsets:
-                    inference.tokenized = _small(inference.tokenized)
+                    inference.tokenized = _compact(inference.tokenized)
         return Encoded(read.rows, inferences)
 
     def _prepare(self, values: Mapping[str, Json]) -> Inference | RequestError:
@@ -155,7 +155,7 @@ class Scorer:
 
     def compute(self, encoded: Encoded) -> Computed:
         """Run the model's graphs."""
-        plan = self._graphs.plan(each for each in encoded.inferences if isinstance(each, Inference))
+        plan = self._graphs.plan(inference for inference in encoded.inferences if isinstance(inference, Inference))
         self._graphs.run(plan)
         return Computed(encoded, sum(plan.lengths), sum(call.shape.tokens for call in plan.calls))
 
@@ -173,7 +173,7 @@ def _result(inference: Inference | RequestError) -> Answered | RequestError:
     return inference.result
 
 
-def _small(tokenized: Tokenized) -> Tokenized:
+def _compact(tokenized: Tokenized) -> Tokenized:
     """The same without the library's encodings, which only answers with offsets need, and with compact tokens."""
     rows = [row._replace(ids=array("i", row.ids), type_ids=array("i", row.type_ids)) for row in tokenized.rows]
     return tokenized._replace(rows=rows, encodings=[])

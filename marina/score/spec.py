@@ -1,4 +1,4 @@
-"""What a person asks of a job, in the command or in a YAML file."""
+"""The spec of a job, from the options of the command or a YAML file."""
 
 from __future__ import annotations
 

@@ -26,19 +26,19 @@ class Shard(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Rows of a source, and why those that could not be read could not, by number."""
+    """Rows of a source, and the errors of rows that could not be read, by row number."""
 
     rows: pa.Table
     unread: Mapping[int, RequestError]
 
 
 def selected(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
-    """Those columns of a schema that have these names."""
+    """The fields of a schema whose names are among `columns`."""
     return pa.schema([field for field in schema if field.name in columns])
 
 
 class Counts(NamedTuple):
-    """What became of rows: how many, how many of them have an error, and the tokens that they cost."""
+    """What became of rows: their number, how many have an error, and their tokens without and with padding."""
 
     rows: int = 0
     errors: int = 0
@@ -47,7 +47,7 @@ class Counts(NamedTuple):
 
     def plus(self, other: Counts) -> Counts:
         """The sums."""
-        return Counts(*(one + two for one, two in zip(self, other, strict=True)))
+        return Counts(*(left + right for left, right in zip(self, other, strict=True)))
 
 
 class ComputedRows(Protocol):
@@ -55,17 +55,17 @@ class ComputedRows(Protocol):
 
     @property
     def tokens(self) -> int:
-        """Those of the rows."""
+        """The tokens of the rows."""
 
     @property
     def computed(self) -> int:
-        """Those of the graphs' shapes."""
+        """The tokens of the graphs' shapes."""
 
 
 class StagedScorer(Protocol):
-    """Answers rows in three stages, each of which can run while the next rows are in the one before.
+    """Answers rows in three stages, each of which can run while the next rows are in the stage before.
 
-    What the stages hand on to each other is theirs.
+    Only the scorer knows the values that its stages pass on to each other.
     """
 
     @property
@@ -98,13 +98,13 @@ class RowSource(Protocol):
         """The column that tells rows apart, if there is one."""
 
     def select(self, columns: frozenset[str]) -> RowSource:
-        """The same rows with some of their columns, so that nothing in the others can keep a row from being read."""
+        """The same rows with some of their columns; values of the other columns cannot keep a row from being read."""
 
     def rows(self) -> int:
         """The number of rows."""
 
-    def shards(self, size: Callable[[int], int]) -> list[Shard]:
-        """All rows in shards; `size` gives the rows of the next one at most, from the number of rows left."""
+    def shards(self, shard_size: Callable[[int], int]) -> list[Shard]:
+        """All rows in shards; `shard_size` gives the row limit of the next shard, from the number of rows left."""
 
     def read(self, shard: Shard) -> Read:
         """The rows of a shard, in order."""
@@ -129,7 +129,7 @@ class Sink(Protocol):
 
     @property
     def writer(self) -> Writer:
-        """What processes write with."""
+        """The writer that processes use."""
 
     def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
         """Begin a job, or go on with it.
@@ -147,7 +147,7 @@ class Sink(Protocol):
         """
 
     def plan(self, shards: Sequence[Shard]) -> None:
-        """Keep the shards of a job that begins."""
+        """Store the shards of a job that begins."""
 
     def claim(self) -> Shard | None:
         """A shard that is not done, and that nobody works on; None if there is none at present."""
@@ -156,7 +156,7 @@ class Sink(Protocol):
         """Give back a shard that was claimed and is not written."""
 
     def renew(self) -> None:
-        """Keep what is claimed; called every few seconds."""
+        """Renew the claims of this process; called every few seconds."""
 
     def written(self, shard: Shard) -> None:
         """Take note that a shard was written."""
@@ -174,4 +174,4 @@ class Sink(Protocol):
         """Remove the answers and the shards of any job."""
 
     def close(self) -> None:
-        """Give back what the job holds."""
+        """Give back locks and claims of the job."""

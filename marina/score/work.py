@@ -1,4 +1,4 @@
-"""Answers shards, each stage while the next shard is in the one before; and a process that does so."""
+"""Answers shards, each stage while the next shard is in the stage before; and the process that does so."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from handlers.worker.errors import WorkerError
 from marina.errors import MarinaError
 from marina.files import explain
 from marina.score.layout import AnswerOptions, layout_of
-from marina.score.model import described, read_unpacked
+from marina.score.model import artifact_and_settings, read_unpacked
 from marina.score.remote import RemoteScorer, Server
 from marina.score.scorer import Scorer
 from marina.score.values import ComputedRows, Counts, RowSource, Shard, StagedScorer, Writer
 
-AT_HAND = 2  # shards of a process: one that is computed, and one that is read or written meanwhile
+SHARDS_PER_PROCESS = 2  # one is computed, and one read or written meanwhile
 # how long a thread may keep others from Python; the default of 5 ms is as long as many calls of graphs
-SWITCH_S = 0.0005
+SWITCH_INTERVAL_S = 0.0005
 PR_SET_PDEATHSIG = 1  # of prctl in Linux
 
 
 class ProcessSetup(NamedTuple):
-    """What a process needs.
+    """The setup of a process.
 
     Attributes:
         folder: into which the archive was unpacked.
         model: the model, if the archive is a bundle.
-        asked: what is asked for.
-        groups: core groups, of which it takes one.
+        options: the options of the job.
+        core_groups: sizes of core groups, of which it takes one.
         server: a server that answers in place of the archive, if there is one.
-        source: where it reads.
-        writer: what it writes with; None to write nothing.
+        source: the rows.
+        writer: writes the answers; None to write nothing.
     """
 
     folder: Path
     model: str | None
-    asked: AnswerOptions
-    groups: str
+    options: AnswerOptions
+    core_groups: str
     server: Server | None
     source: RowSource
     writer: Writer | None
@@ -65,7 +65,7 @@ class Done(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A shard could not be answered, or, if it is None, the model not be loaded."""
+    """A shard could not be answered; or, if it is None, the model could not be loaded."""
 
     shard: Shard | None
     message: str
@@ -81,17 +81,17 @@ def main(setup: ProcessSetup, connection: Connection) -> None:
         connection.send(Failed(None, message_of(error)))
         return
     connection.send(worker.ready)
-    sending = threading.Lock()
+    send_lock = threading.Lock()
 
     def answer(shard: Shard) -> None:
         message = worker.answer(shard)
-        with sending:
+        with send_lock:
             try:
                 connection.send(message)
             except OSError:
                 os._exit(1)  # nobody waits for answers any more
 
-    with ThreadPoolExecutor(AT_HAND) as threads:
+    with ThreadPoolExecutor(SHARDS_PER_PROCESS) as threads:
         while True:
             try:
                 threads.submit(answer, connection.recv())
@@ -108,18 +108,20 @@ def _end_with_parent() -> None:
 
 
 def open_scorer(setup: ProcessSetup) -> StagedScorer:
-    """What answers the rows in a process."""
-    asked = setup.asked
+    """The scorer that answers the rows in a process."""
+    options = setup.options
     if setup.server:
-        return RemoteScorer(setup.server, layout_of(*described(read_unpacked(setup.folder, setup.model)), asked))
+        return RemoteScorer(
+            setup.server, layout_of(*artifact_and_settings(read_unpacked(setup.folder, setup.model)), options)
+        )
     return Scorer(
         setup.folder,
         model=setup.model,
-        columns=asked.columns,
-        parameters=asked.parameters,
-        keep=asked.keep,
-        prefix=asked.prefix,
-        core_groups=setup.groups,
+        columns=options.columns,
+        parameters=options.parameters,
+        keep=options.keep,
+        prefix=options.prefix,
+        core_groups=setup.core_groups,
     )
 
 
@@ -127,37 +129,37 @@ class Worker:
     """Answers shards. Several threads may call it: each stage takes one shard at a time, while others are in the next.
 
     Args:
-        setup: what it needs.
+        setup: the setup of this process.
 
     Raises:
         MarinaError, WorkerError: the model cannot be loaded.
     """
 
     def __init__(self, setup: ProcessSetup) -> None:
-        sys.setswitchinterval(SWITCH_S)
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._source, self._writer = setup.source, setup.writer
         # the thread that loaded and timed the graphs runs them too: runtimes keep state for each thread
-        self._computing = ThreadPoolExecutor(1)
-        self._scorer = self._computing.submit(open_scorer, setup).result()
-        self._reading, self._writing = threading.Lock(), threading.Lock()
-        self._tokenizer = threading.Lock()  # reading changes its settings, and answers of some tasks use it
+        self._compute_thread = ThreadPoolExecutor(1)
+        self._scorer = self._compute_thread.submit(open_scorer, setup).result()
+        self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
+        self._tokenizer_lock = threading.Lock()  # reading changes its settings, and answers of some tasks use it
         self.ready = Ready(self._scorer.longest_row_ms)
 
     def answer(self, shard: Shard) -> Done | Failed:
         """Read, compute and write a shard."""
         try:
-            with self._reading:
+            with self._read_lock:
                 read = self._source.read(shard)
-                with self._tokenizer:
+                with self._tokenizer_lock:
                     encoded = self._scorer.encode(read)
-            computed = self._computing.submit(self._scorer.compute, encoded).result()
-            with self._writing:
+            computed = self._compute_thread.submit(self._scorer.compute, encoded).result()
+            with self._write_lock:
                 return self._write(shard, computed)
         except Exception as error:
             return Failed(shard, message_of(error))
 
     def _write(self, shard: Shard, computed: ComputedRows) -> Done:
-        with self._tokenizer:
+        with self._tokenizer_lock:
             answers, errors = self._scorer.answer(computed)
         counts = Counts(len(answers), errors, computed.tokens, computed.computed)
         if self._writer:
@@ -166,10 +168,10 @@ class Worker:
 
 
 def message_of(error: Exception) -> str:
-    """What a person is told about an error; it holds no text of the rows."""
+    """The message of an error for people; it holds no text of the rows."""
     if isinstance(error, (MarinaError, WorkerError)):
         return str(error)
     if isinstance(error, OSError):
         return explain(error)
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {place.filename}:{place.lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {frame.filename}:{frame.lineno}"

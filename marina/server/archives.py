@@ -1,4 +1,4 @@
-"""The archives that are served: found in the model store, checked, and kept for going back to them."""
+"""The archives that are served: found in the model store and checked, with copies for a rollback."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from handlers.worker.artifact import MANIFEST, sha256_of
 from marina.archive.read import fingerprint_of
@@ -16,7 +17,14 @@ from marina.errors import ServerError
 from marina.files import is_intact, replacing
 from marina.project import Project
 
-DRAINING = "draining"  # the version that answers 503 while others finish their work
+DRAINING = "draining"  # the version that answers 503 while other versions finish their work
+
+
+class KeptCopies(NamedTuple):
+    """The paths of the copies of the archive that is served, and of the archive before it; they may not exist."""
+
+    current: Path
+    previous: Path
 
 
 def find_archives(project: Project, names: list[str], trusted: str | None = None) -> list[Path]:
@@ -31,8 +39,8 @@ def find_archives(project: Project, names: list[str], trusted: str | None = None
     Raises:
         ServerError: an archive is missing, damaged or not trusted, or the store is empty.
     """
-    found = [project.model_store / f"{name}.mar" for name in names]
-    archives = found or sorted(path for path in project.model_store.glob("*.mar") if not path.name.startswith("."))
+    requested = [project.model_store / f"{name}.mar" for name in names]
+    archives = requested or sorted(path for path in project.model_store.glob("*.mar") if not path.name.startswith("."))
     if not archives:
         raise ServerError(f"{project.model_store} holds no archive", "make some with marina archive")
     for archive in archives:
@@ -45,9 +53,9 @@ def find_archives(project: Project, names: list[str], trusted: str | None = None
     return archives
 
 
-def keep(project: Project, archive: Path) -> None:
-    """Keep a copy of a served archive, and of the one that was served before it."""
-    current, previous = kept(project, archive.stem)
+def keep_copy(project: Project, archive: Path) -> None:
+    """Keep a copy of a served archive, and of the archive that was served before it."""
+    current, previous = kept_copies(project, archive.stem)
     if archive == current or (current.exists() and fingerprint_of(current) == fingerprint_of(archive)):
         return
     for path in (current, previous):
@@ -58,10 +66,10 @@ def keep(project: Project, archive: Path) -> None:
             current.replace(previous)
 
 
-def kept(project: Project, name: str) -> tuple[Path, Path]:
-    """Where the archive that is served, and the one that was served before it, are kept; they may not exist."""
+def kept_copies(project: Project, name: str) -> KeptCopies:
+    """The kept copies of a model's archives."""
     folder = project.run.parent / "versions"
-    return folder / "current" / f"{name}.mar", folder / "previous" / f"{name}.mar"
+    return KeptCopies(folder / "current" / f"{name}.mar", folder / "previous" / f"{name}.mar")
 
 
 def put_back(project: Project, archive: Path) -> None:
@@ -71,8 +79,8 @@ def put_back(project: Project, archive: Path) -> None:
 
 
 @contextmanager
-def offered(project: Project, archive: Path) -> Iterator[str]:
-    """Put an archive where TorchServe finds it while it is registered; yields its file name in the model store."""
+def in_model_store(project: Project, archive: Path) -> Iterator[str]:
+    """Have an archive in the model store while it is registered; yields its file name there."""
     if archive.parent == project.model_store:
         yield archive.name
         return
@@ -106,9 +114,9 @@ def check_trusted(archives: list[Path], trusted: Path) -> None:
         lines = trusted.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ServerError(f"{trusted} with the trusted archives cannot be read: {error}") from None
-    known = {line.split()[0].lower() for line in lines if line.strip()}
+    trusted_hashes = {line.split()[0].lower() for line in lines if line.strip()}
     for archive in archives:
-        if sha256_of(archive) not in known:
+        if sha256_of(archive) not in trusted_hashes:
             raise ServerError(
                 f"{archive} is not among the trusted archives of {trusted}",
                 "an archive is code; if you made this one, add the line of sha256sum to that file",

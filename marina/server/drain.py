@@ -9,17 +9,17 @@ from contextlib import suppress
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.archives import DRAINING, offered, write_draining
+from marina.server.archives import DRAINING, in_model_store, write_draining
 from marina.server.torchserve.management import Management
 
 POLL_S = 0.05
-DEAD_S = 10.0  # a version whose workers do not come back in this time answers nothing any more
+WORKERS_GONE_S = 10.0  # if no worker of a version comes back in this time, the version answers no request any more
 
 
 def let_finish(project: Project, management: Management, names: Iterable[str], seconds: float) -> None:
-    """Refuse new requests to models and wait until every one has answered those that it has.
+    """Refuse new requests to models and wait until each model has answered its requests.
 
-    A model for which that fails does not keep the others from it. If it is interrupted, requests are taken again.
+    If that fails for a model, the other models still finish. If it is interrupted, requests are accepted again.
     """
     deadline = time.monotonic() + seconds
     defaults: dict[str, str] = {}
@@ -41,7 +41,7 @@ def let_finish(project: Project, management: Management, names: Iterable[str], s
 
 
 def refuse_new(project: Project, management: Management, name: str) -> None:
-    """Answer new requests to a model with 503; those that it has already are answered.
+    """Answer new requests to a model with 503; the model still answers its earlier requests.
 
     The model gets a version without workers, which becomes its default. Requests that name a version in their URL are
     still accepted.
@@ -49,43 +49,43 @@ def refuse_new(project: Project, management: Management, name: str) -> None:
     archive = project.run / f"{DRAINING}.mar"
     write_draining(archive)
     if DRAINING not in management.versions(name):
-        with offered(project, archive) as file:
+        with in_model_store(project, archive) as file:
             management.register(file, name)
     management.set_default(name, DRAINING)
 
 
 def wait_until_idle(management: Management, name: str, version: str, deadline: float) -> bool:
-    """Wait until a version has answered all that it was given; False if the deadline passed before.
+    """Wait until a version has answered all its requests; False if the deadline passed before.
 
     TorchServe says how many requests wait, but not whether a worker is at work. A worker answers a request for its
     description after its batch, so the version is idle when no request waits and every worker has answered one since.
 
     Args:
         management: management API of the server.
-        name, version: the version, which gets no new requests.
+        name, version: the model and its version, which gets no new requests.
         deadline: when to give up, in seconds of `time.monotonic`.
     """
     answered: set[int] = set()
-    dead = time.monotonic() + DEAD_S
+    gone_at = time.monotonic() + WORKERS_GONE_S
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        seconds_left = deadline - time.monotonic()
+        if seconds_left <= 0:
             return False
         with suppress(ServerError):
             status = management.status(name, version)
-            if not status.pids and (not status.pending or time.monotonic() > dead):
+            if not status.pids and (not status.pending or time.monotonic() > gone_at):
                 return not status.pending
             if status.pending:
                 answered = set()
             elif set(status.pids) <= answered:
                 return True
             else:
-                answered.add(_described_by(management, name, version, left))
+                answered.add(_describing_worker(management, name, version, seconds_left))
         time.sleep(POLL_S)
 
 
-def _described_by(management: Management, name: str, version: str, timeout_s: float) -> int:
+def _describing_worker(management: Management, name: str, version: str, timeout_s: float) -> int:
     """The pid of the worker that answers a request for the description; 0 if it does not say."""
-    described = management.describe(name, version, timeout_s).get("customizedMetadata")
-    fields = json.loads(described) if isinstance(described, str) else described
+    metadata = management.describe(name, version, timeout_s).get("customizedMetadata")
+    fields = json.loads(metadata) if isinstance(metadata, str) else metadata
     return int(fields.get("pid", 0)) if isinstance(fields, dict) else 0

@@ -20,11 +20,11 @@ from marina.server.torchserve.process import stop_torchserve
 from marina.server.upgrade import Report
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
-ENDED_S = 5
+EXIT_CODE_S = 5
 
 
 @contextmanager
-def _nothing(_: RunState) -> Iterator[Callable[[], bool]]:
+def _no_front(_: RunState) -> Iterator[Callable[[], bool]]:
     """Nothing in front of the server."""
     yield lambda: True
 
@@ -43,18 +43,18 @@ def serve_in_foreground(
     drain_s: float,
     report: Report,
     trusted: str | None = None,
-    front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = _nothing,
+    front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = _no_front,
 ) -> int:
-    """Serve until the server ends, or this process is asked to; prints the logs on standard output.
+    """Serve until the server ends, or this process gets SIGTERM or Ctrl-C; prints the logs on standard output.
 
     Args:
         project, names, ports, timeout_s, report, trusted: as for `serve`.
-        drain_s: on SIGTERM or Ctrl-C, for how many seconds requests that the server has may still be answered.
-        front: what stands in front of the server from when it is ready until it has answered its last request; says
-            whether that is still running.
+        drain_s: on SIGTERM or Ctrl-C, for how many seconds the server may still answer earlier requests.
+        front: starts a front, such as a proxy, when the server is ready, and ends it after the last request; yields a
+            function that returns whether the front is still running.
 
     Returns:
-        0 if this process was asked to end, else the exit code of the server: 128 and more if a signal ended it.
+        0 if SIGTERM or Ctrl-C ended this process, else the exit code of the server: 128 and more if a signal ended it.
 
     Raises:
         ServerError: a server is running already, or it does not start.
@@ -65,24 +65,24 @@ def serve_in_foreground(
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     state = serve(project, names, ports, timeout_s, report, trusted, foreground=True)
     try:
-        with front(state) as standing:
-            code = _follow(project, state, drain_s, standing)
-    except (KeyboardInterrupt, SystemExit):  # asked again
+        with front(state) as front_runs:
+            code = _follow(project, state, drain_s, front_runs)
+    except (KeyboardInterrupt, SystemExit):  # a second signal
         code = 0
     except BaseException:
         stop_torchserve(project, state)
         raise
     try:
         stop(project)
-    except (KeyboardInterrupt, SystemExit, ServerError):  # asked again, or another command is at work
+    except (KeyboardInterrupt, SystemExit, ServerError):  # a second signal, or another command is at work
         stop_torchserve(project, state)
     return code
 
 
-def _follow(project: Project, state: RunState, drain_s: float, standing: Callable[[], bool]) -> int:
-    """Print the logs until the server ends, or this process is asked to; returns the exit code."""
+def _follow(project: Project, state: RunState, drain_s: float, front_runs: Callable[[], bool]) -> int:
+    """Print the logs until the server ends, or this process gets SIGTERM or Ctrl-C; returns the exit code."""
     try:
-        for line in log_lines(project, None, following=lambda: state.process() is not None and standing()):
+        for line in log_lines(project, None, following=lambda: state.process() is not None and front_runs()):
             with suppress(OSError):  # a full disk, or nobody reads: the server goes on
                 print(line, flush=True)
     except (KeyboardInterrupt, SystemExit):
@@ -97,7 +97,7 @@ def _follow(project: Project, state: RunState, drain_s: float, standing: Callabl
 def _exit_code(pid: int) -> int:
     """The exit code of a child that has ended, which is never 0 for a server that nobody stopped."""
     try:
-        code = psutil.Process(pid).wait(ENDED_S)
+        code = psutil.Process(pid).wait(EXIT_CODE_S)
     except psutil.Error:
         return 1
     return 128 - code if code is not None and code < 0 else code or 1

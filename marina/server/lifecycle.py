@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.archives import find_archives, kept
+from marina.server.archives import find_archives, kept_copies
 from marina.server.drain import let_finish
 from marina.server.lock import Locked, one_at_a_time
 from marina.server.room import check_room
@@ -19,7 +19,7 @@ from marina.server.torchserve.run import prepare_run
 from marina.server.upgrade import Report, bring_all_up_to_date, register_new
 
 START_S = 60  # seconds that Java may take to open its ports
-WAIT_S = 1.0  # for another command that ends by itself, before the server is stopped all the same
+OTHER_COMMAND_S = 1.0  # for another command to end by itself, before the server is stopped anyway
 
 
 def serve(
@@ -62,7 +62,7 @@ def serve(
             archives = find_archives(project, names, state.trusted)
             return bring_all_up_to_date(project, state, archives, timeout_s, report)
         archives = find_archives(project, names, trusted)
-        clean_up(project)
+        remove_stale_run(project)
         check_ports(ports)
         check_room(archives)
         report("starting TorchServe")
@@ -83,13 +83,13 @@ def stop(project: Project, drain_s: float = 0) -> bool:
 
     Args:
         project: project of the server.
-        drain_s: for how many seconds requests that the server has may still be answered. New ones get 503.
+        drain_s: for how many seconds the server may still answer earlier requests. New requests get 503.
     """
     with suppress(Locked):
         drain(project, drain_s)
     with ExitStack() as stack:
         with suppress(Locked):
-            stack.enter_context(one_at_a_time(project, WAIT_S))
+            stack.enter_context(one_at_a_time(project, OTHER_COMMAND_S))
         state = read_state(project)
         if state is None:
             return False
@@ -98,7 +98,7 @@ def stop(project: Project, drain_s: float = 0) -> bool:
 
 
 def drain(project: Project, seconds: float) -> None:
-    """Let the server answer the requests that it has, for so many seconds; new ones get 503."""
+    """Let the server answer earlier requests, for so many seconds; new requests get 503."""
     with one_at_a_time(project):
         state = read_state(project)
         if state is not None and state.process() and seconds:
@@ -110,7 +110,7 @@ def drain(project: Project, seconds: float) -> None:
 def restart(project: Project, state: RunState, timeout_s: float, report: Report) -> RunState:
     """Start a server again that has died, with the archives that it served.
 
-    A model that cannot be served any more does not keep the others from it.
+    If a model cannot be served any more, the other models are still served.
 
     Args:
         project: project of the server.
@@ -124,25 +124,25 @@ def restart(project: Project, state: RunState, timeout_s: float, report: Report)
     stop_torchserve(project, state, keep_state=True)
     report("starting TorchServe again")
     # a state without a process is that of an attempt that failed
-    fresh = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s)
-    archives = [kept(project, name)[0] for name in state.models]
+    new_state = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s)
+    archives = [kept_copies(project, name).current for name in state.models]
     try:
-        return register_new(project, fresh, archives, timeout_s, report, strict=False)
+        return register_new(project, new_state, archives, timeout_s, report, strict=False)
     except (ServerError, OSError) as error:
         report(str(error))
     for archive in archives if len(archives) > 1 else []:
         try:
-            fresh = register_new(project, fresh, [archive], timeout_s, report, strict=False)
+            new_state = register_new(project, new_state, [archive], timeout_s, report, strict=False)
         except (ServerError, OSError) as error:
             report(str(error))
-    return fresh
+    return new_state
 
 
-def clean_up(project: Project) -> None:
-    """Stop and remove what a run left behind that did not end well."""
-    left_behind = read_state(project)
-    if left_behind:
-        stop_torchserve(project, left_behind)
+def remove_stale_run(project: Project) -> None:
+    """Stop the processes and remove the files of an earlier run that did not end well."""
+    stale_state = read_state(project)
+    if stale_state:
+        stop_torchserve(project, stale_state)
 
 
 def _start(project: Project, state: RunState, timeout_s: float) -> RunState:

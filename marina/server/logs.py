@@ -23,7 +23,7 @@ def log_lines(project: Project, name: str | None, following: Callable[[], bool])
     Args:
         project: project of the server.
         name: name of a model, to get the lines of its workers only; None for all lines.
-        following: whether to wait for more lines; asked after every look at the files.
+        following: returns whether to wait for more lines; called before every look at the files.
 
     Raises:
         ServerError: there is no log, or no model of this name has logged anything and none is in the store.
@@ -33,19 +33,19 @@ def log_lines(project: Project, name: str | None, following: Callable[[], bool])
     if not any((folder / file).exists() for file in names):
         raise ServerError(f"there is no log in {folder}", "start a server with marina serve")
     # TorchServe names worker threads W-<port>-<model>_<version>-<stream>
-    wanted = re.compile(rf" W-\d+-{re.escape(name)}_\S*-(?:stdout|stderr) ") if name else re.compile("")
-    found = bool(not name or (project.model_store / f"{name}.mar").exists())
+    pattern = re.compile(rf" W-\d+-{re.escape(name)}_\S*-(?:stdout|stderr) ") if name else re.compile("")
+    model_found = bool(not name or (project.model_store / f"{name}.mar").exists())
     logs = [LogFile(folder / file) for file in names]
     while True:
-        more = following()
+        follow = following()
         for log in logs:
             for line in log.read():
-                if wanted.search(line):
-                    found = True
+                if pattern.search(line):
+                    model_found = True
                     yield line
-        if not found:
+        if not model_found:
             raise ServerError(f"no model {name} has logged anything", "marina status lists the models")
-        if not more:
+        if not follow:
             return
         time.sleep(POLL_S)
 
@@ -61,9 +61,9 @@ class LogFile:
         """The complete lines that were added since the last call, without line endings."""
         try:
             with self._path.open("rb") as file:
-                found = self._path.stat()
-                if found.st_ino != self._inode or found.st_size < self._position:
-                    self._inode, self._position = found.st_ino, 0
+                file_stat = self._path.stat()
+                if file_stat.st_ino != self._inode or file_stat.st_size < self._position:
+                    self._inode, self._position = file_stat.st_ino, 0
                 file.seek(self._position)
                 for line in file:
                     if not line.endswith(b"\n"):

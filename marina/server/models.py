@@ -1,4 +1,4 @@
-"""What a person does with the models of a running server."""
+"""The commands for the models of a running server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.archives import check_trusted, find_archives, kept, put_back
+from marina.server.archives import check_trusted, find_archives, kept_copies, put_back
 from marina.server.drain import let_finish
 from marina.server.lock import one_at_a_time
 from marina.server.state import RunState, running, write_state
@@ -24,7 +24,7 @@ def require_running(project: Project) -> RunState:
 
 
 def register(project: Project, names: list[str], timeout_s: float, report: Report, with_outage: bool = False) -> None:
-    """Serve archives with the running server; a model that it has already is upgraded without an outage.
+    """Serve archives with the running server; a model that is served already is upgraded without an outage.
 
     Args:
         project: project of the server.
@@ -55,7 +55,7 @@ def rollback(project: Project, name: str, timeout_s: float, report: Report, with
     """
     with one_at_a_time(project):
         state = require_running(project)
-        current, previous = kept(project, name)
+        current, previous = kept_copies(project, name)
         if not previous.exists():
             raise ServerError(f"no earlier archive of {name} was served", "serve two versions before you go back")
         if state.trusted:
@@ -70,7 +70,7 @@ def unregister(project: Project, names: list[str], drain_s: float = 0) -> None:
     Args:
         project: project of the server.
         names: models.
-        drain_s: for how many seconds requests that they have may still be answered. New ones get 503.
+        drain_s: for how many seconds the models may still answer earlier requests. New requests get 503.
     """
     with one_at_a_time(project):
         state = require_running(project)
@@ -81,9 +81,10 @@ def unregister(project: Project, names: list[str], drain_s: float = 0) -> None:
             let_finish(project, management, names, drain_s)
         for name in names:
             default = management.status(name).version
-            for version in sorted(management.versions(name), key=lambda one: one == default):
+            for version in sorted(management.versions(name), key=lambda version: version == default):
                 management.unregister(name, version)
-            state = replace(state, models={other: one for other, one in state.models.items() if other != name})
+            remaining = {other: registered for other, registered in state.models.items() if other != name}
+            state = replace(state, models=remaining)
             write_state(project, state)
 
 
@@ -99,12 +100,13 @@ def status(project: Project) -> tuple[RunState, list[ModelStatus]] | None:
 def find_problems(project: Project, names: list[str]) -> list[str]:
     """Why the named models, or all registered ones, cannot be served; empty if there are no problems."""
     try:
-        running_now = status(project)
+        server = status(project)
     except ServerError as error:
         return [str(error)]
-    if running_now is None:
+    if server is None:
         return ["no server is running"]
-    models = {model.name: model for model in running_now[1]}
+    _, statuses = server
+    models = {model.name: model for model in statuses}
     if not models:
         return ["the server has no model"]
     problems = [f"{name} is not registered" for name in names if name not in models]

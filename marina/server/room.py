@@ -18,16 +18,16 @@ from marina.archive.read import placement_of
 from marina.errors import ServerError
 from marina.server.state import RunState
 
-SCALE = "give other models fewer workers with marina scale, or unregister one"
+SCALE_HINT = "give other models fewer workers with marina scale, or unregister one"
 
 
 class Need(NamedTuple):
-    """What the workers of a model compute on.
+    """The cores that the workers of a model need.
 
     Attributes:
         name: the model.
         cores: the kind of cores.
-        groups: the size of each worker's group, by the model's archive.
+        groups: the size of each worker's core group, from the model's archive.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Need(NamedTuple):
 
 
 def need_of(archive: Path) -> Need | None:
-    """What the workers of an archive need; None if it is not one of Marina's, and the server decides."""
+    """The need of an archive's workers; None if it is not an archive of Marina, and the server decides."""
     try:
         engine, groups = placement_of(archive)
         return Need(archive.stem, engine_module(engine).CORES, parse_core_groups(groups) if groups else (1,))
@@ -65,72 +65,86 @@ def shortage_of(needs: Sequence[Need]) -> str | None:
     Raises:
         PlacementError: there are no cores, or NEURONCORE_GROUP_SIZES cannot be parsed.
     """
-    given = server_groups()
-    for kind, own in _exclusive(needs):
-        sizes = given or tuple(size for need in own for size in need.groups)
-        each, usable = " and ".join(map(str, own)), kind.usable()
+    configured = server_groups()
+    for kind, kind_needs in _exclusive_needs(needs):
+        sizes = configured or tuple(size for need in kind_needs for size in need.groups)
+        models, usable = " and ".join(map(str, kind_needs)), kind.usable()
         if None in lay_out(sizes, usable):
-            what = f"{GROUP_SIZES}={','.join(map(str, sizes))} needs" if given else f"the core groups of {each} need"
-            return f"{what} {sum(sizes)} {kind.name}, and {len(usable)} can be used here"
-        if given and len(own) > 1 and sum(len(need.groups) for need in own) > len(given):
-            return f"{GROUP_SIZES} has {len(given)} groups for the workers of all models, and {each} have more workers"
+            demand = (
+                f"{GROUP_SIZES}={','.join(map(str, sizes))} needs"
+                if configured
+                else f"the core groups of {models} need"
+            )
+            return f"{demand} {sum(sizes)} {kind.name}, and {len(usable)} can be used here"
+        if configured and len(kind_needs) > 1 and sum(len(need.groups) for need in kind_needs) > len(configured):
+            return (
+                f"{GROUP_SIZES} has {len(configured)} groups for the workers of all models, "
+                f"and {models} have more workers"
+            )
     return None
 
 
-def check_beside(archives: Sequence[Path], state: RunState, replaced: bool = False) -> None:
+def check_free_cores(archives: Sequence[Path], state: RunState, replaced: bool = False) -> None:
     """Check that a running server has free cores for all workers of more models, or of second versions.
 
     Args:
         archives: the models.
         state: of the server.
-        replaced: whether the workers that these models have now are stopped first.
+        replaced: whether the present workers of these models are stopped first.
 
     Raises:
         ServerError: there are too few; the message counts them.
     """
     needs = [need for need in map(need_of, archives) if need]
     with _placement_errors(), variables_of(state):
-        for kind, own in _exclusive(needs):
-            holders, mine = _holders(kind, state)
-            names = {need.name for need in own}
-            gone = [one for one in mine if replaced and one.model in names]
-            stay = [holder for holder in holders if holder not in gone]
-            each, sizes = " and ".join(map(str, own)), [size for need in own for size in need.groups]
-            given = server_groups()
-            if given:
-                count = sum(_workers(need, given, names | {one.model for one in mine}) for need in own)
-                left = remaining(given, [one for one in mine if one not in gone])
-                if count > len(left):
-                    groups = ",".join(map(str, given))
-                    what = f"{GROUP_SIZES}={groups} leaves {len(left)} core groups, and {each} need {count}"
-                    raise ServerError(what, SCALE)
-                sizes = left[:count]
-            free = set(kind.usable()) - {core for one in stay for core in one.cores}
-            if None in lay_out(sizes, free):
-                raise ServerError(f"{each} need {sum(sizes)} {kind.name}, and {len(free)} are free", SCALE)
+        for kind, kind_needs in _exclusive_needs(needs):
+            holders, server_holders = _holders(kind, state)
+            model_names = {need.name for need in kind_needs}
+            stopped_holders = [holder for holder in server_holders if replaced and holder.model in model_names]
+            remaining_holders = [holder for holder in holders if holder not in stopped_holders]
+            models, sizes = " and ".join(map(str, kind_needs)), [size for need in kind_needs for size in need.groups]
+            configured = server_groups()
+            if configured:
+                count = sum(
+                    _worker_count(need, configured, model_names | {holder.model for holder in server_holders})
+                    for need in kind_needs
+                )
+                free_groups = remaining(
+                    configured, [holder for holder in server_holders if holder not in stopped_holders]
+                )
+                if count > len(free_groups):
+                    groups = ",".join(map(str, configured))
+                    shortage = (
+                        f"{GROUP_SIZES}={groups} leaves {len(free_groups)} core groups, and {models} need {count}"
+                    )
+                    raise ServerError(shortage, SCALE_HINT)
+                sizes = free_groups[:count]
+            free_cores = set(kind.usable()) - {core for holder in remaining_holders for core in holder.cores}
+            if None in lay_out(sizes, free_cores):
+                raise ServerError(f"{models} need {sum(sizes)} {kind.name}, and {len(free_cores)} are free", SCALE_HINT)
 
 
 def workers_of(need: Need, state: RunState, starting: Sequence[str]) -> int:
-    """The number of workers that a model gets.
+    """The number of workers for a model.
 
     If NEURONCORE_GROUP_SIZES is set, a model that is alone on its kind of cores gets a worker for each group.
 
     Args:
-        need: the model's.
+        need: the need of the model.
         state: of the server.
-        starting: the names of the models that start now, on the same kind of cores.
+        starting: the names of the models that start together, on the same kind of cores.
     """
     with _placement_errors(), variables_of(state):
-        given = server_groups()
-        if not given:
+        configured = server_groups()
+        if not configured:
             return len(need.groups)
-        _, mine = _holders(need.cores, state)
-        return _workers(need, given, {*starting, *(one.model for one in mine)})
+        _, server_holders = _holders(need.cores, state)
+        return _worker_count(need, configured, {*starting, *(holder.model for holder in server_holders)})
 
 
-def _workers(need: Need, given: Sequence[int], names: set[str]) -> int:
-    """The number of workers of a model, beside which a server has models with these names."""
-    return len(given) if names == {need.name} else len(need.groups)
+def _worker_count(need: Need, configured: Sequence[int], model_names: set[str]) -> int:
+    """The number of workers of a model, on a server that has models with these names."""
+    return len(configured) if model_names == {need.name} else len(need.groups)
 
 
 def check_groups(archive: Path, workers: int, state: RunState) -> None:
@@ -139,37 +153,37 @@ def check_groups(archive: Path, workers: int, state: RunState) -> None:
     if need is None or not need.cores.exclusive:
         return
     with _placement_errors(), variables_of(state):
-        sizes = core_groups(placement_of(archive)[1])
-        if sizes.sizes is None:
+        group_sizes = core_groups(placement_of(archive)[1])
+        if group_sizes.sizes is None:
             return
-        _, mine = _holders(need.cores, state)
-        others = [one for one in mine if sizes.together and one.model != need.name]
-        most = len(remaining(sizes.sizes, others))
-    if workers > most:
-        raise ServerError(f"{need.name} can have {most} workers at most, with {sizes}")
+        _, server_holders = _holders(need.cores, state)
+        other_holders = [holder for holder in server_holders if group_sizes.together and holder.model != need.name]
+        max_workers = len(remaining(group_sizes.sizes, other_holders))
+    if workers > max_workers:
+        raise ServerError(f"{need.name} can have {max_workers} workers at most, with {group_sizes}")
 
 
 @contextmanager
 def variables_of(state: RunState) -> Iterator[None]:
     """While active, this process has the variables for placing workers that the server was started with."""
-    before = {name: os.environ.pop(name, None) for name in PLACEMENT_VARIABLES}
+    previous = {name: os.environ.pop(name, None) for name in PLACEMENT_VARIABLES}
     os.environ.update(state.variables)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
 
 
 def _holders(kind: Cores, state: RunState) -> tuple[list[Holder], list[Holder]]:
-    """The holders of a kind of cores, and those of them that are workers of a server."""
+    """The holders of a kind of cores, and the holders among them that are workers of a server."""
     holders, server = read_holders(leases_folder(kind.leases)), server_of(state.pid)
     return holders, [holder for holder in holders if holder.server == server]
 
 
-def _exclusive(needs: Sequence[Need]) -> list[tuple[Cores, list[Need]]]:
+def _exclusive_needs(needs: Sequence[Need]) -> list[tuple[Cores, list[Need]]]:
     """The needs for each kind of cores that belong to one process."""
     kinds = dict.fromkeys(need.cores for need in needs if need.cores.exclusive)
     return [(kind, [need for need in needs if need.cores == kind]) for kind in kinds]

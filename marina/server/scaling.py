@@ -11,7 +11,7 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.archives import kept
+from marina.server.archives import kept_copies
 from marina.server.lock import one_at_a_time
 from marina.server.logs import WORKERS_LOG
 from marina.server.models import require_running
@@ -21,7 +21,7 @@ from marina.server.torchserve.management import ModelStatus
 from marina.server.torchserve.readiness import log_size, wait_until_ready
 from marina.server.upgrade import Report, management_of
 
-FORCE = "--force starts them all the same"
+FORCE_HINT = "--force starts them all the same"
 
 
 def scale(project: Project, name: str, workers: int, timeout_s: float, report: Report, force: bool = False) -> None:
@@ -30,7 +30,7 @@ def scale(project: Project, name: str, workers: int, timeout_s: float, report: R
     Args:
         project: project of the server.
         name: the model.
-        workers: how many it is to have.
+        workers: the new number of workers.
         timeout_s: seconds that workers may take to become READY.
         report: called with a description of the current step.
         force: start more than this machine's cores and memory carry.
@@ -42,23 +42,25 @@ def scale(project: Project, name: str, workers: int, timeout_s: float, report: R
     with one_at_a_time(project):
         state = require_running(project)
         management = management_of(project, state)
-        before = management.status(name)
-        archive = kept(project, name)[0]
+        previous = management.status(name)
+        archive = kept_copies(project, name).current
         check_groups(archive, workers, state)
         if not force:
             need = need_of(archive)
             if need and not need.cores.exclusive:
                 check_cores(name, workers, max(len(cpu_cores()), len(need.groups)))
-            check_memory(before, workers)
+            check_memory(previous, workers)
         log = logs_folder(project) / WORKERS_LOG
-        start, deadline = log_size(log), time.monotonic() + timeout_s
+        log_start, deadline = log_size(log), time.monotonic() + timeout_s
         try:
             management.scale(name, workers)
             report(f"waiting until {name} has {workers} worker{'s' * (workers > 1)} READY")
-            wait_until_ready(management, {name: None}, log, start, deadline, alive=lambda: state.process() is not None)
+            wait_until_ready(
+                management, {name: None}, log, log_start, deadline, alive=lambda: state.process() is not None
+            )
         except BaseException:
             with suppress(ServerError):
-                management.scale(name, before.workers)
+                management.scale(name, previous.workers)
             raise
 
 
@@ -68,19 +70,19 @@ def check_cores(name: str, workers: int, cores: int) -> None:
         raise ServerError(
             f"{name} would have {workers} workers for {cores} core{'s' * (cores > 1)}, where more than one for each "
             "only wait for each other",
-            FORCE,
+            FORCE_HINT,
         )
 
 
 def check_memory(status: ModelStatus, workers: int) -> None:
     """ServerError if further workers, as large as the largest of those that are READY, do not fit in free memory."""
-    largest = max(map(_memory, status.pids), default=0)
-    needed, free = largest * (workers - status.workers), free_memory()
-    if needed > free:
+    worker_bytes = max(map(_memory, status.pids), default=0)
+    needed_bytes, free_bytes = worker_bytes * (workers - status.workers), free_memory()
+    if needed_bytes > free_bytes:
         raise ServerError(
-            f"{workers - status.workers} more workers of {status.name} need about {needed / 1e9:.1f} GB of memory, and "
-            f"{free / 1e9:.1f} GB are free",
-            FORCE,
+            f"{workers - status.workers} more workers of {status.name} need about {needed_bytes / 1e9:.1f} GB "
+            f"of memory, and {free_bytes / 1e9:.1f} GB are free",
+            FORCE_HINT,
         )
 
 

@@ -27,9 +27,9 @@ class Ports:
 
 @dataclass(frozen=True)
 class Registered:
-    """What is known of a registered model.
+    """A model that was registered here.
 
-    fingerprint is that of its archive; None if the archive is not one of Marina's. version is the archive's version,
+    fingerprint identifies its archive; None if the archive is not one of Marina's. version is the archive's version,
     as TorchServe knows it. ready_s is how many seconds its workers took to become READY.
     """
 
@@ -44,7 +44,7 @@ class RunState:
 
     pid is 0 until there is a process. identity distinguishes the process from a later one with the same pid, whatever
     the clock does: see `server_of`. temp is the folder of its sockets and
-    unpacked archives. models has what is known of each model that was registered here, by its name. trusted is the
+    unpacked archives. models has the models that were registered here, by name. trusted is the
     file of trusted archives that the server was started with; None if it takes any archive of the model store.
     foreground is true if a supervisor starts the server again, so that no watch may. variables has those of
     `PLACEMENT_VARIABLES` that the server was started with.
@@ -74,7 +74,7 @@ def read_state(project: Project) -> RunState | None:
     """The stored state, or None; the server may have died since it was written."""
     try:
         fields = json.loads(_file(project).read_text())
-        models = {name: Registered(**known) for name, known in fields.pop("models").items()}
+        models = {name: Registered(**registered) for name, registered in fields.pop("models").items()}
         return RunState(**{**fields, "ports": Ports(**fields["ports"]), "models": models})
     except (OSError, ValueError, KeyError, TypeError):
         return None

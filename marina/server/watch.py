@@ -1,6 +1,6 @@
 """Starts a server again that has died, as `marina serve` in the background needs: python -m marina.server.watch
 
-It ends when the server is stopped. `marina serve --foreground` has none; there, systemd or Kubernetes does this.
+It ends when the server is stopped. `marina serve --foreground` has no watch; there, systemd or Kubernetes does this.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from marina.server.torchserve.environment import serving_env
 from marina.server.torchserve.run import console_log
 
 POLL_S = 1.0
-READY_S = 300
-LONGEST_WAIT_S = 60.0  # between two attempts
+READY_TIMEOUT_S = 300
+MAX_PAUSE_S = 60.0  # between two attempts
 CONSOLE_BYTES = 10_000_000
 
 
@@ -43,7 +43,7 @@ def start_watch(project: Project) -> None:
 
 
 def watch_log(project: Project) -> Path:
-    """The file of what the watch did, over all runs."""
+    """The log file of the watch, over all runs."""
     return project.run / "watch.log"
 
 
@@ -61,17 +61,17 @@ def watch(project: Project) -> None:
                 with suppress(OSError):  # a full disk
                     rotate_console(project)
             else:
-                pause = POLL_S if _start_again(project) else min(2 * pause, LONGEST_WAIT_S)
+                pause = POLL_S if _start_again(project) else min(2 * pause, MAX_PAUSE_S)
             time.sleep(pause)
 
 
-def rotate_console(project: Project, largest: int = CONSOLE_BYTES) -> None:
-    """Keep the file of what Java prints small: if it is too large, its content moves to console.log.1.
+def rotate_console(project: Project, max_bytes: int = CONSOLE_BYTES) -> None:
+    """Keep the file of Java's output small: if it is too large, its content moves to console.log.1.
 
     Java has the file open for appending, and goes on at its new end.
     """
     console = console_log(project)
-    if console.exists() and console.stat().st_size > largest:
+    if console.exists() and console.stat().st_size > max_bytes:
         shutil.copyfile(console, console.with_name(f"{console.name}.1"))
         with console.open("r+") as file:
             file.truncate()
@@ -83,14 +83,14 @@ def _start_again(project: Project) -> bool:
         with one_at_a_time(project, wait_s=0):
             state = read_state(project)
             if state and not state.process():
-                restart(project, state, READY_S, lambda step: _say(project, step))
+                restart(project, state, READY_TIMEOUT_S, lambda step: _log(project, step))
     except (ServerError, OSError) as error:
-        _say(project, str(error))
+        _log(project, str(error))
         return False
     return True
 
 
-def _say(project: Project, line: str) -> None:
+def _log(project: Project, line: str) -> None:
     with suppress(OSError), watch_log(project).open("a") as log:
         log.write(f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ} {line}\n")
 

@@ -17,7 +17,7 @@ from handlers.worker.rows.reader import open_reader
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Instance, Shape
 from marina.compiler import compile_model
-from marina.compiler.graphs.times import COMPILING, read_measured, read_times
+from marina.compiler.graphs.times import BUILD_FIELDS, read_measured, read_times
 from marina.compiler.sources import open_source
 from marina.console import Progress
 from marina.engines import engine_of, engines
@@ -30,15 +30,15 @@ from marina.shapes.ladder import default_ladder
 from marina.shapes.lengths import read_lengths
 from marina.shapes.report import Effect, effect
 from marina.spec import Spec
-from marina.spec.sections import LEAST_PACKED, Shapes
+from marina.spec.sections import MIN_PACKED_LENGTH, Shapes
 
-MOST_GRAPHS = 24
-FULL = 64  # maximum rows of a full batch; more would not change the result
-BULK = 10_000  # rows that a job in bulk plans at once
+MAX_GRAPHS = 24
+FULL_BATCH_ROWS = 64  # maximum rows of a full batch; more would not change the result
+BULK_ROWS = 10_000  # rows that a job in bulk plans at once
 TIMING_BUDGET_S = 2.0
 ANY_LENGTH = 1 << 30  # tokens, of texts that are only counted
-SOME = 400  # rows of a full batch in bulk that sets of shapes are compared on
-NOW, PLAIN, PACKED = "now", "without packed rows", "with packed rows"  # what is considered
+COMPARED_ROWS = 400  # rows of a full batch in bulk on which sets of shapes are compared
+CURRENT, PLAIN, PACKED = "now", "without packed rows", "with packed rows"  # names of the considered shapes
 
 
 class GraphLimit(NamedTuple):
@@ -49,7 +49,7 @@ class GraphLimit(NamedTuple):
     graphs: int
 
 
-class Considered(NamedTuple):
+class ConsideredShapes(NamedTuple):
     """Shapes, and their effects on single texts and on full batches."""
 
     shapes: tuple[Shape, ...]
@@ -59,31 +59,35 @@ class Considered(NamedTuple):
 class Advice(NamedTuple):
     """The result of `advise`; effects are measured on the half of the texts that the shapes were not chosen on.
 
-    considered has the present shapes, the best without packed ones and, if rows can be packed, the best with them; one
-    of the last two was chosen. Without texts there are no lengths and no effects, and bound is the ladder's maximum
-    waste. unpacked says why rows cannot be packed.
+    considered has the current shapes, the best shapes without packed rows and, if rows can be packed, the best shapes
+    with packed rows; one of the last two was chosen. Without texts there are no lengths and no effects, and waste_bound
+    is the ladder's maximum waste. unpacked_reason says why rows cannot be packed.
     """
 
     shapes: tuple[Shape, ...]
-    considered: dict[str, Considered]
+    considered: dict[str, ConsideredShapes]
     lengths: list[int]
-    bound: float | None
-    unpacked: str
+    waste_bound: float | None
+    unpacked_reason: str
     error: float  # largest relative error of the fitted times
     seconds: float  # to compile a graph
     megabytes: float  # memory of a loaded graph
-    room: list[GraphLimit]
+    graph_limits: list[GraphLimit]
 
     @property
     def before(self) -> list[Effect]:
-        """The effects of the present shapes."""
-        return self.considered[NOW].effects if self.lengths else []
+        """The effects of the current shapes."""
+        return self.considered[CURRENT].effects if self.lengths else []
 
     @property
     def after(self) -> list[Effect]:
         """The effects of the chosen shapes."""
-        found = [one.effects for name, one in self.considered.items() if name != NOW and one.shapes == self.shapes]
-        return found[0] if found else []
+        chosen_effects = [
+            option.effects
+            for name, option in self.considered.items()
+            if name != CURRENT and option.shapes == self.shapes
+        ]
+        return chosen_effects[0] if chosen_effects else []
 
 
 def advise(
@@ -103,25 +107,25 @@ def advise(
         spec: the model's spec.
         project: the project of the spec.
         texts: a file of lengths or texts, or the lengths; None for the spec's own examples, or a ladder if it has none.
-        graphs: the number of graphs to choose; None for as many as are worth their price.
-        price: the price of a graph: the fraction of the best possible time that it must save.
+        graphs: the number of graphs to choose; None for every graph that is worth its price.
+        price: the price of a graph: the fraction of the best possible time that the graph must save.
         progress: shows the progress of compiling.
         bulk: whether to choose for jobs in bulk only.
 
     Raises:
         SpecError, SourceError, CompileError: the file cannot be read, or the model cannot be compiled.
     """
-    present = spec.shapes.listed()
-    limit = longest(present)
-    probe, unpacked = _probe(spec, project, limit, progress)
+    current = spec.shapes.listed()
+    limit = longest(current)
+    probe, unpacked_reason = _probe(spec, project, limit, progress)
     times = _time(probe, spec)
     model = CostModel(times)
     error = model.error(times)
     measured = read_measured(probe)
-    seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in COMPILING)
+    seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in BUILD_FIELDS)
     # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
     weights = open_source(spec, project.root).count_weights()
-    room = [
+    graph_limits = [
         GraphLimit(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
         for engine in engines().values()
         if engine.memory
@@ -129,31 +133,35 @@ def advise(
     if texts is None and spec.examples:
         texts = project.root / spec.examples
     if texts is None:
-        made = default_ladder(limit, graphs, model.packed)
-        considered = {NOW: Considered(present, [])}
-        return Advice(made.shapes, considered, [], made.waste, unpacked, error, seconds, megabytes, room)
-    full = BULK if bulk else min(FULL, spec.serving.batch_size)
-    found = (
+        fallback = default_ladder(limit, graphs, model.packed)
+        considered = {CURRENT: ConsideredShapes(current, [])}
+        return Advice(
+            fallback.shapes, considered, [], fallback.waste, unpacked_reason, error, seconds, megabytes, graph_limits
+        )
+    full_batch_rows = BULK_ROWS if bulk else min(FULL_BATCH_ROWS, spec.serving.batch_size)
+    token_counts = (
         texts
         if isinstance(texts, list)
-        else read_lengths(texts, spec.instance_fields, lambda instances: _count(probe, instances))
+        else read_lengths(texts, spec.instance_fields, lambda instances: _count_tokens(probe, instances))
     )
-    lengths = [min(tokens, limit) for tokens in found]
-    known, most = lengths[0::2], graphs or MOST_GRAPHS
+    lengths = [min(tokens, limit) for tokens in token_counts]
+    fitting, max_graphs = lengths[0::2], graphs or MAX_GRAPHS
     if bulk:
-        choices = choose_for_bulk(known, limit, model.milliseconds, most)
+        choices = choose_for_bulk(fitting, limit, model.milliseconds, max_graphs)
     else:
-        choices = choose_shapes(known, limit, full, model.milliseconds, most)
-    some = min(full, SOME)
-    best = best_shapes(choices, known, limit, some, model, most, None if graphs else price)
-    judged = lengths[1::2]
-    judged *= math.ceil(full / len(judged)) if bulk and judged else 1
-    named = {NOW: present, PLAIN: best.plain, **({PACKED: best.packed} if best.packed else {})}
+        choices = choose_shapes(fitting, limit, full_batch_rows, model.milliseconds, max_graphs)
+    compared_rows = min(full_batch_rows, COMPARED_ROWS)
+    best = best_shapes(choices, fitting, limit, compared_rows, model, max_graphs, None if graphs else price)
+    held_out = lengths[1::2]
+    held_out *= math.ceil(full_batch_rows / len(held_out)) if bulk and held_out else 1
+    shapes_by_name = {CURRENT: current, PLAIN: best.plain, **({PACKED: best.packed} if best.packed else {})}
     considered = {
-        name: Considered(shapes, [effect(judged, shapes, model.milliseconds, rows) for rows in (1, full)])
-        for name, shapes in named.items()
+        name: ConsideredShapes(
+            shapes, [effect(held_out, shapes, model.milliseconds, rows) for rows in (1, full_batch_rows)]
+        )
+        for name, shapes in shapes_by_name.items()
     }
-    return Advice(best.shapes, considered, lengths, None, unpacked, error, seconds, megabytes, room)
+    return Advice(best.shapes, considered, lengths, None, unpacked_reason, error, seconds, megabytes, graph_limits)
 
 
 def _probe(spec: Spec, project: Project, limit: int, progress: Progress) -> tuple[Path, str]:
@@ -169,10 +177,10 @@ def _probe(spec: Spec, project: Project, limit: int, progress: Progress) -> tupl
 
 
 def probe_shapes(limit: int, packed: bool = True) -> Shapes:
-    """Shapes whose measured times allow fitting the times of all others."""
+    """Shapes whose measured times allow fitting the times of all other shapes."""
     short, middle = min(16, limit), min(64, limit)
     shapes = {Shape(1, short), Shape(8, short), Shape(32, short), Shape(1, middle), Shape(8, middle)}
-    if packed and limit >= LEAST_PACKED:
+    if packed and limit >= MIN_PACKED_LENGTH:
         shapes |= {Shape(1, middle, True), Shape(1, limit, True), Shape(4, limit, True), Shape(8, middle, True)}
     return Shapes(exact=tuple(str(shape) for shape in sorted(shapes | {Shape(1, limit), Shape(4, limit)})))
 
@@ -181,7 +189,7 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
     """Milliseconds of an artifact's graphs, measured on this machine on a core group of the spec.
 
     Raises:
-        CompileError: they cannot be run here.
+        CompileError: the graphs cannot be run here.
     """
     artifact = read_artifact(folder)
     if engine_of(artifact.engine).cores.exclusive:
@@ -198,7 +206,7 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
     return time_graphs(streams, artifact.signature, TIMING_BUDGET_S)
 
 
-def _count(artifact: Path, instances: list[Instance]) -> list[int]:
+def _count_tokens(artifact: Path, instances: list[Instance]) -> list[int]:
     """The number of tokens of each instance, with the model's default prompt."""
     signature = read_artifact(artifact).signature
     reader = open_reader(artifact.joinpath, signature)

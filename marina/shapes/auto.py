@@ -15,17 +15,17 @@ from marina.errors import NotPackable
 from marina.files import write_json
 from marina.project import Project
 from marina.spec import Spec
-from marina.spec.sections import LEAST_PACKED, Shapes
+from marina.spec.sections import MIN_PACKED_LENGTH, Shapes
 
-FORMAT = 1  # of the choice; another one chooses again
+FORMAT = 1  # of the file with the choice; shapes are chosen again for another format
 PRICE = 0.01  # the fraction of the best possible time that a graph must save
 
 
 def with_shapes(spec: Spec, project: Project, progress: Progress) -> Spec:
-    """The spec with its shapes chosen, if it leaves them to Marina.
+    """The spec with chosen shapes, if it leaves its shapes to Marina.
 
     The choice is kept until the weights, the examples, the engine, the precision or the longest shape change. Where
-    graphs cannot be timed, as those of NeuronCores on other machines, it is a ladder.
+    graphs cannot be timed, as graphs of NeuronCores on other machines, the choice is a ladder.
 
     Raises:
         MarinaError: the weights or the examples cannot be read, or the model cannot be compiled.
@@ -34,7 +34,7 @@ def with_shapes(spec: Spec, project: Project, progress: Progress) -> Spec:
         return spec
     path = project.root / "build" / "shapes" / f"{spec.name}.json"
     key = _key(spec, project)
-    shapes = _kept(path, key)
+    shapes = _read_choice(path, key)
     if shapes is None:
         shapes = _choose(spec, project, progress)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,32 +51,32 @@ def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
 
     engine = engine_of(spec.engine)
     if spec.examples and engine.runs_here(spec.core_groups):
-        chosen = advise(spec, project, None, None, PRICE, progress).shapes
+        shapes = advise(spec, project, None, None, PRICE, progress).shapes
     else:
         assert spec.shapes.auto
         progress("asking whether rows can be packed", 0, 1)
         packed = not engine.refuses_packed(spec.for_engine)
         try:
-            export_for([Shape(1, LEAST_PACKED, packed=True)], open_source(spec, project.root), spec.name)
+            export_for([Shape(1, MIN_PACKED_LENGTH, packed=True)], open_source(spec, project.root), spec.name)
         except NotPackable:
             packed = False
-        chosen = default_ladder(spec.shapes.auto, None, packed).shapes
-    return [str(shape) for shape in chosen]
+        shapes = default_ladder(spec.shapes.auto, None, packed).shapes
+    return [str(shape) for shape in shapes]
 
 
 def _key(spec: Spec, project: Project) -> str:
     examples = (project.root / spec.examples).read_bytes() if spec.examples else b""
-    asked: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "format": FORMAT,
         "weights": open_source(spec, project.root).fingerprint(),
         "examples": hashlib.sha256(examples).hexdigest(),
         "spec": spec.model_dump(mode="json", include={"task", "engine", "precision", "core_groups", "mode", "shapes"}),
     }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _kept(path: Path, key: str) -> list[str] | None:
-    """The choice of an earlier run for the same question."""
+def _read_choice(path: Path, key: str) -> list[str] | None:
+    """The choice of an earlier run with the same key; None if there is none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return [str(shape) for shape in document["shapes"]] if document["key"] == key else None

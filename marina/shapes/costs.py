@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 
 from handlers.worker.values import Shape
 
-LEAST_TIMES = 3  # from which those of other shapes can be told
+MIN_TIMES = 3  # from which the times of other shapes can be fitted
 
 
 class CostModel:
@@ -25,12 +25,16 @@ class CostModel:
             or none.
 
     Attributes:
-        packed: whether the times of packed shapes can be told.
+        packed: whether the times of packed shapes are fitted.
     """
 
     def __init__(self, times: Mapping[Shape, float]) -> None:
-        kinds = {kind: {shape: time for shape, time in times.items() if shape.packed == kind} for kind in (False, True)}
-        self._factors = {kind: _fit(own) for kind, own in kinds.items() if can_tell(own)}
+        times_by_packed = {
+            packed: {shape: time for shape, time in times.items() if shape.packed == packed} for packed in (False, True)
+        }
+        self._factors = {
+            packed: _fit(kind_times) for packed, kind_times in times_by_packed.items() if can_fit(kind_times)
+        }
         self.packed = True in self._factors
 
     def milliseconds(self, shape: Shape) -> float:
@@ -44,9 +48,9 @@ class CostModel:
         )
 
 
-def can_tell(times: Iterable[Shape]) -> bool:
-    """Whether there are enough shapes, all packed or all not, to tell the times of others."""
-    return len({shape.tokens for shape in times}) >= LEAST_TIMES
+def can_fit(times: Iterable[Shape]) -> bool:
+    """Whether there are enough shapes, all packed or all not, to fit the times of other shapes."""
+    return len({shape.tokens for shape in times}) >= MIN_TIMES
 
 
 def _fit(times: Mapping[Shape, float]) -> npt.NDArray[np.float64]:
@@ -62,8 +66,8 @@ def _features(shape: Shape) -> npt.NDArray[np.float64]:
 def nonnegative_factors(
     features: npt.NDArray[np.float64], measured: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """The nonnegative factors for which features @ factors is closest to what was measured, by relative errors."""
+    """The nonnegative factors for which features @ factors is closest to `measured`, by relative errors."""
     relative = features / measured[:, None]
-    sizes = np.linalg.norm(relative, axis=0)  # which differ by magnitudes, so columns are brought to one size
+    sizes = np.linalg.norm(relative, axis=0)  # columns differ by magnitudes, so they are brought to one size
     factors: npt.NDArray[np.float64] = nnls(relative / sizes, np.ones(len(measured)))[0] / sizes
     return factors

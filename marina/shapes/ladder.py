@@ -9,9 +9,9 @@ from handlers.worker.values import Shape
 
 SHORTEST = 16  # tokens of the first rung
 STEP = 4  # rungs are multiples of this
-SIZES = (1, 8)  # of each rung, without packed shapes
-GRAPHS = {False: 12, True: 6}  # by whether there are packed shapes
-LINES = (1, 4)  # batch sizes of packed shapes
+BATCH_SIZES = (1, 8)  # of each rung, without packed shapes
+DEFAULT_GRAPHS = {False: 12, True: 6}  # by whether there are packed shapes
+PACKED_BATCH_SIZES = (1, 4)  # batch sizes of packed shapes
 
 
 class Ladder(NamedTuple):
@@ -51,12 +51,14 @@ def default_ladder(longest: int, graphs: int | None, packed: bool) -> Ladder:
 
     Args:
         longest: the last rung.
-        graphs: the maximum number of graphs; None for the usual one.
+        graphs: the maximum number of graphs; None for the default.
         packed: whether rows of the model can be packed.
     """
-    most = graphs or GRAPHS[packed]
-    if not packed or most < len(LINES):
-        return ladder(longest, most, SIZES if most > 1 else (1,))
-    single = ladder(longest, most - len(LINES) + 1, (1,))
+    max_graphs = graphs or DEFAULT_GRAPHS[packed]
+    if not packed or max_graphs < len(PACKED_BATCH_SIZES):
+        return ladder(longest, max_graphs, BATCH_SIZES if max_graphs > 1 else (1,))
+    single = ladder(longest, max_graphs - len(PACKED_BATCH_SIZES) + 1, (1,))
     rungs = [shape._replace(packed=True) for shape in single.shapes if shape.sequence_length < longest]
-    return Ladder(tuple(sorted([*rungs, *(Shape(size, longest, packed=True) for size in LINES)])), single.waste)
+    return Ladder(
+        tuple(sorted([*rungs, *(Shape(size, longest, packed=True) for size in PACKED_BATCH_SIZES)])), single.waste
+    )

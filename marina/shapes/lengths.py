@@ -17,8 +17,8 @@ from handlers.worker.values import Instance
 from marina.errors import SpecError
 from marina.spec.texts import read_entries, read_texts
 
-T = TypeVar("T")
-MOST = 20_000  # maximum number of lengths to use; more would not change the result
+Item = TypeVar("Item")
+MAX_LENGTHS = 20_000  # more would not change the result
 TOKENS = "tokens"
 
 
@@ -34,36 +34,36 @@ def read_lengths(path: Path, fields: Fields, tokenize: Callable[[list[Instance]]
         SpecError: the file cannot be read, or holds fewer than two lengths.
     """
     try:
-        lengths = _histogram(path) if path.suffix == ".json" else _listed(path)
+        lengths = _read_histogram(path) if path.suffix == ".json" else _read_token_counts(path)
     except (OSError, ValueError, TypeError, AttributeError, csv.Error) as error:
         raise SpecError(f"{path} cannot be read: {error}") from None
     if lengths is None:
-        lengths = tokenize(_spread(read_texts(path, fields, str(path))))
+        lengths = tokenize(_sample(read_texts(path, fields, str(path))))
     if len(lengths) < 2 or min(lengths) < 1:
         raise SpecError(f"{path} must hold the lengths of at least two texts, each of at least one token")
-    return _spread(lengths)
+    return _sample(lengths)
 
 
-def _histogram(path: Path) -> list[int]:
+def _read_histogram(path: Path) -> list[int]:
     counts = {int(tokens): int(count) for tokens, count in json.loads(path.read_text(encoding="utf-8")).items()}
     if any(count < 0 for count in counts.values()):
         raise ValueError("a count is negative")
-    return listed(counts)
+    return expand_histogram(counts)
 
 
-def listed(counts: Mapping[int, int]) -> list[int]:
+def expand_histogram(counts: Mapping[int, int]) -> list[int]:
     """The lengths of a histogram, interleaved so that each half of the list has the histogram's distribution."""
     total = sum(counts.values())
-    scale = min(1.0, MOST / total) if total else 1.0
-    places = sorted(
+    scale = min(1.0, MAX_LENGTHS / total) if total else 1.0
+    ordered = sorted(
         ((number + 0.5) / size, tokens)
         for tokens, size in ((tokens, round(count * scale)) for tokens, count in counts.items())
         for number in range(size)
     )
-    return [tokens for _, tokens in places]
+    return [tokens for _, tokens in ordered]
 
 
-def _listed(path: Path) -> list[int] | None:
+def _read_token_counts(path: Path) -> list[int] | None:
     """The field "tokens" of every entry; None if the file contains texts."""
     entries = read_entries(path)
     if not entries or TOKENS not in entries[0]:
@@ -71,6 +71,6 @@ def _listed(path: Path) -> list[int] | None:
     return [int(entry[TOKENS]) for entry in entries]
 
 
-def _spread(items: list[T]) -> list[T]:
-    """At most `MOST` items, spread evenly over the list."""
-    return items[:: -(-len(items) // MOST)] if items else items
+def _sample(items: list[Item]) -> list[Item]:
+    """At most `MAX_LENGTHS` items, spread evenly over the list."""
+    return items[:: -(-len(items) // MAX_LENGTHS)] if items else items

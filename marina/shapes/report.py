@@ -38,10 +38,15 @@ def effect(
         rows: the number of rows in a batch.
     """
     planner = Planner({shape: milliseconds(shape) for shape in shapes})
-    time, computed, in_rows = 0.0, 0, 0
+    total_time, computed_tokens, row_tokens = 0.0, 0, 0
     for start in range(0, len(lengths), rows):
         for call in planner.plan(lengths[start : start + rows]):
-            time += milliseconds(call.shape)
-            computed += call.shape.tokens
-            in_rows += call.used * call.shape.sequence_length
-    return Effect(rows, time / len(lengths), (in_rows - sum(lengths)) / computed, (computed - in_rows) / computed)
+            total_time += milliseconds(call.shape)
+            computed_tokens += call.shape.tokens
+            row_tokens += call.used * call.shape.sequence_length
+    return Effect(
+        rows,
+        total_time / len(lengths),
+        (row_tokens - sum(lengths)) / computed_tokens,
+        (computed_tokens - row_tokens) / computed_tokens,
+    )

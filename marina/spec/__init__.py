@@ -1,7 +1,7 @@
 """Model specs and bundles: files of models/ to checked values.
 
-What enters is YAML, and files of texts that it names. What leaves is a `Spec` or a `Bundle`. How they are compiled or
-served is not known here.
+The input is YAML, and the files of texts that it names. The output is a `Spec` or a `Bundle`. This package does not
+know how they are compiled or served.
 """
 
 from marina.spec.model import Spec, explain, make_spec, read_spec, spec_model

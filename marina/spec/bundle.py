@@ -67,8 +67,8 @@ def read_members(bundle: Bundle, models: Path, overrides: dict[str, Any]) -> lis
     specs = [read_spec(models / f"{name}.yaml", overrides) for name in bundle.bundle]
     for field, values in (("engine", [spec.engine for spec in specs]), ("mode", [spec.mode for spec in specs])):
         if len(set(values)) > 1:
-            each = ", ".join(f"{spec.name} {value}" for spec, value in zip(specs, values, strict=True))
-            raise SpecError(f"{where}: models of a bundle have the same {field}: {each}")
+            values_by_model = ", ".join(f"{spec.name} {value}" for spec, value in zip(specs, values, strict=True))
+            raise SpecError(f"{where}: models of a bundle have the same {field}: {values_by_model}")
     for spec in specs:
         try:
             engine_of(spec.engine).check(spec.for_engine._replace(core_groups=bundle.core_groups))

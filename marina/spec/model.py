@@ -17,12 +17,12 @@ from handlers.worker.tasks import TASKS
 from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
-from marina.fields import near_field
+from marina.fields import similar_field
 from marina.spec.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source
 from marina.spec.served import ArchiveSpec, check_name, read_yaml
 
 Dtype = Literal["int64", "int32", "float32", "float16", "bool"]
-SCRIPTED = ("tokenizer", "preprocess", "fields", "inputs", "outputs")  # fields for source.torchscript
+TORCHSCRIPT_FIELDS = ("tokenizer", "preprocess", "fields", "inputs", "outputs")  # fields for source.torchscript
 
 
 class Spec(ArchiveSpec):
@@ -106,16 +106,16 @@ class Spec(ArchiveSpec):
 
     @field_validator("task", "engine", mode="before")
     @classmethod
-    def _known(cls, value: Any, info: ValidationInfo) -> Any:
-        known = TASKS if info.field_name == "task" else engines()
-        if value not in list(known):
-            *others, last = (f"{name!r}" for name in known)
-            raise ValueError(f"must be {', '.join(others)} or {last}")
+    def _check_choice(cls, value: Any, info: ValidationInfo) -> Any:
+        choices = TASKS if info.field_name == "task" else engines()
+        if value not in list(choices):
+            *first_choices, last_choice = (f"{name!r}" for name in choices)
+            raise ValueError(f"must be {', '.join(first_choices)} or {last_choice}")
         return value
 
     @field_validator("heads")
     @classmethod
-    def _named_heads(cls, heads: dict[str, HeadSpec] | None) -> dict[str, HeadSpec] | None:
+    def _check_head_names(cls, heads: dict[str, HeadSpec] | None) -> dict[str, HeadSpec] | None:
         for name in heads or {}:
             if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name == "logits":
                 raise ValueError(f"{name!r} cannot name a head; use letters, digits and '_', and not 'logits'")
@@ -123,22 +123,22 @@ class Spec(ArchiveSpec):
 
     @model_validator(mode="before")
     @classmethod
-    def _long_text_of_the_task(cls, fields: Any) -> Any:
+    def _default_long_text(cls, fields: Any) -> Any:
         task = TASKS.get(str(fields.get("task"))) if isinstance(fields, dict) else None
         return {"long_text": task.long_text, **fields} if task else fields
 
     @model_validator(mode="after")
-    def _scripted_fields(self) -> Spec:
-        given = [name for name in SCRIPTED if name in self.model_fields_set]
+    def _check_torchscript_fields(self) -> Spec:
+        given_fields = [name for name in TORCHSCRIPT_FIELDS if name in self.model_fields_set]
         if not self.source.torchscript:
-            if given:
-                raise ValueError(f"{given[0]} belongs to source.torchscript")
+            if given_fields:
+                raise ValueError(f"{given_fields[0]} belongs to source.torchscript")
             if TASKS[self.task].scripts_only:
                 raise ValueError(f"the task {self.task} belongs to source.torchscript")
             return self
         if (self.tokenizer is None) == (self.preprocess is None):
             raise ValueError("a TorchScript model needs either tokenizer or preprocess")
-        if self.preprocess is None and "fields" in given:
+        if self.preprocess is None and "fields" in given_fields:
             raise ValueError("fields belongs to preprocess")
         if not self.fields or len(set(self.fields)) < len(self.fields):
             raise ValueError("fields must be distinct names")
@@ -152,21 +152,24 @@ class Spec(ArchiveSpec):
         return self
 
     @model_validator(mode="after")
-    def _fields_go_together(self) -> Spec:
+    def _check_combination(self) -> Spec:
         task = TASKS[self.task]
-        others = {"heads", "normalize", "pooling"} - task.spec_fields - ({"pooling"} if self.heads else set())
-        for name in sorted(others):
+        foreign_fields = {"heads", "normalize", "pooling"} - task.spec_fields - ({"pooling"} if self.heads else set())
+        for name in sorted(foreign_fields):
             if getattr(self, name) not in (None, {}):
-                takers = " and ".join(other.name for other in TASKS.values() if name in other.spec_fields)
+                supporting_tasks = " and ".join(
+                    candidate.name for candidate in TASKS.values() if name in candidate.spec_fields
+                )
                 verb = "belong" if name.endswith("s") else "belongs"
-                raise ValueError(f"{name} {verb} to the task {takers}{', or to heads' * (name == 'pooling')}")
+                raise ValueError(f"{name} {verb} to the task {supporting_tasks}{', or to heads' * (name == 'pooling')}")
         if self.long_text == "window" and not task.offsets:
-            takers = " and ".join(other.name for other in TASKS.values() if other.offsets)
-            raise ValueError(f"long_text: window belongs to the tasks {takers}")
+            supporting_tasks = " and ".join(candidate.name for candidate in TASKS.values() if candidate.offsets)
+            raise ValueError(f"long_text: window belongs to the tasks {supporting_tasks}")
         for name, value in (("precision", self.precision), ("mode", self.mode)):
-            able = [engine.name for engine in engines().values() if value in getattr(engine, f"{name}s")]
-            if self.engine not in able:
-                raise ValueError(f"{name}: {value} belongs to the engine{'s' * (len(able) > 1)} {' and '.join(able)}")
+            supporting_engines = [engine.name for engine in engines().values() if value in getattr(engine, f"{name}s")]
+            if self.engine not in supporting_engines:
+                plural = "s" * (len(supporting_engines) > 1)
+                raise ValueError(f"{name}: {value} belongs to the engine{plural} {' and '.join(supporting_engines)}")
         engine = engine_of(self.engine)
         engine.check(self.for_engine)
         refusal = engine.refuses_packed(self.for_engine)
@@ -236,14 +239,14 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
     for fault in error.errors():
         field = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            near = near_field(model or spec_model(), fault["loc"])
-            perhaps = f", perhaps to {near}" if near else ""
-            faults.append(f"{field}: unknown field; remove it or correct its name{perhaps}")
+            suggestion = similar_field(model or spec_model(), fault["loc"])
+            hint = f", perhaps to {suggestion}" if suggestion else ""
+            faults.append(f"{field}: unknown field; remove it or correct its name{hint}")
         elif fault["type"] == "missing":
             faults.append(f"{field}: missing")
         else:
             message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
             message = message.replace("a valid tuple", "a list").replace("a valid ", "a ")
-            given = "" if isinstance(fault["input"], dict) else f" (given: {fault['input']!r})"
-            faults.append(f"{field or 'spec'}: {message}{given}")
+            given_value = "" if isinstance(fault["input"], dict) else f" (given: {fault['input']!r})"
+            faults.append(f"{field or 'spec'}: {message}{given_value}")
     return "; ".join(faults)

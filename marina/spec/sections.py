@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 from handlers.worker.values import Shape
 from marina.fields import Section
 
-AUTO = 128  # tokens of the longest of chosen shapes
-LEAST_PACKED = 8  # tokens of a packed row
+AUTO_LENGTH = 128  # tokens of the longest chosen shape
+MIN_PACKED_LENGTH = 8  # tokens of a packed row
 
 
 class Source(Section):
@@ -38,9 +38,9 @@ class Source(Section):
     """For `torchscript`: true if you trust whoever made the files: TorchScript is code, which runs when loaded."""
 
     @model_validator(mode="after")
-    def _one_place(self) -> Source:
-        places = [name for name in ("hub", "path", "package", "torchscript") if getattr(self, name)]
-        if len(places) != 1:
+    def _check_one_source(self) -> Source:
+        sources = [name for name in ("hub", "path", "package", "torchscript") if getattr(self, name)]
+        if len(sources) != 1:
             raise ValueError("give exactly one of hub, path, package and torchscript")
         if self.torchscript and not self.trusted:
             raise ValueError(
@@ -84,31 +84,31 @@ class Shapes(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _all_auto(cls, fields: Any) -> Any:
+    def _expand_auto(cls, fields: Any) -> Any:
         if fields == "auto":
-            return {"auto": AUTO}
+            return {"auto": AUTO_LENGTH}
         if isinstance(fields, dict) and fields.get("auto") is not None and len(fields) > 1:
             raise ValueError("auto chooses all shapes; leave the other fields out")
         return fields
 
     @field_validator("sequence_lengths", "batch_sizes")
     @classmethod
-    def _positive_and_distinct(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_sizes(cls, values: tuple[int, ...]) -> tuple[int, ...]:
         if not values or min(values) < 1 or len(set(values)) != len(values):
             raise ValueError("list distinct whole numbers of at least 1")
         return tuple(sorted(values))
 
     @field_validator("packed")
     @classmethod
-    def _long_enough(cls, packed: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_packed(cls, packed: tuple[str, ...]) -> tuple[str, ...]:
         shapes = sorted({Shape.parse(text)._replace(packed=False) for text in packed})
-        if any(shape.sequence_length < LEAST_PACKED for shape in shapes):
-            raise ValueError(f"rows that hold several texts have at least {LEAST_PACKED} tokens")
+        if any(shape.sequence_length < MIN_PACKED_LENGTH for shape in shapes):
+            raise ValueError(f"rows that hold several texts have at least {MIN_PACKED_LENGTH} tokens")
         return tuple(map(str, shapes))
 
     @field_validator("exact")
     @classmethod
-    def _readable(cls, exact: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _check_exact(cls, exact: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if exact is None:
             return None
         if not exact:
@@ -116,7 +116,7 @@ class Shapes(Section):
         return tuple(str(shape) for shape in sorted({Shape.parse(text) for text in exact}))
 
     def listed(self) -> tuple[Shape, ...]:
-        """Every shape to compile, in ascending order; with `auto`, what is compiled if nobody has chosen."""
+        """Every shape to compile, in ascending order; with `auto`, the default until shapes are chosen."""
         lengths = (
             self.sequence_lengths
             if self.auto is None

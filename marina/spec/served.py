@@ -1,4 +1,4 @@
-"""What model specs and bundles have in common: the fields of anything that becomes an archive."""
+"""The common part of model specs and bundles: the fields of anything that becomes an archive."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def check_name(served: ArchiveSpec, path: Path) -> None:
-    """Refuse a file whose name is not that of its model; SpecError names both."""
+    """Refuse a file whose name is not its model's; SpecError names both."""
     if served.name != path.stem:
         raise SpecError(f"{path}: name: {served.name!r} must be the file's name, {path.stem!r}")

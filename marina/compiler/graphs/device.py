@@ -45,7 +45,7 @@ class EngineProcess:
         model: the name of the model, which is recorded in the lease.
 
     Attributes:
-        refusal: why nothing can be run here, if that is so: there is no NeuronCore, or none is free.
+        refusal: why nothing can be run here, or None: there is no NeuronCore, or none is free.
     """
 
     calls_at_once = 1
@@ -53,22 +53,24 @@ class EngineProcess:
     def __init__(self, engine: str, core_groups: str | None, setup: Setup, model: str) -> None:
         self._cores = engine_module(engine).CORES.name
         context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, engine, core_groups, setup, model), daemon=True)
+        self._connection, child_connection = context.Pipe()
+        self._process = context.Process(
+            target=_serve, args=(child_connection, engine, core_groups, setup, model), daemon=True
+        )
         self._process.start()
-        theirs.close()
-        opened = self._receive()
-        self.refusal: str | None = opened if isinstance(opened, str) else None
-        self.replicas: int = 1 if self.refusal else opened
+        child_connection.close()
+        reply = self._receive()
+        self.refusal: str | None = reply if isinstance(reply, str) else None
+        self.replicas: int = 1 if self.refusal else reply
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
-        for own in inputs:
-            self.call("load", graph, weights, own)
-        return [DeviceGraph(self, graph, own) for own in inputs]
+        for graph_inputs in inputs:
+            self.call("load", graph, weights, graph_inputs)
+        return [DeviceGraph(self, graph, graph_inputs) for graph_inputs in inputs]
 
-    def call(self, *question: Any) -> Any:
+    def call(self, *request: Any) -> Any:
         """Run one operation in the other process; raises the `WorkerError` that occurred there."""
-        self._connection.send(question)
+        self._connection.send(request)
         answer = self._receive()
         if isinstance(answer, WorkerError):
             raise answer
@@ -91,7 +93,7 @@ class EngineProcess:
             ) from None
 
 
-def _work(connection: Connection, name: str, core_groups: str | None, setup: Setup, model: str) -> None:
+def _serve(connection: Connection, name: str, core_groups: str | None, setup: Setup, model: str) -> None:
     """Answer calls until the other end of the connection closes."""
     try:
         placement = place(engine_module(name).CORES, core_groups, model, wait_s=0)
@@ -103,28 +105,28 @@ def _work(connection: Connection, name: str, core_groups: str | None, setup: Set
     graphs: dict[Path, tuple[int, Graph]] = {}
     while True:
         try:
-            kind, *question = connection.recv()
+            operation, *arguments = connection.recv()
         except (EOFError, KeyboardInterrupt):
             return
         try:
-            connection.send(_answer(kind, question, runtime, graphs))
+            connection.send(_answer(operation, arguments, runtime, graphs))
         except WorkerError as error:
             connection.send(error)
         except Exception as error:  # the caller gets every error of the runtime
             connection.send(ArtifactError(f"{name}: {' '.join(str(error).split())[:300]}"))
 
 
-def _answer(kind: str, question: Sequence[Any], runtime: Any, graphs: dict[Path, tuple[int, Graph]]) -> Any:
-    if kind == "load":
-        path, weights, inputs = question
-        written = path.stat().st_mtime_ns
+def _answer(operation: str, arguments: Sequence[Any], runtime: Any, graphs: dict[Path, tuple[int, Graph]]) -> Any:
+    if operation == "load":
+        path, weights, inputs = arguments
+        modified_ns = path.stat().st_mtime_ns
         # cores have little memory: a graph is loaded once, and a recompiled graph replaces the old one
-        if path not in graphs or graphs[path][0] != written:
+        if path not in graphs or graphs[path][0] != modified_ns:
             graphs.pop(path, None)
-            (graphs[path],) = ((written, graph) for graph in runtime.load(path, weights, [inputs]))
+            (graphs[path],) = ((modified_ns, graph) for graph in runtime.load(path, weights, [inputs]))
         return None
-    path, inputs, rows = question
+    path, inputs, rows = arguments
     _, graph = graphs[path]
-    for own, given in zip(graph.inputs, inputs, strict=True):
-        own[:] = given
+    for graph_input, array in zip(graph.inputs, inputs, strict=True):
+        graph_input[:] = array
     return graph.run(rows)

@@ -1,4 +1,4 @@
-"""Diagnoses by trial why no graph of a model could be made, or none that matches the reference, and what helps."""
+"""Diagnoses by trial why a graph cannot be made or does not match the reference, and what helps."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from marina.engines.base import Engine
 from marina.engines.model import ExportedModel, example_inputs
 
 # the summary line of OpenVINO's converter; the names in capitals are its own
-CONVERTER = re.compile(r"(?:Conversion is failed for|No conversion rule found for operations): (.+)")
-PLACES = re.compile(r"^(Exception from|Check '.*' failed at) \S+:\d+:?$")  # of its source code
-LINES, LONGEST = 2, 300  # maximum lines, and characters, of a reason
+CONVERTER_ERROR = re.compile(r"(?:Conversion is failed for|No conversion rule found for operations): (.+)")
+SOURCE_LOCATIONS = re.compile(r"^(Exception from|Check '.*' failed at) \S+:\d+:?$")  # in OpenVINO's source code
+MAX_LINES, MAX_CHARACTERS = 2, 300  # of a reason
 
 
 class TorchGraph:
@@ -42,16 +42,20 @@ class TorchGraph:
 
 
 def reason_of(error: BaseException) -> str:
-    """A one-line reason for an error: the operators that it names, or else the message of the first cause."""
-    texts = [str(one) for one in _chain(error)]
-    named = {name.strip() for text in texts for names in CONVERTER.findall(text) for name in names.split(",")}
-    operators = sorted(name for name in named if "::" in name)
+    """A one-line reason for an error: the operators in its message, or else the message of the first cause."""
+    texts = [str(cause) for cause in _chain(error)]
+    operator_names = {
+        name.strip() for text in texts for names in CONVERTER_ERROR.findall(text) for name in names.split(",")
+    }
+    operators = sorted(name for name in operator_names if "::" in name)
     if operators:
         return f"it cannot convert {', '.join(operators)}"
     for text in reversed(texts):
-        lines = [line.strip() for line in text.splitlines() if line.strip() and not PLACES.match(line.strip())]
+        lines = [
+            line.strip() for line in text.splitlines() if line.strip() and not SOURCE_LOCATIONS.match(line.strip())
+        ]
         if lines:
-            return " ".join(lines[:LINES])[:LONGEST].rstrip(" .")
+            return " ".join(lines[:MAX_LINES])[:MAX_CHARACTERS].rstrip(" .")
     return type(error).__name__
 
 
@@ -101,8 +105,8 @@ def diagnose(
     except Exception as error:
         return f"The model cannot be traced, as every engine needs: {reason_of(error)}"
     if not engine.portable:
-        other = next(one.name for one in engines().values() if one.portable)
-        return f"The engine {other} can take it: engine: {other}"
+        engine_name = next(candidate.name for candidate in engines().values() if candidate.portable)
+        return f"The engine {engine_name} can take it: engine: {engine_name}"
     return "The model itself is faithful there; report this with the model"
 
 
@@ -114,7 +118,7 @@ def _check_unpadded(model: ExportedModel, rows: Sequence[GoldenRow], signature: 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """An error and its chain of causes."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or found.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__

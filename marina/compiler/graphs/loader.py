@@ -43,9 +43,9 @@ class GraphLoader:
     def load(self, shape: Shape, graph: Path, weights: Path | None, precision: str) -> LoadedGraph:
         """Load the graph of one shape."""
         runtime = self._runtime(precision)
-        whole = shape._replace(batch_size=shape.batch_size * runtime.replicas)
-        (loaded,) = runtime.load(graph, weights, [new_inputs(whole, self._signature)])
-        return LoadedGraph(loaded, whole)
+        full_shape = shape._replace(batch_size=shape.batch_size * runtime.replicas)
+        (loaded,) = runtime.load(graph, weights, [new_inputs(full_shape, self._signature)])
+        return LoadedGraph(loaded, full_shape)
 
     def time(self, folder: Path, files: Sequence[GraphFile], precision: str) -> dict[Shape, float]:
         """Milliseconds of one call of each graph in a folder, by the shape that it was compiled for."""

@@ -1,4 +1,4 @@
-"""Makes the graphs of an artifact: compiles several at a time and checks each; keeps those that are finished."""
+"""Makes the graphs of an artifact: compiles several at a time and checks each; keeps finished graphs."""
 
 from __future__ import annotations
 
@@ -39,27 +39,29 @@ def make_graphs(
         CompileError: no mitigation makes outputs finite, or outputs differ too much from the reference.
     """
     job, done = session.job, session.folder / DONE
-    why = ""
+    retry_note = ""
     for options in job.engine.compile_options(precision, job.runs):
         # the graphs of the next options replace these
         failure = done / f"{options.file_name('not-finite')}.json"
         if failure.exists():
             continue
-        compiled = _compile_graphs(session, options, why, step)
-        checked: list[CheckedGraph] = []
+        compiled_graphs = _compile_graphs(session, options, retry_note, step)
+        checked_graphs: list[CheckedGraph] = []
         try:
-            for graph in compiled:
-                step(f"checking graph {graph.shape}", len(compiled) + len(checked))
+            for graph in compiled_graphs:
+                step(f"checking graph {graph.shape}", len(compiled_graphs) + len(checked_graphs))
                 record = done / f"{options.file_name(str(graph.shape))}.checked.json"
-                checked.append(_checked(session, graph, precision, tolerance, record))
+                checked_graphs.append(_check_once(session, graph, precision, tolerance, record))
         except NotFiniteError as error:
-            why = " once more, as outputs were not finite"
+            retry_note = " once more, as outputs were not finite"
             write_json(failure, {"error": str(error)})
         else:
-            return checked, options
-    tried = f" with {', '.join(options.mitigations)}" if options.mitigations else ""
+            return checked_graphs, options
+    tried_mitigations = f" with {', '.join(options.mitigations)}" if options.mitigations else ""
     reason = json.loads(failure.read_text())["error"]
-    raise CompileError(f"{job.spec.name}: {reason}{tried}; no artifact was written. Try another precision or engine")
+    raise CompileError(
+        f"{job.spec.name}: {reason}{tried_mitigations}; no artifact was written. Try another precision or engine"
+    )
 
 
 def once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _checked(
+def _check_once(
     session: CompileSession, graph: CompiledGraph, precision: str, tolerance: float, record: Path
 ) -> CheckedGraph:
     def check() -> dict[str, Any]:
@@ -80,21 +82,23 @@ def _checked(
     return CheckedGraph(graph, **once(record, check))
 
 
-def _compile_graphs(session: CompileSession, options: CompileOptions, why: str, step: Step) -> list[CompiledGraph]:
+def _compile_graphs(
+    session: CompileSession, options: CompileOptions, retry_note: str, step: Step
+) -> list[CompiledGraph]:
     """Compile every graph that is not there yet, several at a time if the compiler allows it."""
     shapes = session.job.shapes
-    finished = itertools.count(1)
+    finished_count = itertools.count(1)
 
     def work(shape: Shape) -> CompiledGraph:
-        step(f"graph {shape}{why}", 0)
+        step(f"graph {shape}{retry_note}", 0)
         record = session.folder / DONE / f"{options.file_name(str(shape))}.json"
         fields = once(record, lambda: session.compile_graph(shape, options).as_json())
-        step(f"graph {shape}{why}", next(finished))
+        step(f"graph {shape}{retry_note}", next(finished_count))
         return CompiledGraph.from_json(fields)
 
-    if session.at_once == 1:
+    if session.max_parallel == 1:
         return [work(shape) for shape in shapes]
-    with ThreadPoolExecutor(session.at_once) as threads:
+    with ThreadPoolExecutor(session.max_parallel) as threads:
         futures = [threads.submit(work, shape) for shape in shapes]
         try:
             return [future.result() for future in futures]

@@ -20,7 +20,7 @@ from pathlib import Path
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Shape
-from marina.compiler.graphs.reuse import graph_key, graph_store, keep, reuse
+from marina.compiler.graphs.reuse import graph_key, graph_store, reuse_graph, store_graph
 from marina.compiler.job import CompileJob
 from marina.engines import engine_of
 from marina.engines.base import CompileOptions, GraphFiles
@@ -31,7 +31,7 @@ WATCH_S = 0.5  # between checks whether the process that requested the graph is 
 # Memory for one compilation: a constant for the compiler, and an amount per weight of the model.
 # This is a generous rule of thumb; AWS publishes no figures.
 COMPILER_BYTES = 3 << 30
-BYTES_A_WEIGHT = 40
+BYTES_PER_WEIGHT = 40
 
 
 class ProcessCompiler:
@@ -42,7 +42,7 @@ class ProcessCompiler:
         workdir: where compilers leave their logs and intermediate files, in one folder per graph.
 
     Attributes:
-        at_once: the maximum number of graphs to compile at a time, each from its own thread.
+        max_parallel: the maximum number of graphs to compile at a time, each from its own thread.
     """
 
     def __init__(self, job: CompileJob, workdir: Path) -> None:
@@ -50,8 +50,8 @@ class ProcessCompiler:
         self._workdir = workdir
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
-        bytes_each = COMPILER_BYTES + BYTES_A_WEIGHT * job.source.count_weights()
-        self.at_once = max(1, min(len(cpu_cores()), free_memory() // bytes_each))
+        bytes_per_graph = COMPILER_BYTES + BYTES_PER_WEIGHT * job.source.count_weights()
+        self.max_parallel = max(1, min(len(cpu_cores()), free_memory() // bytes_per_graph))
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
         """Like `GraphCompiler.compile`; CompileError with the compiler's last line of output if it fails."""
@@ -70,11 +70,11 @@ class ProcessCompiler:
         }
         (workdir / "request.json").write_text(json.dumps(request, indent=1))
         log = workdir / "trace.log"
-        code = self._run([sys.executable, "-m", __spec__.name, str(workdir / "request.json")], log)
-        if code:
-            text = log.read_text(errors="replace") + ("\nended by SIG_KILL" if code == -signal.SIGKILL else "")
+        exit_code = self._run([sys.executable, "-m", __spec__.name, str(workdir / "request.json")], log)
+        if exit_code:
+            text = log.read_text(errors="replace") + ("\nended by SIG_KILL" if exit_code == -signal.SIGKILL else "")
             raise CompileError(
-                f"{spec.name}: {spec.engine} cannot compile graph {shape} (exit {code}): {_last_line(text)}. "
+                f"{spec.name}: {spec.engine} cannot compile graph {shape} (exit {exit_code}): {_last_line(text)}. "
                 f"Its log: {log}{self._job.engine.advice(self._job.settings, text)}"
             )
         files = json.loads((workdir / "files.json").read_text())
@@ -98,8 +98,8 @@ class ProcessCompiler:
         if self._stopped:  # stopped in the meantime
             self.stop()
         try:
-            code = process.wait()
-            return int(code)
+            exit_code = process.wait()
+            return int(exit_code)
         except BaseException:
             self.stop()
             raise
@@ -136,24 +136,24 @@ def main(arguments: Sequence[str]) -> None:
     options = CompileOptions(request["options"]["precision"], tuple(request["options"]["mitigations"]))
     engine, shape = engine_of(spec.engine), Shape.parse(request["shape"])
     model = export_for([shape], source_at(spec, Path(request["source"])), spec.name)
-    stored = None
+    stored_graph = None
     if engine.replaces_weights(request["settings"]):
         conditions = {name: request[name] for name in ("settings", "options", "versions")}
         key = graph_key(model, shape, {"engine": engine.name, **conditions})
-        stored = graph_store(folder) / f"{key}.pt" if key else None
-    if stored and is_intact(stored):
-        files, stored = reuse(stored, model, shape, folder), None
+        stored_graph = graph_store(folder) / f"{key}.pt" if key else None
+    if stored_graph and is_intact(stored_graph):
+        files, stored_graph = reuse_graph(stored_graph, model, shape, folder), None
     else:
         files = engine.open_compiler(model, request["settings"], [], workdir).compile(shape, options, folder)
-    named = {
+    file_names = {
         "graph": str(files.graph.relative_to(folder)),
         "weights": str(files.weights.relative_to(folder)) if files.weights else None,
         "notes": dict(files.notes),
     }
-    (workdir / "files.json").write_text(json.dumps(named))
-    if stored:
+    (workdir / "files.json").write_text(json.dumps(file_names))
+    if stored_graph:
         with suppress(OSError):  # the graph itself is finished
-            keep(files.graph, stored)
+            store_graph(files.graph, stored_graph)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from marina.engines.model import ExportedModel, example_inputs
 from marina.files import replacing
 
 WEIGHTS_FILES = {False: "weights.safetensors", True: "weights-packed.safetensors"}  # by Shape.packed: names differ
-_PLACES = re.compile(r" # .*$|, scope: [^\n]*$", re.MULTILINE)  # of source code, in the text of a graph
+_SOURCE_LOCATIONS = re.compile(r" # .*$|, scope: [^\n]*$", re.MULTILINE)  # in the text of a graph
 
 
 def graph_store(artifact: Path) -> Path:
@@ -50,12 +50,14 @@ def graph_key(model: ExportedModel, shape: Shape, conditions: Mapping[str, Any])
             warnings.simplefilter("ignore")
             traced = torch.jit.trace(module, example_inputs(model, shape), check_trace=False)
         graph = traced.inlined_graph
-        digest.update(_PLACES.sub("", str(graph)).encode())
+        digest.update(_SOURCE_LOCATIONS.sub("", str(graph)).encode())
         for constant in _constants(graph.nodes()):
             digest.update(_bytes(constant))
         weights = module.state_dict()
-        digest.update(json.dumps({name: [list(one.shape), str(one.dtype)] for name, one in weights.items()}).encode())
-        for name, buffer in module.named_buffers():  # those that are not saved with the weights follow from code
+        digest.update(
+            json.dumps({name: [list(weight.shape), str(weight.dtype)] for name, weight in weights.items()}).encode()
+        )
+        for name, buffer in module.named_buffers():  # buffers that are not saved with the weights follow from code
             if name not in weights:
                 digest.update(name.encode() + _bytes(buffer))
     except Exception:  # the model's own code may raise any
@@ -63,7 +65,7 @@ def graph_key(model: ExportedModel, shape: Shape, conditions: Mapping[str, Any])
     return digest.hexdigest()[:24]
 
 
-def keep(graph: Path, stored: Path) -> None:
+def store_graph(graph: Path, stored: Path) -> None:
     """Keep a compiled graph for other models, as another name of the same file where the disk allows that."""
     stored.parent.mkdir(parents=True, exist_ok=True)
     with replacing(stored, several=True) as partial:
@@ -73,10 +75,10 @@ def keep(graph: Path, stored: Path) -> None:
             shutil.copyfile(graph, partial)
 
 
-def reuse(stored: Path, model: ExportedModel, shape: Shape, folder: Path) -> GraphFiles:
+def reuse_graph(stored: Path, model: ExportedModel, shape: Shape, folder: Path) -> GraphFiles:
     """Put a graph that was compiled for another model into an artifact's folder, and this model's weights beside it."""
     graph = folder / "graphs" / f"{shape}.pt"
-    keep(stored, graph)
+    store_graph(stored, graph)
     return GraphFiles(
         graph, _write_weights(model.module_for(shape), folder / WEIGHTS_FILES[shape.packed]), {"reused": stored.stem}
     )

@@ -21,14 +21,14 @@ from marina.compiler.graphs.diagnosis import diagnose, reason_of
 from marina.compiler.graphs.loader import GraphLoader
 from marina.compiler.graphs.parity import measure_parity
 from marina.compiler.graphs.processes import ProcessCompiler
-from marina.compiler.graphs.tolerance import own_tolerance
+from marina.compiler.graphs.tolerance import f32_tolerance
 from marina.compiler.job import CompileJob
 from marina.compiler.record import CheckedGraph, CompiledGraph
 from marina.engines.base import CompileOptions, GraphCompiler, GraphFiles
 from marina.engines.model import ExportedModel
 from marina.errors import CompileError
 
-SPARE = 1 << 20  # bytes; a disk with less free space counts as full
+MIN_FREE_BYTES = 1 << 20  # a disk with less free space counts as full
 
 
 class CompileSession:
@@ -43,9 +43,9 @@ class CompileSession:
         loader: loads graphs.
 
     Attributes:
-        job, folder: the same.
+        job, folder: as given.
         compiler: the engine's compiler, with the model.
-        at_once: the maximum number of graphs to compile at a time, each from its own thread.
+        max_parallel: the maximum number of graphs to compile at a time, each from its own thread.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class CompileSession:
             message = f"the engine {engine.name!r} needs a package that is not installed: {error}"
             raise CompileError(message) from None
         except Exception as error:
-            raise self._refused(error, self.job.shapes[0]) from error
+            raise self._engine_error(error, self.job.shapes[0]) from error
 
     @property
-    def at_once(self) -> int:
-        return self.compiler.at_once if isinstance(self.compiler, ProcessCompiler) else 1
+    def max_parallel(self) -> int:
+        return self.compiler.max_parallel if isinstance(self.compiler, ProcessCompiler) else 1
 
     def stop(self) -> None:
         """Stop all running compilations; called from another thread."""
@@ -97,7 +97,7 @@ class CompileSession:
         except (CompileError, OSError):
             raise
         except Exception as error:
-            raise self._refused(error, shape) from error
+            raise self._engine_error(error, shape) from error
 
     def compile_graph(self, shape: Shape, options: CompileOptions) -> CompiledGraph:
         """Compile one graph of the artifact."""
@@ -120,47 +120,47 @@ class CompileSession:
         """
         if not self.job.runs:
             return CheckedGraph(compiled, None, 0.0)
-        before = psutil.Process().memory_full_info().uss
+        bytes_before = psutil.Process().memory_full_info().uss
         graph, shape = self._loader.load(compiled.shape, *compiled.paths(self.folder), precision)
         try:
             parity = measure_parity(graph, shape, self._rows, self._signature, tolerance)
         except NotFiniteError:
             raise
         except GoldenError as error:
-            raise self._unfaithful(error, shape, tolerance) from None
+            raise self._parity_error(error, shape, tolerance) from None
         except WorkerError:
             raise
         except Exception as error:
-            raise self._refused(error, shape) from error
+            raise self._engine_error(error, shape) from error
         if self.job.engine.cores.exclusive:  # another process loaded it
             return CheckedGraph(compiled, parity, 0.0)
-        return CheckedGraph(compiled, parity, (psutil.Process().memory_full_info().uss - before) / 1e6)
+        return CheckedGraph(compiled, parity, (psutil.Process().memory_full_info().uss - bytes_before) / 1e6)
 
     def _calibration(self) -> list[Row]:
-        """Rows like those that will be served, if a precision needs them."""
+        """Calibration rows, like the rows to serve, if a precision needs them."""
         texts = self.job.examples.calibration
         if "int8" not in self.job.candidates or not texts:
             return []
-        most = longest(self.job.shapes)
+        max_tokens = longest(self.job.shapes)
         tokenizer = open_reader(self.folder.joinpath, self._signature)
-        rows = default_rows(texts, self._signature, tokenizer, most, "reject")
+        rows = default_rows(texts, self._signature, tokenizer, max_tokens, "reject")
         if not rows:
-            raise too_few(self.job.spec, most, "calibrate")
+            raise too_few(self.job.spec, max_tokens, "calibrate")
         return rows
 
-    def _refused(self, error: Exception, shape: Shape) -> CompileError:
+    def _engine_error(self, error: Exception, shape: Shape) -> CompileError:
         """The error if an engine cannot compile or run the model."""
         spec = self.job.spec
-        if shutil.disk_usage(self.folder).free < SPARE:  # engines report a full disk in their own words
+        if shutil.disk_usage(self.folder).free < MIN_FREE_BYTES:  # engines report a full disk in their own words
             return CompileError(
                 f"{spec.name}: no space left on the disk of {self.folder}; free some, and compile again"
             )
-        advice = self._diagnosis(shape, own_tolerance(self.job))
+        advice = self._diagnosis(shape, f32_tolerance(self.job))
         return CompileError(
             f"{spec.name}: the engine {spec.engine} cannot take the model: {reason_of(error)}. {advice}"
         )
 
-    def _unfaithful(self, error: GoldenError, shape: Shape, tolerance: float) -> CompileError:
+    def _parity_error(self, error: GoldenError, shape: Shape, tolerance: float) -> CompileError:
         """The error for a graph whose outputs differ too much from the reference's."""
         advice = self._diagnosis(shape, tolerance)
         return CompileError(

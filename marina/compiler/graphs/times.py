@@ -18,11 +18,11 @@ from handlers.worker.values import Shape
 from marina.compiler.record import CheckedGraph, PrecisionRecord
 
 ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # comparison of graphs: rounds; and per round the minimum calls and seconds
-COMPILING = ("seconds", "megabytes")  # a graph's fields: its compile time, and its memory once loaded
+BUILD_FIELDS = ("seconds", "megabytes")  # of a graph: its compile time, and its memory once loaded
 
 
 class Build(NamedTuple):
-    """What was compiled for which engine, and the total seconds."""
+    """The engine, the number of weights and the total seconds of a build."""
 
     engine: str
     weights: int
@@ -69,19 +69,21 @@ def read_measured(folder: Path) -> dict[str, Any]:
 
 def read_builds(artifacts: Path, engine: str) -> list[dict[str, Any]]:
     """All measurements from building a project's artifacts for an engine, on the present processor."""
-    measured = [_read(path) for path in artifacts.glob("*/*.times.json")]
-    here = _processor()
+    measurements = [_read(path) for path in artifacts.glob("*/*.times.json")]
+    processor = _processor()
     return [
-        one for one in measured if one.get("build", {}).get("engine") == engine and one["machine"]["processor"] == here
+        build
+        for build in measurements
+        if build.get("build", {}).get("engine") == engine and build["machine"]["processor"] == processor
     ]
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        document: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found
+    return document
 
 
 def write_times(

@@ -52,7 +52,7 @@ def find_source(source: Source, root: Path) -> Path:
 
 
 def check_contents(source: Source, folder: Path, encoder: Path) -> None:
-    """Refuse a folder that holds something else than a transformers model; SourceError names what it is."""
+    """Refuse a folder that holds no transformers model; SourceError names what it holds instead."""
     for module in read_modules(folder)[:1]:
         if not module["type"].endswith("Transformer"):
             raise SourceError(
@@ -114,7 +114,9 @@ def fingerprint(folder: Path) -> str:
     """sha256 over the names and contents of the files that make up the model, including those of its modules."""
     digest = hashlib.sha256()
     folders = {folder, *(folder / module["path"] for module in read_modules(folder))}
-    for path in sorted({path for own in folders for pattern in PATTERNS for path in own.glob(pattern)}):
+    for path in sorted(
+        {path for module_folder in folders for pattern in PATTERNS for path in module_folder.glob(pattern)}
+    ):
         digest.update(f"{path.relative_to(folder)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest()
 
@@ -125,7 +127,7 @@ def count_weights(folder: Path) -> int:
 
 
 def encoder_weights(folder: Path, total: int) -> int:
-    """Of the total weights of a model's folder, those that are multiplied: all but the table of words, if known."""
+    """The number of weights that are multiplied: the `total` without the table of words, if its size is known."""
     try:
         config = json.loads((encoder_folder(folder) / "config.json").read_text(encoding="utf-8"))
         return total - int(config["vocab_size"]) * int(config.get("embedding_size", config["hidden_size"]))
@@ -135,12 +137,12 @@ def encoder_weights(folder: Path, total: int) -> int:
 
 def _package_folder(package: str) -> Path:
     try:
-        found = importlib.util.find_spec(package)
+        module_spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        found = None
-    if found is None or not found.submodule_search_locations:
+        module_spec = None
+    if module_spec is None or not module_spec.submodule_search_locations:
         raise SourceError(f"source: the Python package {package} is not installed; install it with pip")
-    return Path(found.submodule_search_locations[0])
+    return Path(module_spec.submodule_search_locations[0])
 
 
 def _hub_folder(model: str, revision: str) -> Path:
@@ -154,10 +156,10 @@ def _hub_folder(model: str, revision: str) -> Path:
         raise hub_error(f"source {model}@{revision} cannot be fetched from the Hugging Face hub", error) from None
 
 
-def hub_error(what: str, error: Exception) -> SourceError:
+def hub_error(failure: str, error: Exception) -> SourceError:
     """The hub's own message, complete and on one line, and what to do without network access."""
     return SourceError(
-        f"{what}: {' '.join(str(error).split()).rstrip('.')}",
+        f"{failure}: {' '.join(str(error).split()).rstrip('.')}",
         "without network, copy the model from a machine that has it (huggingface_hub.snapshot_download fetches it), "
         "and name its folder",
     )

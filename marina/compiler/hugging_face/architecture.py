@@ -14,7 +14,7 @@ from marina.spec import Spec
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def tasks_named(architectures: Iterable[str], heads: Mapping[str, str]) -> list[str]:
+def tasks_of_architectures(architectures: Iterable[str], heads: Mapping[str, str]) -> list[str]:
     """The tasks whose heads the architectures in a config.json name."""
     return [task for task, head in heads.items() if any(head in name for name in architectures)]
 
@@ -26,14 +26,14 @@ def architectures_of(config: Mapping[str, Any]) -> list[str]:
 
 def names_head(head: str) -> Callable[[Path, Mapping[str, Any]], bool]:
     """Recognises models whose config.json names an architecture with a head."""
-    return lambda _, config: bool(tasks_named(architectures_of(config), {"": head}))
+    return lambda _, config: bool(tasks_of_architectures(architectures_of(config), {"": head}))
 
 
 def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> None:
     """Refuse a model with the head of another task.
 
     The `architectures` in config.json decide. If they name no head, the names and shapes of the weights decide:
-    a task fits if the weights fill its model, and the tasks with the fewest unused weights are the best match.
+    a task fits if the weights fill its model, and the tasks with the fewest unused weights match best.
 
     Args:
         spec: the model's spec.
@@ -46,21 +46,21 @@ def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> No
     import transformers
 
     config = read_configuration(spec, folder)
-    named = config.architectures or []
-    tasks = tasks_named(named, heads)
+    architectures = config.architectures or []
+    tasks = tasks_of_architectures(architectures, heads)
     if tasks and spec.task not in tasks:
         raise SourceError(
-            f"{spec.name}: source {spec.source} is a {', '.join(named)}, and the task {spec.task} needs a "
+            f"{spec.name}: source {spec.source} is a {', '.join(architectures)}, and the task {spec.task} needs a "
             f"...{heads[spec.task]}; correct the task or the source in the spec"
         )
     if tasks:
         return
-    stored = weight_shapes(folder)
+    stored_shapes = weight_shapes(folder)
     classes = {task: getattr(transformers, f"AutoModel{head}") for task, head in heads.items()}
-    left_over = {task: _left_over(own, config, stored) for task, own in classes.items()}
-    fitting = {task: count for task, count in left_over.items() if count is not None}
-    best = [task for task, count in fitting.items() if count == min(fitting.values())]
-    best_heads = list(dict.fromkeys(heads[task] for task in best))
+    unused_counts = {task: _count_unused(auto_class, config, stored_shapes) for task, auto_class in classes.items()}
+    fitting_counts = {task: count for task, count in unused_counts.items() if count is not None}
+    best_tasks = [task for task, count in fitting_counts.items() if count == min(fitting_counts.values())]
+    best_heads = list(dict.fromkeys(heads[task] for task in best_tasks))
     if best_heads and best_heads != [heads[spec.task]]:
         fit = " and ".join(f"...{head}" for head in best_heads)
         raise SourceError(
@@ -70,13 +70,13 @@ def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> No
         )
 
 
-def _left_over(auto_class: Any, config: Any, stored: Shapes) -> int | None:
+def _count_unused(auto_class: Any, config: Any, stored_shapes: Shapes) -> int | None:
     """The number of stored weights that a class's model does not use; None if it needs weights that are not stored."""
     try:
         model = auto_class.from_config(config, trust_remote_code=False)
     except ValueError:  # transformers has no such class for this architecture
         return None
-    own = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
-    if any(stored.get(name) != shape for name, shape in own.items()):
+    needed_shapes = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
+    if any(stored_shapes.get(name) != shape for name, shape in needed_shapes.items()):
         return None
-    return len(stored.keys() - model.state_dict().keys())
+    return len(stored_shapes.keys() - model.state_dict().keys())

@@ -10,8 +10,8 @@ from marina.errors import SourceError
 from marina.files import read_object
 from marina.spec import Spec
 
-# what decides it: of CrossEncoder before 4, from 4 on, and from 6 on
-MARKS = {
+# fields that CrossEncoder writes: before release 4, from 4 on, and from 6 on
+MARKER_FIELDS = {
     "config.json": ("sbert_ce_default_activation_function", "sentence_transformers"),
     "config_sentence_transformers.json": ("activation_fn",),
 }
@@ -20,13 +20,15 @@ ACTIVATIONS = {"Identity": "none", "Sigmoid": "sigmoid"}
 
 def is_cross_encoder(folder: Path) -> bool:
     """Whether sentence-transformers' CrossEncoder has written a folder."""
-    return any(mark in (read_object(folder / file) or {}) for file, marks in MARKS.items() for mark in marks)
+    return any(
+        marker in (read_object(folder / file) or {}) for file, markers in MARKER_FIELDS.items() for marker in markers
+    )
 
 
 def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
-    """The activation of the scores that `CrossEncoder.predict` returns; None for a folder that it has not written.
+    """The activation of the scores of `CrossEncoder.predict`; None for a folder that CrossEncoder has not written.
 
-    It differs from that of transformers' pipeline: several labels have no activation, and one has what was saved.
+    It differs from transformers' pipeline: several labels have no activation, and one label has the saved one.
 
     Raises:
         SourceError: the library scores in a way that Marina has not.
@@ -48,10 +50,10 @@ def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
             trust_remote_code=False,
         )
         activation: str = type(model.activation_fn).__name__
-        prompts, default = getattr(model, "prompts", None) or {}, getattr(model, "default_prompt_name", None)
-    if prompts.get(default):
+        prompts, default_prompt = getattr(model, "prompts", None) or {}, getattr(model, "default_prompt_name", None)
+    if prompts.get(default_prompt):
         raise SourceError(
-            f"{where} that puts the prompt {default!r} before texts, which the task {spec.task} does not",
+            f"{where} that puts the prompt {default_prompt!r} before texts, which the task {spec.task} does not",
             "set default_prompt_name to null in config_sentence_transformers.json, and send texts with their prompts",
         )
     if activation not in ACTIVATIONS:

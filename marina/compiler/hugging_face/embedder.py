@@ -41,19 +41,19 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
         SourceError: the model cannot be loaded, or has parts that cannot be compiled.
     """
     check_modules(spec, folder)
-    own = {} if attention is None else {"attn_implementation": attention}
+    attention_option = {} if attention is None else {"attn_implementation": attention}
     with source_errors(spec, "sentence-transformers"):
         from sentence_transformers import SentenceTransformer
 
         model = SentenceTransformer(
             str(folder),
             device="cpu",
-            model_kwargs={"use_safetensors": True, **own},
+            model_kwargs={"use_safetensors": True, **attention_option},
             local_files_only=True,
             trust_remote_code=False,
         )
         tokenizer, encoder = model.tokenizer, model[0].auto_model
-        model = _overridden(model, spec).eval()
+        model = _with_spec_modules(model, spec).eval()
     check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
     check_finite(spec, model)
     check_vocabulary(spec, encoder, tokenizer)
@@ -94,13 +94,13 @@ def check_modules(spec: Spec, folder: Path) -> None:
             raise SourceError(
                 f"{where} cannot be compiled; Marina compiles a Transformer, and after it {', '.join(MODULES[1:])}"
             )
-        own = folder / module["path"]
-        if any(own.glob("*.bin")) and not any(own.glob("*.safetensors")):
+        module_folder = folder / module["path"]
+        if any(module_folder.glob("*.bin")) and not any(module_folder.glob("*.safetensors")):
             raise SourceError(
                 f"{where} has pickled weights, which are not read; load the model once with sentence-transformers and "
                 "write it with save_pretrained"
             )
-        activation = str(_config(own).get("activation_function", "torch."))
+        activation = str(_config(module_folder).get("activation_function", "torch."))
         if name == "Dense" and not activation.startswith("torch."):
             raise SourceError(f"{where} has the activation {activation}, for which the library would take another")
 
@@ -108,10 +108,10 @@ def check_modules(spec: Spec, folder: Path) -> None:
 def _config(folder: Path) -> dict[str, Any]:
     """The configuration of a module; empty if it has none, or if it cannot be read."""
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def pooling_of(spec: Spec, folder: Path) -> str:
@@ -132,21 +132,21 @@ def pooling_of(spec: Spec, folder: Path) -> str:
 
 def read_prompts(model: Any) -> dict[str, Prompt]:
     """A model's prompts by name, with the number of tokens in a row that its pooling excludes for each."""
-    left_out = any(getattr(module, "include_prompt", True) is False for module in model)
+    excludes_prompt = any(getattr(module, "include_prompt", True) is False for module in model)
     return {
-        name: Prompt(text, int(model.preprocess(["x"], prompt=text).get("prompt_length", 0)) if left_out else 0)
+        name: Prompt(text, int(model.preprocess(["x"], prompt=text).get("prompt_length", 0)) if excludes_prompt else 0)
         for name, text in model.prompts.items()
     }
 
 
 def is_unit_length(model: Any) -> bool:
     """Whether the last step scales embeddings to length 1."""
-    last = [module for module in model if type(module).__name__ != "Dropout"][-1]
-    output = getattr(last, "module_output_name", None) or EMBEDDING
-    return type(last).__name__ == "Normalize" and output == EMBEDDING and model.truncate_dim is None
+    last_module = [module for module in model if type(module).__name__ != "Dropout"][-1]
+    output = getattr(last_module, "module_output_name", None) or EMBEDDING
+    return type(last_module).__name__ == "Normalize" and output == EMBEDDING and model.truncate_dim is None
 
 
-def _overridden(model: Any, spec: Spec) -> Any:
+def _with_spec_modules(model: Any, spec: Spec) -> Any:
     """The model with the spec's pooling and normalisation."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
@@ -177,7 +177,7 @@ def _overridden(model: Any, spec: Spec) -> Any:
 
 
 def _check_features(spec: Spec, model: Any) -> None:
-    """Refuse models that read more than a text's tokens, or read them in a way that a graph cannot."""
+    """Refuse models that read more than the tokens of a text, or read tokens in a way that a graph cannot."""
     features = model.preprocess(["x"])
     tensors: Sequence[str] = [name for name, value in features.items() if hasattr(value, "shape")]
     if features.get("modality", "text") != "text" or not set(tensors) <= INPUTS:

@@ -79,7 +79,7 @@ def auto_tokenizer(spec: Spec, folder: Path) -> Any:
 
 
 @contextmanager
-def source_errors(spec: Spec, library: str, does: str = "load") -> Iterator[None]:
+def source_errors(spec: Spec, library: str, action: str = "load") -> Iterator[None]:
     """Raise a library's errors about a folder as one-line SourceErrors; turn off its warnings and progress bars."""
     from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
@@ -91,11 +91,11 @@ def source_errors(spec: Spec, library: str, does: str = "load") -> Iterator[None
     except SourceError:
         raise
     except Exception as error:  # a damaged file can make the library raise any error
-        what = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
-        reason = shorten(what, 300, placeholder=" ...")
+        message = str(error) if " " in str(error) else f"{type(error).__name__} {error}"
+        reason = shorten(message, 300, placeholder=" ...")
         if "trust_remote_code" in str(error):
             reason = "its architecture needs Python code of its own (auto_map in config.json), which is not run"
-        raise SourceError(f"{spec.name}: {library} cannot {does} source {spec.source}: {reason}") from None
+        raise SourceError(f"{spec.name}: {library} cannot {action} source {spec.source}: {reason}") from None
 
 
 def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
@@ -114,7 +114,7 @@ def check_labels(spec: Spec, folder: Path) -> None:
     """Refuse a configuration whose labels are not those of outputs 0, 1, 2 and so on."""
     try:
         labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
-    except (OSError, ValueError, AttributeError):  # which transformers tells better
+    except (OSError, ValueError, AttributeError):  # transformers reports these better
         return
     if labels is None or (isinstance(labels, dict) and set(labels) == {str(i) for i in range(len(labels))}):
         return

@@ -1,4 +1,4 @@
-"""Tries precisions: compiles a graph in each, judges its answers to held-out texts, and times it against the rest."""
+"""Tries precisions: compiles a graph in each, judges its answers to held-out texts, and times it against the others."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from marina.compiler.examples import too_few
 from marina.compiler.graphs.loader import GraphLoader, LoadedGraph
 from marina.compiler.graphs.session import CompileSession
 from marina.compiler.graphs.times import time_in_turn
-from marina.compiler.precision.choice import ASKED, PrecisionChoice, PrecisionTrial, changes_answers, choose
+from marina.compiler.precision.choice import BY_SPEC, PrecisionChoice, PrecisionTrial, changes_answers, choose
 from marina.compiler.record import CheckedGraph, PrecisionRecord
 from marina.compiler.tasks import EXPORTERS
 from marina.engines.base import CompileOptions
 
 PROBES = "probes"  # folder of the graphs that are made to try precisions
-# computes rows for those held-out texts that fit, with the reference model's outputs
-Texts = Callable[[list[Instance]], list[GoldenRow]]
+# computes a row with the reference model's outputs for each held-out text that fits
+ComputeRows = Callable[[list[Instance]], list[GoldenRow]]
 
 
 class Trials:
@@ -34,15 +34,17 @@ class Trials:
         session: compiles the trial graphs.
         signature: the model's signature.
         loader: loads graphs.
-        texts: computes the rows of held-out texts.
+        compute_rows: computes the rows of held-out texts.
     """
 
-    def __init__(self, session: CompileSession, signature: Signature, loader: GraphLoader, texts: Texts) -> None:
+    def __init__(
+        self, session: CompileSession, signature: Signature, loader: GraphLoader, compute_rows: ComputeRows
+    ) -> None:
         self._session = session
         self._job = session.job
         self._signature = signature
         self._loader = loader
-        self._texts = texts
+        self._compute_rows = compute_rows
         self._probes: dict[str, LoadedGraph] = {}
 
     def settle(self) -> PrecisionRecord:
@@ -52,9 +54,9 @@ class Trials:
         """
         job = self._job
         if job.engine.compiles_apart:
-            return self._settled(PrecisionChoice(job.candidates[0], ASKED))
+            return self._record(PrecisionChoice(job.candidates[0], BY_SPEC))
         try:
-            return self._settled(choose(job.spec, job.candidates, self._attempt, self._time))
+            return self._record(choose(job.spec, job.candidates, self._attempt, self._time))
         finally:
             self._probes.clear()
             discard(self._session.folder / PROBES)
@@ -66,18 +68,18 @@ class Trials:
             CompileError: the precision changes answers.
         """
         if not self._job.runs or precision == "f32":
-            return self._settled(PrecisionChoice(precision, ASKED))
+            return self._record(PrecisionChoice(precision, BY_SPEC))
         compiled = max(graphs, key=lambda graph: _size(graph.compiled.shape)).compiled
         loaded = self._loader.load(compiled.shape, *compiled.paths(self._session.folder), precision)
         trial = self._agreement(precision, loaded)
         if not trial.passes(self._job.spec):
             raise changes_answers(trial, self._job.spec)
         rounds = time_in_turn({precision: loaded}, self._signature)[precision]
-        return self._settled(PrecisionChoice(precision, ASKED, (trial._replace(rounds=rounds),)))
+        return self._record(PrecisionChoice(precision, BY_SPEC, (trial._replace(rounds=rounds),)))
 
     @cached_property
     def _held_out(self) -> list[GoldenRow]:
-        return self._texts(self._job.examples.held_out)
+        return self._compute_rows(self._job.examples.held_out)
 
     def _attempt(self, precision: str) -> PrecisionTrial:
         """Compile the largest graph in a precision and judge its answers. It stays loaded, to be timed."""
@@ -102,7 +104,7 @@ class Trials:
         agree = EXPORTERS[spec.task].agree
         return PrecisionTrial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))
 
-    def _settled(self, choice: PrecisionChoice) -> PrecisionRecord:
+    def _record(self, choice: PrecisionChoice) -> PrecisionRecord:
         return PrecisionRecord(
             precision=choice.precision,
             decided=choice.decided,

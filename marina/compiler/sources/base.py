@@ -1,4 +1,4 @@
-"""What compiling needs from a source, whatever its kind."""
+"""The interface of sources of every kind: what compiling needs from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # these import torch, which takes seconds
 
 
 class Description(NamedTuple):
-    """What a source's files say without loading its weights.
+    """The description of a model from its files, without loading its weights.
 
     Attributes:
         architecture: the model's architecture.

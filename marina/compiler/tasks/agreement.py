@@ -25,12 +25,12 @@ def spans_of(
     """For each text, the labelled spans in its answer."""
     window = Window(max(len(row.row.ids) for row in rows), "reject")
     encoded = tokenizer.encode({number: Text(row.instance, window) for number, row in enumerate(rows)}, task.offsets)
-    given = read_parameters(dict(parameters), task.parameters, {})
+    parameter_values = read_parameters(dict(parameters), task.parameters, {})
     spans = []
     for number, (row, output) in enumerate(zip(rows, outputs, strict=True)):
         tokenized = encoded[number]
         assert isinstance(tokenized, Tokenized)  # the window is long enough for every row
-        answer = task.answer(Example(row.instance, tokenized, [list(output)], given), signature, tokenizer)
+        answer = task.answer(Example(row.instance, tokenized, [list(output)], parameter_values), signature, tokenizer)
         entries = answer if isinstance(answer, list) else [answer]
         spans.append({(entry["start"], entry["end"], entry.get("entity_group", "")) for entry in entries})
     return spans
@@ -38,6 +38,10 @@ def spans_of(
 
 def f1(expected: Sequence[set[Any]], actual: Sequence[set[Any]]) -> float:
     """F1 score of the spans of all texts together; 1 if neither side has any."""
-    both = sum(len(one & other) for one, other in zip(expected, actual, strict=True))
-    total = sum(len(one) + len(other) for one, other in zip(expected, actual, strict=True))
-    return 2 * both / total if total else 1.0
+    common = sum(
+        len(expected_spans & actual_spans) for expected_spans, actual_spans in zip(expected, actual, strict=True)
+    )
+    total = sum(
+        len(expected_spans) + len(actual_spans) for expected_spans, actual_spans in zip(expected, actual, strict=True)
+    )
+    return 2 * common / total if total else 1.0

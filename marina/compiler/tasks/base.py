@@ -1,4 +1,4 @@
-"""What compiling needs from a task: model export, reference outputs, and a measure of agreement."""
+"""The interface of tasks for compiling: model export, reference outputs, and a measure of agreement."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TaskExporter(NamedTuple):
         open_reference: loads the same model with its own library.
         agree: compares a graph's outputs with the reference's. Its arguments: rows with reference outputs, the graph's
             outputs for each row, the model's signature, its `RowReader`, and its own defaults for request parameters.
-        outputs: what the outputs of a TorchScript module must be.
+        outputs: the rule for the outputs of a TorchScript module.
         recognises: whether the folder of a model, whose config.json has these values, is for this task.
         head: the suffix of transformers' class names for the task's head; None if there is none.
     """

@@ -30,7 +30,7 @@ def export_classifier(
         head: the suffix of transformers' class names for the head.
         attention: the attention implementation, or None.
         activation: the activation of its logits; None for the one in the model's configuration.
-        per_token: whether they are for tokens.
+        per_token: whether the outputs are for tokens.
     """
     model, tokenizer = load_model(spec, folder, f"AutoModel{head}", attention)
     inputs = inputs_of(model, tokenizer)
@@ -49,10 +49,10 @@ def export_classifier(
 
 
 def inputs_of(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
-    """The inputs that the tokenizer produces and the model accepts, and position ids if it numbers tokens by ids."""
+    """The inputs that the tokenizer produces and the model accepts, and position ids if the model needs them."""
     accepted = inspect.signature(model.forward).parameters
-    own = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
-    return own if padding_position_of(model) is None else (*own, POSITION_IDS)
+    names = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+    return names if padding_position_of(model) is None else (*names, POSITION_IDS)
 
 
 def padding_position_of(model: nn.Module) -> int | None:
@@ -74,12 +74,12 @@ def attention_of(spec: Spec, folder: Path) -> str | None:
     give NaN, which spreads to real tokens. For these models the eager implementation is used, which masks with a
     finite number.
     """
-    own = engine_of(spec.engine).attention
-    if own is not None:
-        return own
+    engine_attention = engine_of(spec.engine).attention
+    if engine_attention is not None:
+        return engine_attention
     config = read_configuration(spec, folder)
-    local = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
-    return "eager" if local else None
+    has_local_attention = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
+    return "eager" if has_local_attention else None
 
 
 def _activation(config: Any) -> str:
@@ -98,5 +98,5 @@ def positions_of(config: Any, tokenizer: Any) -> int | None:
     they have embeddings; their tokenizer specifies how many.
     """
     limits = [getattr(config, "max_position_embeddings", None), tokenizer.model_max_length]
-    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 1_000_000]
-    return min(known, default=None)
+    valid_limits = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 1_000_000]
+    return min(valid_limits, default=None)

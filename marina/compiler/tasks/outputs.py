@@ -1,4 +1,4 @@
-"""What the outputs of a TorchScript module must be for a task, and how the task names them."""
+"""The rules of a task for the outputs of a TorchScript module, and its names for them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class OutputRule(NamedTuple):
     """The outputs that a task can use.
 
     Attributes:
-        names: how the task names them; empty if they keep the names in the spec.
-        dims: the dimensions of each, the batch among them; None for any.
+        names: the task's names for them; empty if they keep the names in the spec.
+        dims: the number of dimensions of each, with the batch; None for any.
         labels: whether the spec names the labels of each.
         score: whether each is a single value with an activation.
         per_token: whether they have a value per token.

@@ -1,4 +1,4 @@
-"""Models that read packed rows: several texts in a line, each of which attends to itself alone.
+"""Models that read packed rows: several texts in a line, where each attends to itself alone.
 
 Attention is block-diagonal, positions start anew in each text, and each text is pooled and classified by itself. Places
 are found by products with one-hot matrices and never by gathers, which the compilers of NeuronCores dislike.
@@ -26,13 +26,13 @@ class PackedEncoder(nn.Module):
 
     Args:
         encoder: without a head.
-        dims: of the mask that it takes: 4 for (rows, 1, tokens, tokens) of numbers that are added, 3 for (rows, tokens,
-            tokens) of 0 and 1.
+        dims: the dimensions of the mask that it takes: 4 for (rows, 1, tokens, tokens) of numbers that are added,
+            3 for (rows, tokens, tokens) of 0 and 1.
     """
 
     def __init__(self, encoder: nn.Module, dims: int) -> None:
         super().__init__()
-        self.encoder = _taking_masks(encoder)
+        self.encoder = _with_given_masks(encoder)
         self.dims = dims
         self._takes_positions = POSITION_IDS in inspect.signature(encoder.forward).parameters
         self._positions: Tensor | None = None
@@ -41,30 +41,30 @@ class PackedEncoder(nn.Module):
                 if name.rpartition(".")[2] == TABLE and isinstance(module, nn.Embedding):
                     module.register_forward_pre_hook(self._use_positions)
 
-    def forward(self, named: dict[str, Tensor]) -> Any:
+    def forward(self, inputs: dict[str, Tensor]) -> Any:
         """The encoder's outputs for inputs by name, among them `SEGMENTS` and `POSITION_IDS`."""
-        segments, positions = named[SEGMENTS], named[POSITION_IDS]
-        own = {name: value for name, value in named.items() if name in ("input_ids", "token_type_ids")}
+        segments, positions = inputs[SEGMENTS], inputs[POSITION_IDS]
+        encoder_inputs = {name: value for name, value in inputs.items() if name in ("input_ids", "token_type_ids")}
         if self._takes_positions:
-            own[POSITION_IDS] = positions
+            encoder_inputs[POSITION_IDS] = positions
         self._positions = positions
         try:
-            return self.encoder(**own, attention_mask=self._mask(segments), return_dict=True)
+            return self.encoder(**encoder_inputs, attention_mask=self._mask(segments), return_dict=True)
         finally:
             self._positions = None
 
     def _mask(self, segments: Tensor) -> Any:
-        same = segments.unsqueeze(2) == segments.unsqueeze(1)
+        same_text = segments.unsqueeze(2) == segments.unsqueeze(1)
         if self.dims == 3:
-            return same.to(torch.int64)
-        full = _added(same)
+            return same_text.to(torch.int64)
+        full_mask = _additive_mask(same_text)
         window = _window(self.encoder.config)
         if window is None:
-            return full
+            return full_mask
         index = torch.arange(segments.shape[1], device=segments.device)
-        near = (index.unsqueeze(0) - index.unsqueeze(1)).abs() <= window
-        local = _added(same & near.unsqueeze(0))
-        return {"full_attention": full, "sliding_attention": local}
+        within_window = (index.unsqueeze(0) - index.unsqueeze(1)).abs() <= window
+        local_mask = _additive_mask(same_text & within_window.unsqueeze(0))
+        return {"full_attention": full_mask, "sliding_attention": local_mask}
 
     def _use_positions(self, _: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         return arguments if self._positions is None else (self._positions,)
@@ -77,22 +77,22 @@ class _Unmasked(nn.Module):
         super().__init__()
         self.embeddings = embeddings
 
-    def forward(self, *args: Any, mask: Any = None, **named: Any) -> Any:
-        return self.embeddings(*args, **named)
+    def forward(self, *args: Any, mask: Any = None, **options: Any) -> Any:
+        return self.embeddings(*args, **options)
 
 
-def _taking_masks(encoder: nn.Module) -> nn.Module:
+def _with_given_masks(encoder: nn.Module) -> nn.Module:
     """The encoder, with the same weights, where its own code makes masks of padding only."""
-    found = copy.copy(encoder)
+    adapted = copy.copy(encoder)
     embeddings = getattr(encoder, "embeddings", None)
     if embeddings is not None and "mask" in inspect.signature(embeddings.forward).parameters:
-        found._modules = {**encoder._modules, "embeddings": _Unmasked(embeddings)}
+        adapted._modules = {**encoder._modules, "embeddings": _Unmasked(embeddings)}
     if hasattr(encoder, "_update_attention_mask"):  # ModernBERT in transformers 4
-        found._update_attention_mask = lambda masks, **_: (masks["full_attention"], masks["sliding_attention"])
-    return found
+        adapted._update_attention_mask = lambda masks, **_: (masks["full_attention"], masks["sliding_attention"])
+    return adapted
 
 
-def _added(allowed: Tensor) -> Tensor:
+def _additive_mask(allowed: Tensor) -> Tensor:
     """Numbers to add to attention: 0 where it is allowed, shape (rows, 1, tokens, tokens)."""
     return ((1 - allowed.to(torch.float32)) * MASKED).unsqueeze(1)
 
@@ -104,39 +104,39 @@ def _window(config: Any) -> int | None:
 
 
 class _Unpacked(nn.Module):
-    """Stands in a model with a head for its encoder: gives the first token of each text as if it were all of it."""
+    """Takes the place of the encoder in a model with a head: gives the first token of each text as its only one."""
 
     def __init__(self, encoder: PackedEncoder, per_token: bool) -> None:
         super().__init__()
         self.packed = encoder
         self.per_token = per_token
-        self.named: dict[str, Tensor] = {}
+        self.inputs_by_name: dict[str, Tensor] = {}
 
     def forward(self, *_: Any, **__: Any) -> Any:
         from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-        found = self.packed(self.named)
+        outputs = self.packed(self.inputs_by_name)
         if self.per_token:
-            return found
-        vectors = found.last_hidden_state
-        first = first_of(tokens_of_texts(self.named[SEGMENTS]).to(vectors.dtype))
-        own = (first @ vectors).flatten(0, 1).unsqueeze(1)
-        return BaseModelOutputWithPooling(last_hidden_state=own, pooler_output=self._pooled(own))
+            return outputs
+        vectors = outputs.last_hidden_state
+        first = first_of(tokens_of_texts(self.inputs_by_name[SEGMENTS]).to(vectors.dtype))
+        first_vectors = (first @ vectors).flatten(0, 1).unsqueeze(1)
+        return BaseModelOutputWithPooling(last_hidden_state=first_vectors, pooler_output=self._pooled(first_vectors))
 
-    def _pooled(self, own: Tensor) -> Any:
-        """What the encoder's pooler makes of the first tokens, shape (texts, 1, width); None if it has none."""
+    def _pooled(self, first_vectors: Tensor) -> Any:
+        """The output of the encoder's pooler for the first tokens, shape (texts, 1, width); None if it has none."""
         pooler = getattr(self.packed.encoder, "pooler", None)
         if isinstance(pooler, nn.Linear):  # of ALBERT
-            return self.packed.encoder.pooler_activation(pooler(own[:, 0]))
-        return None if pooler is None else pooler(own)
+            return self.packed.encoder.pooler_activation(pooler(first_vectors[:, 0]))
+        return None if pooler is None else pooler(first_vectors)
 
 
 class PackedTaskModel(nn.Module):
     """The first outputs of a transformers model with a head, for packed rows.
 
     Args:
-        model: shares its weights.
-        outputs: how many.
+        model: the model, whose weights are shared.
+        outputs: the number of outputs.
         inputs: names of the arguments.
         per_token: whether the outputs are for tokens; else for the first token of each text.
         dims: see `PackedEncoder`.
@@ -152,7 +152,7 @@ class PackedTaskModel(nn.Module):
         self.inputs = tuple(inputs)
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        self.stand_in.named = dict(zip(self.inputs, args, strict=True))
+        self.stand_in.inputs_by_name = dict(zip(self.inputs, args, strict=True))
         return tuple(self.model(input_ids=args[0], return_dict=False)[: self.outputs])
 
 
@@ -174,8 +174,8 @@ class PackedEmbeddingModel(nn.Module):
         self.inputs = tuple(inputs)
 
     def forward(self, *args: Tensor) -> tuple[Tensor]:
-        named = dict(zip(self.inputs, args, strict=True))
-        features: dict[str, Any] = {"token_embeddings": self.encoder(named).last_hidden_state, **named}
+        inputs = dict(zip(self.inputs, args, strict=True))
+        features: dict[str, Any] = {"token_embeddings": self.encoder(inputs).last_hidden_state, **inputs}
         for step in self.steps:
             features = step(features)
         embedding = features["sentence_embedding"]
@@ -195,8 +195,8 @@ class PackedHeadsModel(nn.Module):
         self.inputs = tuple(inputs)
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        named = dict(zip(self.inputs, args, strict=True))
-        features = self.pooling({"token_embeddings": self.encoder(named).last_hidden_state, **named})
+        inputs = dict(zip(self.inputs, args, strict=True))
+        features = self.pooling({"token_embeddings": self.encoder(inputs).last_hidden_state, **inputs})
         return tuple(head(features["sentence_embedding"]) for head in self.heads.values())
 
 
@@ -218,23 +218,23 @@ class PackedPooling(nn.Module):
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         vectors, segments = features["token_embeddings"], features[SEGMENTS]
-        own = tokens_of_texts(segments).to(vectors.dtype)
-        counted = own
+        text_tokens = tokens_of_texts(segments).to(vectors.dtype)
+        pooled_tokens = text_tokens
         if POOLING_MASK in features:
-            counted = own * features[POOLING_MASK].unsqueeze(1).to(vectors.dtype)
-        pooled = [self._pool(vectors, own, counted, mode).flatten(0, 1) for mode in self.modes]
+            pooled_tokens = text_tokens * features[POOLING_MASK].unsqueeze(1).to(vectors.dtype)
+        pooled = [self._pool(vectors, text_tokens, pooled_tokens, mode).flatten(0, 1) for mode in self.modes]
         return {**features, "sentence_embedding": torch.cat(pooled, dim=-1) if len(pooled) > 1 else pooled[0]}
 
-    def _pool(self, vectors: Tensor, own: Tensor, counted: Tensor, mode: str) -> Tensor:
+    def _pool(self, vectors: Tensor, text_tokens: Tensor, pooled_tokens: Tensor, mode: str) -> Tensor:
         if mode == "cls":
-            return first_of(counted) @ vectors
+            return first_of(pooled_tokens) @ vectors
         if mode == "lasttoken":
-            return last_of(counted) @ vectors
-        weights = counted
+            return last_of(pooled_tokens) @ vectors
+        weights = pooled_tokens
         if mode == "weightedmean":  # by the place in the text, from 1 on
-            places = torch.arange(own.shape[2], dtype=own.dtype, device=own.device)
-            starts = (first_of(own) * places).sum(2, keepdim=True)
-            weights = counted * (places - starts + 1)
+            places = torch.arange(text_tokens.shape[2], dtype=text_tokens.dtype, device=text_tokens.device)
+            starts = (first_of(text_tokens) * places).sum(2, keepdim=True)
+            weights = pooled_tokens * (places - starts + 1)
         total = weights.sum(2, keepdim=True).clamp(min=1e-9)
         return (weights @ vectors) / (total.sqrt() if mode == "mean_sqrt_len_tokens" else total)
 
@@ -245,7 +245,7 @@ def _packed_step(step: nn.Module) -> nn.Module:
 
 
 def tokens_of_texts(segments: Tensor) -> Tensor:
-    """For each text of each line, which tokens are its own.
+    """For each text of each line, whether each token belongs to it.
 
     Args:
         segments: the number of each token's text in its line, or -1, shape (lines, tokens).
@@ -257,13 +257,13 @@ def tokens_of_texts(segments: Tensor) -> Tensor:
     return segments.unsqueeze(1) == torch.arange(texts, dtype=segments.dtype, device=segments.device).view(1, -1, 1)
 
 
-def first_of(own: Tensor) -> Tensor:
+def first_of(text_tokens: Tensor) -> Tensor:
     """The first of each text's tokens, as 0 and 1, of the same shape (lines, texts, tokens)."""
-    before = torch.cat([torch.zeros_like(own[:, :, :1]), own[:, :, :-1]], dim=2)
-    return own * (1 - before)
+    before = torch.cat([torch.zeros_like(text_tokens[:, :, :1]), text_tokens[:, :, :-1]], dim=2)
+    return text_tokens * (1 - before)
 
 
-def last_of(own: Tensor) -> Tensor:
+def last_of(text_tokens: Tensor) -> Tensor:
     """The last of each text's tokens, as 0 and 1, of the same shape (lines, texts, tokens)."""
-    after = torch.cat([own[:, :, 1:], torch.zeros_like(own[:, :, :1])], dim=2)
-    return own * (1 - after)
+    after = torch.cat([text_tokens[:, :, 1:], torch.zeros_like(text_tokens[:, :, :1])], dim=2)
+    return text_tokens * (1 - after)

@@ -76,8 +76,10 @@ def agree(
     """The fraction of questions with the same answers."""
     expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, parameters)
     actual = spans_of(rows, outputs, signature, TASK, tokenizer, parameters)
-    same = np.mean([one == other for one, other in zip(expected, actual, strict=True)])
-    return Agreement("same answer", float(same), len(rows))
+    same_answers = np.mean(
+        [expected_spans == actual_spans for expected_spans, actual_spans in zip(expected, actual, strict=True)]
+    )
+    return Agreement("same answer", float(same_answers), len(rows))
 
 
 EXPORTER = TaskExporter(export, _Reference, agree, OutputRule(SPANS, per_token=True), names_head(HEAD), HEAD)

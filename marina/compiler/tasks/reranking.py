@@ -24,7 +24,7 @@ from marina.errors import SourceError
 from marina.spec import Spec
 
 HEAD = "ForSequenceClassification"
-TIE = 0.01  # of the reference's standard deviation: the order of scores with a smaller difference does not count
+TIE_TOLERANCE = 0.01  # of the standard deviation; scores with a smaller difference have no order
 
 
 def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
@@ -65,10 +65,14 @@ def agree(
     expected = np.array([row.outputs[0][0] for row in rows])
     actual = np.array([output[0][0] for output in outputs])
     first, second = np.triu_indices(len(rows), 1)
-    wanted, given = expected[first] - expected[second], actual[first] - actual[second]
-    clear = np.abs(wanted) > TIE * expected.std()
-    same = float((np.sign(wanted[clear]) == np.sign(given[clear])).mean()) if clear.any() else 1.0
-    return Agreement("same order", same, len(rows))
+    expected_differences, actual_differences = expected[first] - expected[second], actual[first] - actual[second]
+    untied = np.abs(expected_differences) > TIE_TOLERANCE * expected.std()
+    same_order = (
+        float((np.sign(expected_differences[untied]) == np.sign(actual_differences[untied])).mean())
+        if untied.any()
+        else 1.0
+    )
+    return Agreement("same order", same_order, len(rows))
 
 
 EXPORTER = TaskExporter(export, open_reference, agree, OutputRule((ONE_HEAD,), score=True), recognises, HEAD)

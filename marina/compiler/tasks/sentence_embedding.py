@@ -16,7 +16,7 @@ from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import MODULES_FILE
 from marina.compiler.hugging_face.architecture import architectures_of
 from marina.compiler.hugging_face.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
-from marina.compiler.reference import Exactly, ExactOutputs, ReferenceRow
+from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.outputs import OutputRule
@@ -38,13 +38,13 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     check_encoder(spec, folder, encoder)
     prompts = read_prompts(model)
     # pooling needs the mask even if the encoder does not accept one
-    named = (*inputs_of(encoder, tokenizer), "attention_mask")
-    inputs = tuple(name for name in (*INPUTS, POSITION_IDS) if name in named)
+    accepted_inputs = (*inputs_of(encoder, tokenizer), "attention_mask")
+    inputs = tuple(name for name in (*INPUTS, POSITION_IDS) if name in accepted_inputs)
     if any(prompt.tokens for prompt in prompts.values()):
         inputs = (*inputs, POOLING_MASK)
     limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
     return ExportedModel(
-        module=EmbeddingModel(map(_static, model), model.truncate_dim, inputs).float().eval(),
+        module=EmbeddingModel(map(_with_static_pooling, model), model.truncate_dim, inputs).float().eval(),
         tokenizer=tokenizer,
         inputs=inputs,
         outputs=("embedding",),
@@ -55,12 +55,12 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
         unit_length=is_unit_length(model),
         padding_position=padding_position_of(encoder),
         pack=lambda dims: PackedEmbeddingModel(
-            list(map(_static, model)), model.truncate_dim, packed_names(inputs), dims
+            list(map(_with_static_pooling, model)), model.truncate_dim, packed_names(inputs), dims
         ),
     )
 
 
-def _static(module: nn.Module) -> nn.Module:
+def _with_static_pooling(module: nn.Module) -> nn.Module:
     """A module of sentence-transformers in a form that graphs of every engine compute identically."""
     if type(module).__name__ != "Pooling":
         return module
@@ -74,30 +74,30 @@ class _EmbeddingReference:
         model = load_embedder(spec, folder)
         self._name = spec.name
         self._prompts = read_prompts(model)
-        self._model, self._exactly = model, Exactly(model)
+        self._model, self._run_in_float64 = model, Float64Runner(model)
         # requests may also ask for no prompt; prompts with equal text are read identically
         names = dict.fromkeys((model.default_prompt_name, None, *self._prompts))
         texts = {(self._prompts[name].text if name is not None else ""): name for name in reversed(names)}
         self.prompts: tuple[str | None, ...] = tuple(name for name in names if name in texts.values())
 
     def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
-        before = self._prompts[prompt] if prompt is not None else None
-        text = (before.text if before else "") + instance.text
-        whole = self._model.tokenizer(text, truncation=False, verbose=False)
-        own = Row(list(whole["input_ids"]), list(whole.encodings[0].type_ids), before.tokens if before else 0)
+        prefix = self._prompts[prompt] if prompt is not None else None
+        text = (prefix.text if prefix else "") + instance.text
+        encoding = self._model.tokenizer(text, truncation=False, verbose=False)
+        row = Row(list(encoding["input_ids"]), list(encoding.encodings[0].type_ids), prefix.tokens if prefix else 0)
         limit = self._model.max_seq_length
-        if limit is None or len(own.ids) <= limit:
-            features = self._model.preprocess([instance.text], prompt=before.text if before else None)
-            if features["input_ids"][0].tolist() != own.ids:
+        if limit is None or len(row.ids) <= limit:
+            features = self._model.preprocess([instance.text], prompt=prefix.text if prefix else None)
+            if features["input_ids"][0].tolist() != row.ids:
                 raise SourceError(f"{self._name}: sentence-transformers reads other tokens than its tokenizer makes")
-        return ReferenceRow(Instance(text), own)
+        return ReferenceRow(Instance(text), row)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         text = self._prompts[prompt].text if prompt is not None else ""
         # an empty prompt means no prompt; omitting the argument would select the default one
         options = {"prompt": text, "batch_size": 1, "show_progress_bar": False}
-        (found,) = self._exactly(lambda: self._model.encode([instance.text], **options))
-        return [np.asarray(found, dtype=np.float64)]
+        (embedding,) = self._run_in_float64(lambda: self._model.encode([instance.text], **options))
+        return [np.asarray(embedding, dtype=np.float64)]
 
 
 def agree(

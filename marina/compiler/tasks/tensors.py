@@ -32,10 +32,13 @@ def agree(
 ) -> Agreement:
     """The mean cosine between all outputs of a text and the reference's."""
     cosines = []
-    for row, own in zip(rows, outputs, strict=True):
+    for row, text_outputs in zip(rows, outputs, strict=True):
         expected = np.concatenate([output.ravel() for output in row.outputs])
-        cut = [output[tuple(map(slice, known.shape))] for output, known in zip(own, row.outputs, strict=True)]
-        actual = np.concatenate([output.ravel() for output in cut]).astype(np.float64)
+        cropped = [
+            output[tuple(map(slice, reference.shape))]
+            for output, reference in zip(text_outputs, row.outputs, strict=True)
+        ]
+        actual = np.concatenate([output.ravel() for output in cropped]).astype(np.float64)
         cosines.append(float(expected @ actual / (np.linalg.norm(expected) * np.linalg.norm(actual))))
     return Agreement("mean cosine", float(np.mean(cosines)), len(rows), "cosine")
 

@@ -31,7 +31,7 @@ from marina.spec import Spec
 
 HEAD = "ForSequenceClassification"
 HEADS_FILE = "heads.safetensors"
-REGRESSION = 0.05  # fraction of the reference's standard deviation: outputs with a smaller difference count as equal
+REGRESSION_TOLERANCE = 0.05  # of the reference's standard deviation; a smaller difference counts as none
 Array = npt.NDArray[Any]
 
 
@@ -98,21 +98,21 @@ def agree(
     __: Mapping[str, Any],
 ) -> Agreement:
     """The fraction of texts for which every head gives the same label, labels or value."""
-    same = np.ones(len(rows), dtype=bool)
+    all_same = np.ones(len(rows), dtype=bool)
     for index, name in enumerate(signature.outputs):
         expected = np.array([row.outputs[index] for row in rows])
         actual = np.array([output[index] for output in outputs])
-        same &= alike(expected, actual, signature.heads[name].activation)
-    return Agreement("same label", float(same.mean()), len(rows))
+        all_same &= same_results(expected, actual, signature.heads[name].activation)
+    return Agreement("same label", float(all_same.mean()), len(rows))
 
 
-def alike(expected: Array, actual: Array, activation: str) -> Array:
+def same_results(expected: Array, actual: Array, activation: str) -> Array:
     """For each row of logits (rows, labels), whether expected and actual logits give the same result."""
     if activation == "softmax":
         return np.asarray(expected.argmax(1) == actual.argmax(1))
     if activation == "sigmoid":
         return np.asarray(((expected > 0) == (actual > 0)).all(1))
-    return np.asarray((np.abs(expected - actual) <= REGRESSION * expected.std(0)).all(1))
+    return np.asarray((np.abs(expected - actual) <= REGRESSION_TOLERANCE * expected.std(0)).all(1))
 
 
 EXPORTER = TaskExporter(export, open_reference, agree, OutputRule(labels=True), names_head(HEAD), HEAD)

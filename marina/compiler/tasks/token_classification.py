@@ -50,9 +50,9 @@ def agree(
     parameters: Mapping[str, Any],
 ) -> Agreement:
     """F1 score of the entities of all texts together."""
-    joined = {**parameters, "aggregation_strategy": "simple"}
-    expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, joined)
-    actual = spans_of(rows, outputs, signature, TASK, tokenizer, joined)
+    agreement_parameters = {**parameters, "aggregation_strategy": "simple"}
+    expected = spans_of(rows, [row.outputs for row in rows], signature, TASK, tokenizer, agreement_parameters)
+    actual = spans_of(rows, outputs, signature, TASK, tokenizer, agreement_parameters)
     return Agreement("F1 of entities", f1(expected, actual), len(rows))
 
 

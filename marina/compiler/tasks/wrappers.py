@@ -95,9 +95,9 @@ class HeadsModel(nn.Module):
         self.inputs = inputs
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        named = dict(zip(self.inputs, args, strict=True))
-        vectors = self.encoder(**named, return_dict=False)[0]
-        features = self.pooling({"token_embeddings": vectors, "attention_mask": named["attention_mask"]})
+        inputs = dict(zip(self.inputs, args, strict=True))
+        vectors = self.encoder(**inputs, return_dict=False)[0]
+        features = self.pooling({"token_embeddings": vectors, "attention_mask": inputs["attention_mask"]})
         return tuple(head(features["sentence_embedding"]) for head in self.heads.values())
 
 

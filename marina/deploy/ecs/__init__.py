@@ -16,27 +16,27 @@ from marina.files import write_json
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
 MIB = 1 << 20
-STOP_MOST_S = 120  # of ECS
-CHECK = ["CMD", "python", "-m", "marina.container.check"]
+MAX_STOP_S = 120  # the limit of ECS
+HEALTH_COMMAND = ["CMD", "python", "-m", "marina.container.check"]
 
 
 def deploy_ecs(
-    archives: Sequence[Archive], output: Path, cpus: int, called: str | None = None, plan: Path | None = None
+    archives: Sequence[Archive], output: Path, cpus: int, service_name: str | None = None, plan: Path | None = None
 ) -> None:
-    """Write task-definition.json, service.json, scaling.json, and deploy.py, which fills in what your account has.
+    """Write task-definition.json, service.json, scaling.json, and deploy.py, which fills in the values of your account.
 
     Args:
-        archives: those that the image has; they share a task.
+        archives: the archives in the image; they share a task.
         output: the folder to write, which must not exist.
         cpus: CPU cores of a task on the stack cpu, if the archives have no core groups.
-        called: the name of the service; by default the archive's, or "marina" for several.
+        service_name: the name of the service; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a task and the number of tasks.
 
     Raises:
         DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
     """
     stack = stack_of(archives, STACKS, "Amazon ECS")
-    name = joint_name(archives, called)
+    name = joint_name(archives, service_name)
     scale = read_scale(plan, archives) if plan else None
     with new_folder(output) as folder:
         write_json(folder / "task-definition.json", task_definition(archives, name, stack, cpus, scale))
@@ -49,7 +49,7 @@ def deploy_ecs(
 def task_definition(
     archives: Sequence[Archive], name: str, stack: str, cpus: int, scale: Scale | None = None
 ) -> dict[str, Any]:
-    """The fields of RegisterTaskDefinition, without those that only an account has."""
+    """The fields of RegisterTaskDefinition, without those of an account."""
     needs = needs_of(archives, stack, cpus, scale)
     container: dict[str, Any] = {
         "name": "marina",
@@ -67,8 +67,8 @@ def task_definition(
             {"name": "MARINA_DRAIN_S", "value": str(DRAIN_S)},
             {"name": "MARINA_STARTUP_S", "value": str(needs.startup_s)},
         ],
-        "healthCheck": {"command": CHECK, "interval": 10, "timeout": 10, "retries": 3, "startPeriod": 300},
-        "stopTimeout": min(STOP_MOST_S, needs.stop_s),
+        "healthCheck": {"command": HEALTH_COMMAND, "interval": 10, "timeout": 10, "retries": 3, "startPeriod": 300},
+        "stopTimeout": min(MAX_STOP_S, needs.stop_s),
         "readonlyRootFilesystem": True,
         "user": "1000",
         "linuxParameters": {
@@ -90,7 +90,7 @@ def task_definition(
 
 
 def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
-    """The devices of a task that needs so many NeuronCores: whole ones, from the first."""
+    """The devices of a task that needs `cores` NeuronCores: whole devices, from the first."""
     if not cores:
         return {}
     count = -(-cores // cores_a_device)
@@ -99,7 +99,7 @@ def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
 
 
 def service(name: str, tasks: int) -> dict[str, Any]:
-    """The fields of CreateService, without those that only an account has."""
+    """The fields of CreateService, without those of an account."""
     return {
         "serviceName": name,
         "desiredCount": tasks,

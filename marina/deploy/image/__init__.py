@@ -16,10 +16,10 @@ from marina.errors import DeployError
 from marina.project import Project
 
 FILES = Path(__file__).parent / "files"
-# what `marina serve` imports besides what workers do
+# packages that `marina serve` imports and workers do not
 SERVER_PACKAGES = ("psutil", "pydantic", "pyyaml", "requests", "rich", "typer")
-# dependencies of these that serving does not import: Pillow, and the client of a model hub
-ALONE = ("tokenizers",)
+# packages with dependencies that serving does not import: Pillow, and the client of a model hub
+WITHOUT_DEPENDENCIES = ("tokenizers",)
 TORCHSERVE = "0.12.0"
 LIFETIME = "token_expiration_min=5256000"  # ten years: nginx knows one token only
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
@@ -29,8 +29,8 @@ def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mo
     """Write the folder: a Dockerfile, pinned requirements, Marina's own code, the configuration, and the archives.
 
     Args:
-        project: whose configuration the image gets.
-        archives: of one stack.
+        project: the project whose configuration the image gets.
+        archives: archives of one stack.
         output: the folder to write, which must not exist.
         mounted: whether the archives are mounted at /srv/marina/archives later, and are not in the image.
 
@@ -44,14 +44,14 @@ def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mo
         values = {
             "base": BASES[stack],
             "stack": stack,
-            "alone": {name: pins.pop(name) for name in ALONE if name in pins},
+            "without_dependencies": {name: pins.pop(name) for name in WITHOUT_DEPENDENCIES if name in pins},
             "pins": pins,
             "torchserve": TORCHSERVE,
             "torch": torch_pins(archives) if torch else {},
             "names": [archive.name for archive in archives],
             "mounted": mounted,
         }
-        render(FILES, folder, values, wanted=lambda name: name != ("torch.py" if torch else "requirements-torch.txt"))
+        render(FILES, folder, values, include=lambda name: name != ("torch.py" if torch else "requirements-torch.txt"))
         shutil.copytree(Path(marina.__file__).parent, folder / "marina", ignore=NOT_COPIED)
         shutil.copytree(_handlers(), folder / "marina" / "bundled" / "handlers", ignore=NOT_COPIED)
         _configure(project, folder / "project")

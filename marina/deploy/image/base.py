@@ -1,4 +1,4 @@
-"""What images are built on, by stack."""
+"""The base images, by stack."""
 
 from __future__ import annotations
 

@@ -21,17 +21,17 @@ def deploy_kubernetes(
     output: Path,
     image: str | None,
     cpus: int,
-    called: str | None = None,
+    resource_name: str | None = None,
     plan: Path | None = None,
 ) -> None:
-    """Write manifests: base/, the overlay of the archives' stack, and what is optional.
+    """Write manifests: base/, the overlay of the archives' stack, and optional/.
 
     Args:
-        archives: those that the image has; they share a pod.
+        archives: the archives in the image; they share a pod.
         output: the folder to write, which must not exist.
         image: the image with its tag; by default the name and the version of the first archive.
         cpus: CPU cores of a pod on the stack cpu, if the archives have no core groups.
-        called: the name of all that is made; by default the archive's, or "marina" for several.
+        resource_name: the name of all resources; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a pod, the replicas, and when to add one.
 
     Raises:
@@ -39,7 +39,7 @@ def deploy_kubernetes(
     """
     stack = stack_of(archives, STACKS, "Kubernetes")
     scale = read_scale(plan, archives) if plan else None
-    name = joint_name(archives, called)
+    name = joint_name(archives, resource_name)
     repository, tag = image_of(image or f"{name}:{archives[0].version}")
     needs = needs_of(archives, stack, cpus, scale)
     values = {
@@ -53,7 +53,7 @@ def deploy_kubernetes(
         "families": archives[0].hosting.families,
         "memory_request": mebibytes(needs.memory_request),
         "memory_limit": mebibytes(needs.memory_limit),
-        # the store, the unpacked archives, what is kept to go back to, and logs
+        # the store, the unpacked archives, archives for rollbacks, and logs
         "disk": mebibytes(1e9 + 4 * sum(archive.size for archive in archives)),
         "startup_s": needs.startup_s,
         "propagation_s": PROPAGATION_S,
@@ -63,7 +63,7 @@ def deploy_kubernetes(
         "queue_us": int(1000 * min(archive.serving["deadline_ms"] for archive in archives) / 100),
     }
     with new_folder(output) as folder:
-        render(FILES, folder, values, wanted=lambda file: not file.startswith("overlays/") or f"/{stack}/" in file)
+        render(FILES, folder, values, include=lambda file: not file.startswith("overlays/") or f"/{stack}/" in file)
 
 
 def mebibytes(count: float) -> str:

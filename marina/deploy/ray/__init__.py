@@ -11,7 +11,7 @@ from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
 from marina.deploy.image import NOT_COPIED, requirements, torch_pins
 from marina.deploy.kubernetes import mebibytes
-from marina.deploy.needs import LIMIT, OTHERS_BYTES
+from marina.deploy.needs import LIMIT_FACTOR, OVERHEAD_BYTES
 from marina.deploy.scale import read_scale
 from marina.deploy.source import joint_name, stack_of
 
@@ -25,7 +25,7 @@ def deploy_ray(
     output: Path,
     cpus: int,
     replicas: int,
-    called: str | None = None,
+    service_name: str | None = None,
     plan: Path | None = None,
 ) -> None:
     """Write the application, and config.yaml for each way to start it.
@@ -34,8 +34,8 @@ def deploy_ray(
         archives: each becomes a deployment.
         output: the folder to write, which must not exist.
         cpus: CPU cores of a replica on the stack cpu, if an archive has no core groups.
-        replicas: the most replicas of each that autoscaling starts.
-        called: the name of the RayService; by default the archive's, or "marina" for several.
+        replicas: the maximum number of replicas of each that autoscaling starts.
+        service_name: the name of the RayService; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the replicas and when to add one.
 
     Raises:
@@ -51,7 +51,7 @@ def deploy_ray(
             "name": archive.name,
             "cores": archive.groups[0] if archive.groups else cpus if stack == "cpu" else 1,
             "replicas": (len(archive.groups) or 1) * (scale.least_instances if scale else 1),
-            "most": (len(archive.groups) or 1) * scale.most_instances if scale else replicas,
+            "max_replicas": (len(archive.groups) or 1) * scale.max_instances if scale else replicas,
             "target": target or archive.config["batchSize"],
         }
         for archive in archives
@@ -59,20 +59,20 @@ def deploy_ray(
     cores = sum(
         int(model["cores"]) * (len(archive.groups) or 1) for model, archive in zip(models, archives, strict=True)
     )
-    # what workers import; the host reads the archive's YAML too
-    wanted = {"pyyaml", *(name for archive in archives for name in archive.pins())}
-    pins = {name: pin for name, pin in requirements(archives).items() if name in wanted}
+    # the packages that workers import; the host reads the archive's YAML too
+    needed_packages = {"pyyaml", *(name for archive in archives for name in archive.pins())}
+    pins = {name: pin for name, pin in requirements(archives).items() if name in needed_packages}
     values = {
-        "name": joint_name(archives, called),
+        "name": joint_name(archives, service_name),
         "models": models,
         "stack": stack,
         "ray": RAY,
         "pins": pins,
         "torch": torch_pins(archives) if any(archive.needs_torch for archive in archives) else {},
-        "most": scale.most_instances if scale else replicas,
+        "max_replicas": scale.max_instances if scale else replicas,
         "cpus": cores if stack == "cpu" else 1 + workers,
         "neuron_cores": 0 if stack == "cpu" else cores,
-        "memory": mebibytes(LIMIT * (4 * OTHERS_BYTES + sum(archive.memory for archive in archives))),
+        "memory": mebibytes(LIMIT_FACTOR * (4 * OVERHEAD_BYTES + sum(archive.memory for archive in archives))),
     }
     with new_folder(output) as folder:
         render(FILES, folder, values)

@@ -1,4 +1,4 @@
-"""`marina deploy sagemaker`: model.tar.gz for AWS's PyTorch containers, and files that make endpoints of them."""
+"""`marina deploy sagemaker`: model.tar.gz for AWS's PyTorch containers, and files that create endpoints from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marina.files import write_json
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
 # AWS's guide "Load testing your auto scaling configuration": half of the rate at the limit, per minute
-SAFETY, MINUTE_S = 0.5, 60
+SAFETY_FACTOR, MINUTE_S = 0.5, 60
 
 
 def deploy_sagemaker(
@@ -39,7 +39,7 @@ def deploy_sagemaker(
             is not for this one.
     """
     stack_of(archives, STACKS, "SageMaker")
-    named = names_of(archives)
+    archives_by_name = names_of(archives)
     if bench and plan:
         raise DeployError("--bench and --plan both say when to scale", "give one of them")
     if plan and len(archives) > 1:
@@ -51,7 +51,7 @@ def deploy_sagemaker(
     instance = f"ml.{scale.instance_type}" if scale and scale.instance_type else archives[0].hosting.instance
     with new_folder(output) as folder:
         endpoints = {}
-        for name, archive in named.items():
+        for name, archive in archives_by_name.items():
             path = folder / archive.name / "model.tar.gz"
             path.parent.mkdir()
             (write_functions if functions else write_unpacked)(archive, FILES / "code" / "inference.py", path)
@@ -61,13 +61,13 @@ def deploy_sagemaker(
                 "image": archive.hosting.image,
                 "instance_type": instance,
                 "instances": scale.least_instances if scale else 1,
-                "max_instances": scale.most_instances if scale else 4,
+                "max_instances": scale.max_instances if scale else 4,
                 "invocations_per_minute": targets.get(archive.name),
             }
         write_json(folder / "endpoints.json", endpoints)
         pins = {name: version for archive in archives for name, version in added_packages(archive).items()}
         values = {"image": archives[0].hosting.image, "pins": pins}
-        render(FILES, folder, values, wanted=lambda name: not name.startswith("code/"))
+        render(FILES, folder, values, include=lambda name: not name.startswith("code/"))
 
 
 def invocations_per_minute(archives: Sequence[Archive], bench: Path) -> dict[str, int]:
@@ -79,10 +79,10 @@ def invocations_per_minute(archives: Sequence[Archive], bench: Path) -> dict[str
     rates: dict[str, float] = {}
     for entry in read_result(bench).entries:
         model = entry.configuration.model
-        for measured in entry.rounds:
-            if model and measured.seconds:
-                rates[model] = max(rates.get(model, 0.0), measured.requests / measured.seconds)
+        for measurement in entry.rounds:
+            if model and measurement.seconds:
+                rates[model] = max(rates.get(model, 0.0), measurement.requests / measurement.seconds)
     missing = [archive.name for archive in archives if not rates.get(archive.name)]
     if missing:
         raise DeployError(f"{bench} has no rate of {missing[0]}", f"measure it: marina bench run {missing[0]}")
-    return {archive.name: max(1, int(rates[archive.name] * SAFETY * MINUTE_S)) for archive in archives}
+    return {archive.name: max(1, int(rates[archive.name] * SAFETY_FACTOR * MINUTE_S)) for archive in archives}

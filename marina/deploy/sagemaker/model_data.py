@@ -24,9 +24,9 @@ from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE
 from marina.archive.describe import Archive
 
 REQUIREMENTS = "code/requirements.txt"
-FAST = 1  # level of gzip: weights hardly shrink
-# the container has these, in the versions that its own programs need
-OF_THE_IMAGE = ("numpy", "packaging")
+GZIP_LEVEL = 1  # the fastest: weights hardly shrink
+# packages of the container, in the versions that its own programs need
+IMAGE_PACKAGES = ("numpy", "packaging")
 
 
 def requirements_of(archive: Archive) -> str:
@@ -36,7 +36,7 @@ def requirements_of(archive: Archive) -> str:
 
 def added_packages(archive: Archive) -> dict[str, str]:
     """The packages with versions that AWS's image lacks."""
-    return {name: version for name, version in archive.pins().items() if name not in OF_THE_IMAGE}
+    return {name: version for name, version in archive.pins().items() if name not in IMAGE_PACKAGES}
 
 
 def write_unpacked(archive: Archive, _: Path, path: Path) -> None:
@@ -54,21 +54,26 @@ def write_functions(archive: Archive, inference: Path, path: Path) -> None:
             for name in source.namelist()
             if name.startswith(("handlers/", f"{ARTIFACT_FOLDER}/")) or name == CONFIG_FILE
         }
-        others = {"code/inference.py": inference.read_bytes(), REQUIREMENTS: requirements_of(archive).encode()}
-        _write(path, source, names, others)
+        extra_files = {"code/inference.py": inference.read_bytes(), REQUIREMENTS: requirements_of(archive).encode()}
+        _write(path, source, names, extra_files)
 
 
-def _write(path: Path, source: zipfile.ZipFile, names: Mapping[str, str], others: Mapping[str, bytes]) -> None:
-    """Write files of a zip file under new names, and other files; equal contents give equal bytes."""
-    files = sorted([*((new, old) for old, new in names.items()), *((new, "") for new in others)])
+def _write(path: Path, source: zipfile.ZipFile, names: Mapping[str, str], extra_files: Mapping[str, bytes]) -> None:
+    """Write files of a zip file under new names, and extra files; equal contents give equal bytes."""
+    files = sorted(
+        [
+            *((target_name, source_name) for source_name, target_name in names.items()),
+            *((target_name, "") for target_name in extra_files),
+        ]
+    )
     with (
         path.open("wb") as raw,
-        gzip.GzipFile("", "wb", FAST, raw, mtime=0) as packed,
+        gzip.GzipFile("", "wb", GZIP_LEVEL, raw, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as target,
     ):
-        for new, old in files:
-            entry = tarfile.TarInfo(new)
+        for target_name, source_name in files:
+            entry = tarfile.TarInfo(target_name)
             entry.mode = 0o644
-            entry.size = source.getinfo(old).file_size if old else len(others[new])
-            with source.open(old) if old else io.BytesIO(others[new]) as content:
+            entry.size = source.getinfo(source_name).file_size if source_name else len(extra_files[target_name])
+            with source.open(source_name) if source_name else io.BytesIO(extra_files[target_name]) as content:
                 target.addfile(entry, content)

@@ -42,20 +42,20 @@ from marina.project import Project
 from marina.spec import Spec
 
 BATCH_SIZE, DELAY_MS = 32, 1  # of the server that is measured
-SIMULATED = 4000  # requests of a closed loop
-MOST_SIZES = 4  # of core groups
+SIMULATED_REQUESTS = 4000  # requests of a closed loop
+MAX_SIZES = 4  # of core groups
 
 
 def calibrate(
     spec: Spec, project: Project, server: BenchmarkServer, texts: str | None, progress: Progress
 ) -> tuple[Calibration, Path]:
-    """Measure a model, and write what it costs beside its artifact; returns it and its file.
+    """Measure a model, and write its calibration beside its artifact; returns the calibration and its file.
 
     Args:
         spec: of the model; its core groups and batch size have no influence.
         project: of the spec.
         server: a benchmark server.
-        texts: what requests contain, as `read_payload` takes it; None for the spec's own.
+        texts: the texts of requests, as `read_payload` takes them; None for the spec's texts.
         progress: called before each step.
 
     Raises:
@@ -73,7 +73,7 @@ def calibrate(
     shutil.rmtree(folder, ignore_errors=True)
     unpack(server.project.model_store / f"{spec.name}.mar", folder)
     sample, payloads = sample_of(spec, artifact, texts or texts_of(spec, project))
-    sizes = sorted({1, cores, *(1 << power for power in range(1, 20) if 1 << power < cores)})[-MOST_SIZES:]
+    sizes = sorted({1, cores, *(1 << power for power in range(1, 20) if 1 << power < cores)})[-MAX_SIZES:]
     workers = []
     for number, size in enumerate(sizes):
         progress(f"a worker on {size} core{'s' * (size > 1)}", number, len(sizes) + 1)
@@ -84,21 +84,21 @@ def calibrate(
     endpoint = server.serve(spec.name)
     loops, front, client = measure_loops(server, endpoint, payloads, cores, ONE_WORKER, progress)
     progress("the server with pauses between requests", 0, 1)
-    idle = measure_pauses(endpoint, payloads[1])
+    idle_latencies = measure_pauses(endpoint, payloads[1])
     if cores > 1:
         _archive(spec, server, ",".join(["1"] * cores))
         endpoint = server.serve(spec.name)
         loops += measure_loops(server, endpoint, payloads, 1, WORKER_A_CORE, progress)[0]
     progress("fitting", 0, 1)
-    served = MeasuredServer(loops, idle, front, client)
-    model = Simulated(workers, sample, cores, contention)
-    fit = fit_server(served, model.closed_loop)
-    idle_spread = idle_times(idle, model.paced(fit.server))
-    described = read_artifact(artifact)
+    measured = MeasuredServer(loops, idle_latencies, front, client)
+    simulator = LoadSimulator(workers, sample, cores, contention)
+    fit = fit_server(measured, simulator.closed_loop)
+    idle_spread = idle_times(idle_latencies, simulator.paced(fit.server))
+    description = read_artifact(artifact)
     calibration = Calibration(
         model=spec.name,
-        engine=described.engine,
-        precision=described.precision,
+        engine=description.engine,
+        precision=description.precision,
         machine=machine(),
         cores=cores,
         contention=round(contention, 4),
@@ -117,32 +117,32 @@ def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
 
 
 def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[RequestSample, dict[int, Payload]]:
-    """What requests contain, with the tokens of each instance; and payloads by the instances of a request."""
+    """The contents of requests with the tokens of each instance, and payloads by the instances of a request."""
     instances: list[Instance] = read_instances(source, spec.instance_fields)
-    described = read_artifact(artifact)
-    reader = open_reader(artifact.joinpath, described.signature)
-    rows = default_rows(instances, described.signature, reader, longest(described.shapes), "truncate")
+    description = read_artifact(artifact)
+    reader = open_reader(artifact.joinpath, description.signature)
+    rows = default_rows(instances, description.signature, reader, longest(description.shapes), "truncate")
     documents = documents_of(instances, spec.instance_fields)
     payloads = {count: Payload(bodies_of(documents, count), count, source) for count in INSTANCES}
     return RequestSample(documents, [len(row.ids) for row in rows]), payloads
 
 
 def costs_of(
-    worker: WorkerCosts, server: ServerCosts, alone: bool, client_here: bool, used: float = 1.0
+    worker: WorkerCosts, server: ServerCosts, alone: bool, client_here: bool, core_usage: float = 1.0
 ) -> WorkerModel:
-    """What a simulation takes, from a calibration.
+    """The costs of a worker in a simulation, from a calibration.
 
     Args:
         worker, server: of the calibration.
         alone: whether the worker has all cores of its machine.
         client_here: whether the load generator computes on the machine too.
-        used: see `WorkerModel`, and `used_of`.
+        core_usage: see `WorkerModel`, and `core_usage_of`.
     """
     slower = server.slower_alone if alone else server.slower
     return WorkerModel(
         times={Shape.parse(shape): time * slower for shape, time in worker.times.items()},
         again={Shape.parse(shape): time * slower for shape, time in worker.again.items()},
-        spread=tuple(1 + (one - 1) * server.tail if one > 1 else one for one in worker.spread),
+        spread=tuple(1 + (factor - 1) * server.tail if factor > 1 else factor for factor in worker.spread),
         idle=server.idle,
         batch=worker.batch,
         request=worker.request,
@@ -153,22 +153,22 @@ def costs_of(
         outside=server.outside,
         replying=server.replying,
         front=server.front + (server.client if client_here else 0.0),
-        used=used,
+        core_usage=core_usage,
     )
 
 
-def used_of(worker: WorkerCosts, one: WorkerCosts) -> float:
+def core_usage_of(worker: WorkerCosts, single_core_worker: WorkerCosts) -> float:
     """The part of its cores' time that a worker uses: how well graphs scale from one core to its cores."""
-    shares = [one.times[shape] / (worker.cores * time) for shape, time in worker.times.items()]
+    shares = [single_core_worker.times[shape] / (worker.cores * time) for shape, time in worker.times.items()]
     return min(1.0, float(np.median(shares)))
 
 
-class Simulated:
-    """Simulates the loads that were measured.
+class LoadSimulator:
+    """Simulates the loads of a calibration.
 
     Args:
-        workers: what a worker costs, by its cores.
-        sample: what requests contain.
+        workers: the costs of a worker for each number of cores.
+        sample: the contents of requests.
         cores: of the machine.
         contention: see `Calibration`.
     """
@@ -180,21 +180,21 @@ class Simulated:
 
     def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float, float, float]:
         """Requests per second, p50 and p99 of the latency in milliseconds, and mean requests of a batch."""
-        requests = self._requests(np.zeros(SIMULATED), loop.instances, loop.connections)
-        found = self._run(server, requests, loop.cores)
-        rate, batch = SIMULATED / found.end * 1000, found.batched.sum() / found.batches.sum()
-        p50, p99 = np.nanpercentile(found.latency, (50, 99))
+        requests = self._requests(np.zeros(SIMULATED_REQUESTS), loop.instances, loop.connections)
+        result = self._run(server, requests, loop.cores)
+        rate, batch = SIMULATED_REQUESTS / result.end * 1000, result.batched.sum() / result.batches.sum()
+        p50, p99 = np.nanpercentile(result.latency, (50, 99))
         return float(rate), float(p50), float(p99), float(batch)
 
     def paced(self, server: ServerCosts) -> list[float]:
         """Latencies of single requests with pauses."""
-        at = np.arange(SIMULATED) * 1000 / IDLE_RATE
-        return [float(one) for one in self._run(server, self._requests(at, 1, 0), self._cores).latency]
+        at = np.arange(SIMULATED_REQUESTS) * 1000 / IDLE_RATE
+        return [float(latency) for latency in self._run(server, self._requests(at, 1, 0), self._cores).latency]
 
     def _requests(self, at: Floats, instances: int, connections: int) -> Requests:
-        tokens = np.resize(self._tokens, SIMULATED * instances)
-        first = np.arange(SIMULATED + 1) * instances
-        return Requests(at, np.zeros(SIMULATED, np.int64), first, tokens, connections)
+        tokens = np.resize(self._tokens, SIMULATED_REQUESTS * instances)
+        first = np.arange(SIMULATED_REQUESTS + 1) * instances
+        return Requests(at, np.zeros(SIMULATED_REQUESTS, np.int64), first, tokens, connections)
 
     def _run(self, server: ServerCosts, requests: Requests, cores: int) -> SimulationResult:
         service = Service((cores,) * (self._cores // cores), BATCH_SIZE, DELAY_MS)

@@ -1,4 +1,4 @@
-"""Fits what cannot be measured by itself, so that simulations of the measured loads give what was measured."""
+"""Fits the costs that cannot be measured by themselves, so that simulations of the measured loads match them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START = {
     "tail": 1.5,
 }
 STEP = 0.05  # of a logarithm, for slopes: simulations are noisy, so smaller steps measure noise
-WEIGHT = 0.5  # of batches, which say how requests meet, and of p99s, which vary, beside what matters
+WEIGHT = 0.5  # of mean batches, which say how requests meet, and of p99s, which vary; throughput and p50 have 1
 MIN_GAIN = 0.003  # of a step, relative to the sum of squares, below which the fit ends
 MAX_STEPS = 20
 TIMER_MS = 0.06  # the kernel's slack of timers is 0.05 ms
@@ -40,31 +40,31 @@ class Fit(NamedTuple):
 
 
 def fit_server(
-    served: MeasuredServer, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float, float]]
+    measured: MeasuredServer, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float, float]]
 ) -> Fit:
     """Fit the costs of a server to its closed loops by least squares, with parameters that stay positive.
 
     Args:
-        served: the measurement.
+        measured: the measured server.
         simulate: requests per second, p50, p99 and mean batch of a closed loop, with these costs.
     """
 
     def costs(values: Floats) -> ServerCosts:
-        named = {name: round(float(value), 5) for name, value in zip(START, np.exp(values), strict=True)}
-        return ServerCosts(front=served.front, client=served.client, timer=TIMER_MS, idle=(0.0,), **named)
+        fitted = {name: round(float(value), 5) for name, value in zip(START, np.exp(values), strict=True)}
+        return ServerCosts(front=measured.front, client=measured.client, timer=TIMER_MS, idle=(0.0,), **fitted)
 
     def errors(values: Floats) -> Floats:
-        found = [simulate(costs(values), loop) for loop in served.loops]
+        simulated = [simulate(costs(values), loop) for loop in measured.loops]
         pairs = [
             (rate / loop.rate, p50 / loop.p50, (p99 / loop.p99) ** WEIGHT, (batch / loop.batch) ** WEIGHT)
-            for (rate, p50, p99, batch), loop in zip(found, served.loops, strict=True)
+            for (rate, p50, p99, batch), loop in zip(simulated, measured.loops, strict=True)
         ]
         logs: Floats = np.log(np.array(pairs)).ravel()
         return logs
 
     def slopes(values: Floats) -> Floats:
-        now = errors(values)
-        return np.stack([(errors(values + step) - now) / STEP for step in STEP * np.eye(len(values))], axis=1)
+        base = errors(values)
+        return np.stack([(errors(values + step) - base) / STEP for step in STEP * np.eye(len(values))], axis=1)
 
     start = np.log(np.array(list(START.values())))
     fit = least_squares(errors, start, slopes, ftol=MIN_GAIN, max_nfev=MAX_STEPS)
@@ -72,6 +72,9 @@ def fit_server(
     return Fit(costs(fit.x), float(np.median(relative)))
 
 
-def idle_times(idle: Sequence[float], usual: Sequence[float]) -> tuple[float, ...]:
-    """How much longer answers take after a pause: the quantiles of the latencies, less those of a simulation."""
-    return tuple(round(a - b, 4) for a, b in zip(spread_of(idle), spread_of(usual), strict=True))
+def idle_times(measured: Sequence[float], simulated: Sequence[float]) -> tuple[float, ...]:
+    """How much longer answers take after a pause: quantiles of the latencies, less quantiles of a simulation."""
+    return tuple(
+        round(measured_ms - simulated_ms, 4)
+        for measured_ms, simulated_ms in zip(spread_of(measured), spread_of(simulated), strict=True)
+    )

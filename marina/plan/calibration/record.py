@@ -22,7 +22,7 @@ class WorkerCosts:
         cores: cores that it computes on.
         times, again: of one call of each graph by shape: after another graph's call, and after its own.
         spread: equally likely factors of a batch's time, in ascending order.
-        batch, request, instance, token: of each of these, besides the graphs.
+        batch, request, instance, token: the time for each of these, besides the graphs.
     """
 
     cores: int
@@ -50,7 +50,7 @@ class ServerCosts:
         slower, slower_alone: graphs in a server, as a factor of their times without one: of several workers on an
             instance, and of a worker that has all its cores.
         tail: how much wider the slower half of a batch's spread is in a server, as a factor.
-        timer: how much later than asked a waiting thread of TorchServe wakes up.
+        timer: how much later than requested a waiting thread of TorchServe wakes up.
         idle: equally likely times that an answer takes longer if the worker was idle, in ascending order.
     """
 
@@ -76,7 +76,7 @@ class Calibration:
     Attributes:
         model, engine, precision: of the artifact.
         machine: the processor and its cores, from `marina.bench.report.machine`.
-        cores: cores of the machine that were used.
+        cores: number of the machine's cores that were used.
         contention: how much longer calls take if all other cores compute too, as a fraction.
         workers: costs of a worker, by its cores.
         server: costs of TorchServe.

@@ -38,7 +38,7 @@ class ClosedLoop(NamedTuple):
 
 
 class MeasuredServer(NamedTuple):
-    """What a server with one worker did, and one with a worker on each core.
+    """Measurements of a server with one worker, and of a server with a worker on each core.
 
     Attributes:
         loops: closed loops.
@@ -60,10 +60,10 @@ def measure_loops(
     loops: Sequence[tuple[int, int]],
     progress: Progress,
 ) -> tuple[list[ClosedLoop], float, float]:
-    """Measure closed loops, in rounds; returns them, and `MeasuredServer.front` and `MeasuredServer.client`.
+    """Measure closed loops, in rounds; returns the loops, and `MeasuredServer.front` and `MeasuredServer.client`.
 
     Args:
-        server: that serves the model.
+        server: the server of the model.
         endpoint: of the model.
         payloads: requests by their number of instances.
         cores: of each worker.
@@ -71,7 +71,7 @@ def measure_loops(
         progress: called before each load.
     """
     java = psutil.Process(psutil.Process(server.worker_pids()[0]).ppid())
-    found: dict[tuple[int, int], list[Measurement]] = {loop: [] for loop in loops}
+    rounds_by_loop: dict[tuple[int, int], list[Measurement]] = {loop: [] for loop in loops}
     front, client = [], []
     for number, loop in enumerate(list(loops) * ROUNDS):
         connections, instances = loop
@@ -79,17 +79,17 @@ def measure_loops(
         before = sum(java.cpu_times()[:2])
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
         measured = measure_endpoint(endpoint, LoadCase(load, payloads[instances]))
-        found[loop].append(measured)
+        rounds_by_loop[loop].append(measured)
         if loop == BUSIEST and measured.generator:
             # the warm-up is in Java's time, and not among the requests
-            sent = measured.requests * (1 + WARM_UP_S / SECONDS)
-            front.append((sum(java.cpu_times()[:2]) - before) * 1000 / sent)
+            sent_requests = measured.requests * (1 + WARM_UP_S / SECONDS)
+            front.append((sum(java.cpu_times()[:2]) - before) * 1000 / sent_requests)
             client.append(measured.generator.cpu * measured.seconds * 1000 / measured.requests)
     closed = []
-    for (connections, instances), rounds in found.items():
-        rate = fmean(one.requests / one.seconds for one in rounds)
-        p50, p99 = (fmean(one.latency_ms[name] for one in rounds) for name in ("p50", "p99"))
-        batch = fmean(one.server.batch if one.server else 1.0 for one in rounds)
+    for (connections, instances), rounds in rounds_by_loop.items():
+        rate = fmean(measurement.requests / measurement.seconds for measurement in rounds)
+        p50, p99 = (fmean(measurement.latency_ms[name] for measurement in rounds) for name in ("p50", "p99"))
+        batch = fmean(measurement.server.batch if measurement.server else 1.0 for measurement in rounds)
         closed.append(ClosedLoop(cores, connections, instances, rate, p50, p99, batch))
     return closed, fmean(front or [0.0]), fmean(client or [0.0])
 

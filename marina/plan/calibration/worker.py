@@ -21,12 +21,14 @@ from marina.plan.calibration.record import WorkerCosts
 from marina.shapes.costs import nonnegative_factors
 
 BUDGET_S = 4.0  # for the graphs
-LEAST_ROUNDS = 5
+MIN_ROUNDS = 5
 REPEATS = 5  # of a batch
 VALUES = 41  # of a spread
 # requests, and instances in each
 BATCHES = [
-    (requests, each) for requests, each in itertools.product((1, 2, 4, 8, 16, 32), (1, 4, 16)) if requests * each <= 128
+    (requests, instances)
+    for requests, instances in itertools.product((1, 2, 4, 8, 16, 32), (1, 4, 16))
+    if requests * instances <= 128
 ]
 _STAGE = re.compile(r"(\w+);dur=([\d.]+)")
 
@@ -39,7 +41,7 @@ class RequestSample(NamedTuple):
 
 
 class GraphTimes(NamedTuple):
-    """Milliseconds of one call of each graph: after another one, after itself; and equally likely factors of both."""
+    """Milliseconds of a call of each graph: after another graph, after itself; and equally likely factors of both."""
 
     times: dict[Shape, float]
     again: dict[Shape, float]
@@ -56,20 +58,20 @@ class StageTimes(NamedTuple):
 
 
 def measure_worker(folder: Path, cores: int, sample: RequestSample) -> WorkerCosts:
-    """Measure a worker that has so many cores while the others are idle.
+    """Measure a worker that has so many cores while all other cores are idle.
 
     Args:
         folder: an unpacked archive with one model.
         cores: of the worker's core group.
-        sample: what requests contain.
+        sample: the contents of requests.
     """
     with _processes(folder, str(cores), 1) as (process,):
         first: GraphTimes = process.submit(_time_graphs).result()
         stages: StageTimes = process.submit(_time_stages, sample).result()
         second: GraphTimes = process.submit(_time_graphs).result()
     times, again = (
-        {str(shape): round((time + two[shape]) / 2, 4) for shape, time in one.items()}
-        for one, two in ((first.times, second.times), (first.again, second.again))
+        {str(shape): round((milliseconds + second_ms[shape]) / 2, 4) for shape, milliseconds in first_ms.items()}
+        for first_ms, second_ms in ((first.times, second.times), (first.again, second.again))
     )
     return WorkerCosts(cores, times, again, first.spread, *stages)
 
@@ -78,8 +80,10 @@ def measure_contention(folder: Path, cores: int) -> float:
     """How much longer calls of workers with one core take while all cores compute, as a fraction."""
     with _processes(folder, ",".join(["1"] * cores), cores) as processes:
         alone = processes[0].submit(_time_graphs).result().times
-        together = [one.result().times for one in [process.submit(_time_graphs) for process in processes]]
-    return max(0.0, statistics.median(own[shape] / alone[shape] for own in together for shape in alone) - 1)
+        together = [timing.result().times for timing in [process.submit(_time_graphs) for process in processes]]
+    return max(
+        0.0, statistics.median(worker_times[shape] / alone[shape] for worker_times in together for shape in alone) - 1
+    )
 
 
 @contextmanager
@@ -116,17 +120,17 @@ def _time_graphs() -> GraphTimes:
     stream = graphs[0]
     for shape in stream:
         warm_up(stream[shape], shape, signature)
-    found: tuple[dict[Shape, list[float]], ...] = tuple({shape: [] for shape in stream} for _ in range(2))
+    measured: tuple[dict[Shape, list[float]], ...] = tuple({shape: [] for shape in stream} for _ in range(2))
     end, rounds = time.perf_counter() + BUDGET_S, 0
-    while time.perf_counter() < end or rounds < LEAST_ROUNDS:
+    while time.perf_counter() < end or rounds < MIN_ROUNDS:
         rounds += 1
         for shape, graph in stream.items():
-            for calls in found:
+            for calls in measured:
                 start = time.perf_counter()
                 graph.run(shape.batch_size)
                 calls[shape].append((time.perf_counter() - start) * 1000)
-    times, again = ({shape: statistics.median(own) for shape, own in calls.items()} for calls in found)
-    ratios = [one / times[shape] for shape, own in found[0].items() for one in own]
+    times, again = ({shape: statistics.median(samples) for shape, samples in calls.items()} for calls in measured)
+    ratios = [milliseconds / times[shape] for shape, samples in measured[0].items() for milliseconds in samples]
     return GraphTimes(times, again, spread_of(ratios))
 
 
@@ -142,19 +146,19 @@ def _time_stages(sample: RequestSample) -> StageTimes:
     model, headers = _loaded[1], {"content-type": "application/json"}
     features, measured = [], []
     number = 0
-    for requests, each in BATCHES:
-        places = [place % len(sample.documents) for place in range(number, number + requests * each)]
-        number += requests * each
+    for requests, instances in BATCHES:
+        places = [place % len(sample.documents) for place in range(number, number + requests * instances)]
+        number += requests * instances
         bodies = [
-            json.dumps({"inputs": [sample.documents[place] for place in places[start : start + each]]}).encode()
-            for start in range(0, len(places), each)
+            json.dumps({"inputs": [sample.documents[place] for place in places[start : start + instances]]}).encode()
+            for start in range(0, len(places), instances)
         ]
-        found = []
+        overheads = []
         for _ in range(REPEATS):
             replies = model.reply([(body, headers) for body in bodies])
             spent = dict(_STAGE.findall(replies[0].headers[SERVER_TIMING]))
-            found.append(sum(float(spent[stage]) for stage in spent.keys() - {"graph"}))
-        features.append([1.0, requests, requests * each, sum(sample.tokens[place] for place in places)])
-        measured.append(statistics.median(found))
+            overheads.append(sum(float(spent[stage]) for stage in spent.keys() - {"graph"}))
+        features.append([1.0, requests, requests * instances, sum(sample.tokens[place] for place in places)])
+        measured.append(statistics.median(overheads))
     factors = nonnegative_factors(np.array(features), np.array(measured))
     return StageTimes(*factors.round(5).tolist())

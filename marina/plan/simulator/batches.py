@@ -1,10 +1,10 @@
 """TorchServe's rule for batches (`pollBatch` of Model.java, version 0.12).
 
-One idle worker of a model at a time waits for the first request, without limit. It then takes further requests as they
-come, and those that wait already at once, until it has `batch_size` of them or `delay` is over. The delay is kept in
-whole milliseconds of the clock: each time a request is taken, the ticks since the one before are subtracted, and the
-next request may come within what is left. So a delay of 1 ends with the first request that is taken after a tick, or
-with a millisecond without one.
+One idle worker of a model at a time waits for the first request, without limit. It then takes waiting requests at once,
+and further requests as they come, until it has `batch_size` of them or `delay` is over. The delay is kept in whole
+milliseconds of the clock: each time a request is taken, the ticks since the previous request are subtracted, and the
+next request may come within the rest of the delay. So a delay of 1 ends with the first request that is taken after a
+tick, or with a millisecond without a request.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Queues(NamedTuple):
     """The queue of each station (a model on an instance), and the batch that is formed from it.
 
     Attributes:
-        ring, head, size: the waiting requests: a ring of shape (stations, most), its first place, and their number.
+        ring, head, size: the waiting requests: a ring of shape (stations, capacity), its first place, and their number.
         former: the worker that forms a batch, or FREE; shape (stations,), as are the next three.
-        formed: the requests that it has.
-        tick: the clock when it took the last of them, in whole milliseconds.
-        left: milliseconds that are left to wait.
-        version: counts what was scheduled for the batch; a timeout of an older version is void.
-        idle: the other idle workers in the order in which they came, shape (stations, workers).
-        idle_size: their number, shape (stations,).
+        formed: the number of requests in that batch.
+        tick: the clock when its last request was taken, in whole milliseconds.
+        left: milliseconds until the batch stops waiting.
+        version: counts the timeouts scheduled for the batch; a timeout of an older version is void.
+        idle: the idle workers besides `former`, in the order in which they came, shape (stations, workers).
+        idle_size: the number of workers in `idle`, shape (stations,).
         batch: the requests of each worker's batch, shape (workers of all instances, most requests of a batch).
     """
 
@@ -50,8 +50,8 @@ class Queues(NamedTuple):
 @compiled
 def join_queue(queues: Queues, station: int, request: int) -> None:
     """Add a request to a queue that has room."""
-    most = queues.ring.shape[1]
-    queues.ring[station, (queues.head[station] + queues.size[station]) % most] = request
+    capacity = queues.ring.shape[1]
+    queues.ring[station, (queues.head[station] + queues.size[station]) % capacity] = request
     queues.size[station] += 1
 
 
@@ -60,8 +60,8 @@ def form_batch(queues: Queues, station: int, now: float, batch_size: int, delay:
     """Let the next idle worker take requests.
 
     Returns:
-        FORMED if its batch is ready, WAITING if it waits for requests: without limit if it has none (`formed` is 0),
-        else for `left` more milliseconds. FREE if no worker is idle.
+        FORMED if the worker's batch is ready, WAITING if the worker waits for requests: without limit if the batch is
+        empty (`formed` is 0), else for `left` more milliseconds. FREE if no worker is idle.
     """
     worker = queues.former[station]
     if worker == FREE:
@@ -76,9 +76,9 @@ def form_batch(queues: Queues, station: int, now: float, batch_size: int, delay:
     while queues.size[station] > 0:
         place = queues.formed[station]
         tick = np.int64(np.floor(now))
-        most = queues.ring.shape[1]
+        capacity = queues.ring.shape[1]
         queues.batch[worker, place] = queues.ring[station, queues.head[station]]
-        queues.head[station] = (queues.head[station] + 1) % most
+        queues.head[station] = (queues.head[station] + 1) % capacity
         queues.size[station] -= 1
         queues.formed[station] += 1
         queues.left[station] = delay if place == 0 else queues.left[station] - (tick - queues.tick[station])

@@ -22,13 +22,13 @@ class CoreStates(NamedTuple):
     Attributes:
         active: workers that compute on each core, shape (instances, cores).
         running: whether each worker computes, shape (instances * workers,), as are the next five.
-        work: milliseconds of work that are left of its batch.
+        work: milliseconds of work left in its batch.
         speed: work per millisecond.
-        since: when `work` was right.
+        since: when `work` was last updated.
         version: counts the schedules of its end; an end of an older version is void.
         ended: when its last batch ended.
-        front: milliseconds of CPU time for requests that nobody has computed yet, shape (instances,).
-        front_since: when `front` was right, shape (instances,).
+        front: milliseconds of CPU time for requests that no core has computed yet, shape (instances,).
+        front_since: when `front` was last updated, shape (instances,).
     """
 
     active: Ints
@@ -49,21 +49,21 @@ def pace(cores: CoreStates, machines: Machines, instance: int, now: float) -> No
     busy = 0
     for core in range(machines.cores):
         busy += cores.active[instance, core] > 0
-    for own in range(workers):
-        worker = instance * workers + own
+    for index in range(workers):
+        worker = instance * workers + index
         if not cores.running[worker]:
             continue
         cores.work[worker] -= (now - cores.since[worker]) * cores.speed[worker]
         cores.since[worker] = now
-        shared, mine = 1, 0
+        workers_on_core, worker_core_count = 1, 0
         for core in range(machines.cores):
-            if machines.worker_cores[own, core]:
-                shared = max(shared, cores.active[instance, core])
-                mine += 1
-        others = max(0, busy - mine) / max(1, machines.cores - mine)
-        # what the workers that share cores leave idle of them, the others use
-        shared_time = max(1.0, shared * machines.used[own]) if shared > 1 else 1.0
-        cores.speed[worker] = 1.0 / (shared_time * (1.0 + machines.contention * others))
+            if machines.worker_cores[index, core]:
+                workers_on_core = max(workers_on_core, cores.active[instance, core])
+                worker_core_count += 1
+        busy_share = max(0, busy - worker_core_count) / max(1, machines.cores - worker_core_count)
+        # time that one worker leaves idle on a shared core is used by the other workers of that core
+        slowdown = max(1.0, workers_on_core * machines.core_usage[index]) if workers_on_core > 1 else 1.0
+        cores.speed[worker] = 1.0 / (slowdown * (1.0 + machines.contention * busy_share))
         cores.version[worker] += 1
 
 
@@ -71,16 +71,16 @@ def pace(cores: CoreStates, machines: Machines, instance: int, now: float) -> No
 def take_cores(cores: CoreStates, machines: Machines, worker: int, change: int) -> None:
     """Count a worker on its cores (change 1) or off them (-1)."""
     workers = machines.worker_cores.shape[0]
-    instance, own = worker // workers, worker % workers
+    instance, index = worker // workers, worker % workers
     for core in range(machines.cores):
-        if machines.worker_cores[own, core]:
+        if machines.worker_cores[index, core]:
             cores.active[instance, core] += change
     cores.running[worker] = change > 0
 
 
 @compiled
 def add_front(cores: CoreStates, machines: Machines, instance: int, now: float, work: float) -> bool:
-    """Add CPU time of requests; returns whether a batch was delayed by it, whose end must be scheduled anew."""
+    """Add CPU time of requests; returns whether it delayed a batch, whose end must be scheduled anew."""
     free = 0
     for core in range(machines.cores):
         free += cores.active[instance, core] == 0
@@ -95,9 +95,9 @@ def add_front(cores: CoreStates, machines: Machines, instance: int, now: float, 
     workers = machines.worker_cores.shape[0]
     core = np.random.randint(machines.cores)
     victim = np.random.randint(cores.active[instance, core])
-    for own in range(workers):
-        worker = instance * workers + own
-        if cores.running[worker] and machines.worker_cores[own, core]:
+    for index in range(workers):
+        worker = instance * workers + index
+        if cores.running[worker] and machines.worker_cores[index, core]:
             if victim == 0:
                 cores.work[worker] += cores.front[instance] * machines.stolen * cores.speed[worker]
                 break

@@ -25,7 +25,7 @@ from marina.plan.simulator.values import (
     compiled,
 )
 
-# a time, a kind, what it is about (a request, a station, a worker or an instance), and the version of that
+# a time, a kind, its subject (a request, a station, a worker or an instance), and the version of the subject
 Event = tuple[float, int, int, int]
 ARRIVE, ENTER, WAITED, BEGIN, END, FAIL = range(6)
 STAGGER_MS, RETRY_MS = 0.01, 1.0  # between the first requests of a closed loop; after a refusal
@@ -46,19 +46,23 @@ def _simulate(system: System, seed: int) -> SimulationResult:
         if machines.lost[instance]:
             heapq.heappush(events, (machines.down[instance], FAIL, instance, 0))
     for _ in range(min(requests.connections, requests.model.size)):
-        _send_next(state, system.requests, events, state.following[0] * STAGGER_MS)
+        _send_next(state, system.requests, events, state.next_request[0] * STAGGER_MS)
     while True:
-        following = state.following[0]
-        if not requests.connections and following < requests.model.size and requests.at[following] <= events[0][0]:
-            now, kind, about, version = requests.at[following], ARRIVE, following, 0
-            state.following[0] += 1
+        next_request = state.next_request[0]
+        if (
+            not requests.connections
+            and next_request < requests.model.size
+            and requests.at[next_request] <= events[0][0]
+        ):
+            now, kind, subject, version = requests.at[next_request], ARRIVE, next_request, 0
+            state.next_request[0] += 1
         else:
-            now, kind, about, version = heapq.heappop(events)
+            now, kind, subject, version = heapq.heappop(events)
         if now == np.inf:
             break
-        station = _handle(state, system, events, kind, about, version, now)
+        station = _handle(state, system, events, kind, subject, version, now)
         if station >= 0:
-            _form(state, system, events, station, now)
+            _form_batches(state, system, events, station, now)
     return SimulationResult(
         state.latency,
         state.status,
@@ -68,60 +72,62 @@ def _simulate(system: System, seed: int) -> SimulationResult:
         state.busy,
         state.computed,
         state.real,
-        _last(state),
+        _last_answer(state),
     )
 
 
 @compiled
-def _handle(state: State, system: System, events: list[Event], kind: int, about: int, version: int, now: float) -> int:
-    """Let an event happen; returns the station whose workers may form a batch now, or -1."""
+def _handle(
+    state: State, system: System, events: list[Event], kind: int, subject: int, version: int, now: float
+) -> int:
+    """Handle an event; returns the station whose workers may form a batch now, or -1."""
     if kind == ARRIVE:
-        return _arrive(state, system, events, about, now)
+        return _arrive(state, system, events, subject, now)
     if kind == ENTER:
-        return _enter(state, system, events, about, now)
-    if kind == WAITED and version == state.queues.version[about] and state.queues.formed[about]:
-        _start(state, system, events, about, now)
-        return about
-    if kind == BEGIN and version == state.cores.version[about]:
-        _begin(state, system, events, about, now)
-    if kind == END and version == state.cores.version[about] and state.cores.running[about]:
-        return _end(state, system, events, about, now)
+        return _enter(state, system, events, subject, now)
+    if kind == WAITED and version == state.queues.version[subject] and state.queues.formed[subject]:
+        _dispatch_batch(state, system, events, subject, now)
+        return subject
+    if kind == BEGIN and version == state.cores.version[subject]:
+        _compute_batch(state, system, events, subject, now)
+    if kind == END and version == state.cores.version[subject] and state.cores.running[subject]:
+        return _end_batch(state, system, events, subject, now)
     if kind == FAIL:
-        _fail(state, system, events, about, now)
+        _fail_instance(state, system, events, subject, now)
     return -1
 
 
 @compiled
-def _last(state: State) -> float:
-    last = 0.0
+def _last_answer(state: State) -> float:
+    last_answer = 0.0
     for request in range(state.status.size):
         if state.status[request] == ANSWERED:
-            last = max(last, state.sent[request] + state.latency[request])
-    return last
+            last_answer = max(last_answer, state.sent[request] + state.latency[request])
+    return last_answer
 
 
 @compiled
 def _send_next(state: State, requests: Requests, events: list[Event], at: float) -> None:
     """In a closed loop, send the next request at this time."""
-    request = state.following[0]
+    request = state.next_request[0]
     if requests.connections and request < requests.model.size:
         heapq.heappush(events, (at, ARRIVE, request, 0))
-        state.following[0] += 1
+        state.next_request[0] += 1
 
 
 @compiled
-def _choose(state: State, machines: Machines, now: float) -> int:
+def _choose_instance(state: State, machines: Machines, now: float) -> int:
     """The instance that the balancer chooses; -1 if none takes requests."""
     start = np.random.randint(machines.instances)
     best = -1
     for step in range(machines.instances):
-        one = (start + step) % machines.instances
-        if machines.down[one] <= now < machines.up[one]:
+        instance = (start + step) % machines.instances
+        if machines.down[instance] <= now < machines.up[instance]:
             continue
-        if not machines.least or state.under_way[one] == 0:
-            return one
-        if best < 0 or state.under_way[one] < state.under_way[best]:
-            best = one
+        if not machines.least_loaded or state.under_way[instance] == 0:
+            return instance
+        if best < 0 or state.under_way[instance] < state.under_way[best]:
+            best = instance
     return best
 
 
@@ -136,12 +142,12 @@ def _arrive(
     """Hand a request to an instance; returns its station if it enters a queue at once, else -1."""
     machines = system.machines
     state.sent[request] = now
-    instance = _choose(state, machines, now)
+    instance = _choose_instance(state, machines, now)
     if instance < 0:
         state.status[request] = LOST
         _send_next(state, system.requests, events, now + RETRY_MS)
         return -1
-    state.place[request] = instance
+    state.instance[request] = instance
     state.under_way[instance] += 1
     front = system.models.front[system.requests.model[request]] / 2
     if add_front(state.cores, machines, instance, now, front):
@@ -157,7 +163,7 @@ def _arrive(
 @compiled
 def _enter(state: State, system: System, events: list[Event], request: int, now: float) -> int:
     """Put a request into a queue; returns its station, or -1 if it is refused."""
-    model, instance = int(system.requests.model[request]), int(state.place[request])
+    model, instance = int(system.requests.model[request]), int(state.instance[request])
     station = instance * system.models.batch_size.size + model
     if state.status[request] != UNFINISHED:  # its instance was lost meanwhile
         return -1
@@ -171,7 +177,7 @@ def _enter(state: State, system: System, events: list[Event], request: int, now:
 
 
 @compiled
-def _form(
+def _form_batches(
     state: State,
     system: System,
     events: list[Event],
@@ -182,25 +188,25 @@ def _form(
     models = system.models
     model = station % models.batch_size.size
     while True:
-        found = form_batch(state.queues, station, now, models.batch_size[model], models.delay[model])
-        if found == WAITING and state.queues.formed[station]:
+        batch_state = form_batch(state.queues, station, now, models.batch_size[model], models.delay[model])
+        if batch_state == WAITING and state.queues.formed[station]:
             state.queues.version[station] += 1
             until = now + state.queues.left[station] + system.machines.timer
             heapq.heappush(events, (until, WAITED, station, state.queues.version[station]))
-        if found != FORMED:
+        if batch_state != FORMED:
             return
-        _start(state, system, events, station, now)
+        _dispatch_batch(state, system, events, station, now)
 
 
 @compiled
-def _start(
+def _dispatch_batch(
     state: State,
     system: System,
     events: list[Event],
     station: int,
     now: float,
 ) -> None:
-    """Start the batch that a station's worker has formed."""
+    """Hand the batch of a station to the worker that formed it, without the requests past their deadline."""
     queues, models = state.queues, system.models
     model = station % models.batch_size.size
     worker, count = queues.former[station], 0
@@ -231,8 +237,8 @@ def _start(
 
 
 @compiled
-def _begin(state: State, system: System, events: list[Event], worker: int, now: float) -> None:
-    """Let a worker compute the batch that it has now."""
+def _compute_batch(state: State, system: System, events: list[Event], worker: int, now: float) -> None:
+    """Let a worker compute its batch."""
     machines = system.machines
     instance = worker // machines.worker_cores.shape[0]
     pace(state.cores, machines, instance, now)
@@ -246,19 +252,19 @@ def _begin(state: State, system: System, events: list[Event], worker: int, now: 
 @compiled
 def _work_of(state: State, requests: Requests, models: Models, model: int, batch: Ints, count: int) -> float:
     """Milliseconds that a batch takes alone, without chance; counts it."""
-    number, tokens = 0, 0
+    row_count, tokens = 0, 0
     for place in range(count):
         request = batch[place]
         for index in range(requests.first[request], requests.first[request + 1]):
-            state.rows[number] = requests.tokens[index]
+            state.rows[row_count] = requests.tokens[index]
             tokens += requests.tokens[index]
-            number += 1
-    graphs, computed = plan_calls(state.rows, number, model, models, state.least, state.chosen)
+            row_count += 1
+    graphs, computed = plan_calls(state.rows, row_count, model, models, state.min_times, state.last_entries)
     state.batches[model] += 1
     state.batched[model] += count
     state.computed[model] += computed
     state.real[model] += tokens
-    overhead = models.batch[model] + count * models.request[model] + number * models.instance[model]
+    overhead = models.batch[model] + count * models.request[model] + row_count * models.instance[model]
     return float(graphs + overhead + tokens * models.token[model])
 
 
@@ -274,7 +280,7 @@ def _schedule(state: State, machines: Machines, events: list[Event], instance: i
 
 
 @compiled
-def _end(
+def _end_batch(
     state: State,
     system: System,
     events: list[Event],
@@ -283,14 +289,14 @@ def _end(
 ) -> int:
     """Answer the requests of a batch; returns its station."""
     models, machines = system.models, system.machines
-    own = machines.worker_cores.shape[0]
-    instance, model = worker // own, int(state.model[worker % own])
+    workers_per_instance = machines.worker_cores.shape[0]
+    instance, model = worker // workers_per_instance, int(state.model[worker % workers_per_instance])
     station = instance * models.batch_size.size + model
     pace(state.cores, machines, instance, now)
     take_cores(state.cores, machines, worker, -1)
     pace(state.cores, machines, instance, now)
     state.cores.ended[worker] = now
-    state.busy[worker % own] += now - state.started[worker]
+    state.busy[worker % workers_per_instance] += now - state.started[worker]
     for place in range(state.formed[worker]):
         request = state.queues.batch[worker, place]
         at = now + models.leaving[model] + place * models.replying[model] + state.late[worker]
@@ -307,7 +313,7 @@ def _end(
 
 
 @compiled
-def _fail(
+def _fail_instance(
     state: State,
     system: System,
     events: list[Event],
@@ -316,21 +322,21 @@ def _fail(
 ) -> None:
     """Lose all requests that an instance has; its workers are idle when it comes back."""
     models, machines = system.models, system.machines
-    own, kinds = machines.worker_cores.shape[0], models.batch_size.size
+    workers_per_instance, model_count = machines.worker_cores.shape[0], models.batch_size.size
     for request in range(state.status.size):
-        sent = request < state.following[0] and state.sent[request] <= now
-        if sent and state.status[request] == UNFINISHED and state.place[request] == instance:
+        sent = request < state.next_request[0] and state.sent[request] <= now
+        if sent and state.status[request] == UNFINISHED and state.instance[request] == instance:
             state.status[request] = LOST
             _send_next(state, system.requests, events, now + RETRY_MS)
     state.under_way[instance] = 0
-    for station in range(instance * kinds, (instance + 1) * kinds):
+    for station in range(instance * model_count, (instance + 1) * model_count):
         lose_queue(state.queues, station)
-    for worker in range(instance * own, (instance + 1) * own):
+    for worker in range(instance * workers_per_instance, (instance + 1) * workers_per_instance):
         state.cores.version[worker] += 1
         if state.formed[worker]:
             if state.cores.running[worker]:
                 take_cores(state.cores, machines, worker, -1)
             state.formed[worker] = 0
-            station = instance * kinds + state.model[worker % own]
+            station = instance * model_count + state.model[worker % workers_per_instance]
             state.queues.idle[station, state.queues.idle_size[station]] = worker
             state.queues.idle_size[station] += 1

@@ -1,4 +1,4 @@
-"""The state of a simulation: what changes while it runs."""
+"""The state of a simulation."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class State(NamedTuple):
     Attributes:
         queues, cores: of stations, and of workers.
         model: the model of each worker of an instance, shape (workers of an instance,).
-        following: the next request to send, shape (1,).
-        latency, status, sent, place: of each request: see `Outcome`; and the instance that it went to.
-        under_way: requests that each instance has, shape (instances,).
+        next_request: the next request to send, shape (1,).
+        latency, status, sent, instance: of each request: see `SimulationResult`; and the instance that it went to.
+        under_way: the number of requests that each instance has, shape (instances,).
         entered: when the last request entered a queue of each instance, shape (instances,).
-        formed: the requests in each worker's batch, shape (workers of all instances,).
+        formed: the number of requests in each worker's batch, shape (workers of all instances,).
         started, late: when that batch started, and how much later than usual its answers arrive; the same shape.
-        batches, batched, computed, real: see `Outcome`.
-        busy: see `Outcome`.
-        rows, least, chosen: room for plans.
+        batches, batched, computed, real: see `SimulationResult`.
+        busy: see `SimulationResult`.
+        rows, min_times, last_entries: room for plans.
     """
 
     queues: Queues
     cores: CoreStates
     model: Ints
-    following: Ints
+    next_request: Ints
     latency: Floats
     status: Ints
     sent: Floats
-    place: Ints
+    instance: Ints
     under_way: Ints
     entered: Floats
     formed: Ints
@@ -47,20 +47,24 @@ class State(NamedTuple):
     real: Ints
     busy: Floats
     rows: Ints
-    least: Floats
-    chosen: Ints
+    min_times: Floats
+    last_entries: Ints
 
 
 @compiled
 def new_state(requests: Requests, models: Models, machines: Machines) -> State:
     """The state before the first request: every queue is empty, and every worker idle."""
-    kinds, count, own_workers = models.batch_size.size, requests.model.size, machines.worker_cores.shape[0]
-    stations, workers = machines.instances * kinds, machines.instances * own_workers
-    longest = models.batch_size.max()
-    most_rows = longest * np.diff(requests.first).max() + 1
-    most = min(count, models.queue.max()) + 1
+    model_count, request_count, workers_per_instance = (
+        models.batch_size.size,
+        requests.model.size,
+        machines.worker_cores.shape[0],
+    )
+    stations, workers = machines.instances * model_count, machines.instances * workers_per_instance
+    max_batch_size = models.batch_size.max()
+    max_rows = max_batch_size * np.diff(requests.first).max() + 1
+    capacity = min(request_count, models.queue.max()) + 1
     queues = Queues(
-        ring=np.zeros((stations, most), np.int64),
+        ring=np.zeros((stations, capacity), np.int64),
         head=np.zeros(stations, np.int64),
         size=np.zeros(stations, np.int64),
         former=np.full(stations, FREE),
@@ -70,7 +74,7 @@ def new_state(requests: Requests, models: Models, machines: Machines) -> State:
         version=np.zeros(stations, np.int64),
         idle=np.zeros((stations, models.workers.max()), np.int64),
         idle_size=np.zeros(stations, np.int64),
-        batch=np.zeros((workers, longest), np.int64),
+        batch=np.zeros((workers, max_batch_size), np.int64),
     )
     cores = CoreStates(
         active=np.zeros((machines.instances, machines.cores), np.int64),
@@ -83,35 +87,35 @@ def new_state(requests: Requests, models: Models, machines: Machines) -> State:
         front=np.zeros(machines.instances),
         front_since=np.zeros(machines.instances),
     )
-    model = np.zeros(own_workers, np.int64)
-    number = 0
-    for kind in range(kinds):
-        model[number : number + models.workers[kind]] = kind
-        number += models.workers[kind]
+    model_of_worker = np.zeros(workers_per_instance, np.int64)
+    first_worker = 0
+    for index in range(model_count):
+        model_of_worker[first_worker : first_worker + models.workers[index]] = index
+        first_worker += models.workers[index]
     for worker in np.random.permutation(workers):
-        station = worker // own_workers * kinds + model[worker % own_workers]
+        station = worker // workers_per_instance * model_count + model_of_worker[worker % workers_per_instance]
         queues.idle[station, queues.idle_size[station]] = worker
         queues.idle_size[station] += 1
     return State(
         queues=queues,
         cores=cores,
-        model=model,
-        following=np.zeros(1, np.int64),
-        latency=np.full(count, np.nan),
-        status=np.full(count, UNFINISHED),
+        model=model_of_worker,
+        next_request=np.zeros(1, np.int64),
+        latency=np.full(request_count, np.nan),
+        status=np.full(request_count, UNFINISHED),
         sent=requests.at.copy(),
-        place=np.zeros(count, np.int64),
+        instance=np.zeros(request_count, np.int64),
         under_way=np.zeros(machines.instances, np.int64),
         entered=np.full(machines.instances, -np.inf),
         formed=np.zeros(workers, np.int64),
         started=np.zeros(workers),
         late=np.zeros(workers),
-        batches=np.zeros(kinds, np.int64),
-        batched=np.zeros(kinds, np.int64),
-        computed=np.zeros(kinds, np.int64),
-        real=np.zeros(kinds, np.int64),
-        busy=np.zeros(own_workers),
-        rows=np.zeros(most_rows, np.int64),
-        least=np.zeros(most_rows + 1),
-        chosen=np.zeros(most_rows + 1, np.int64),
+        batches=np.zeros(model_count, np.int64),
+        batched=np.zeros(model_count, np.int64),
+        computed=np.zeros(model_count, np.int64),
+        real=np.zeros(model_count, np.int64),
+        busy=np.zeros(workers_per_instance),
+        rows=np.zeros(max_rows, np.int64),
+        min_times=np.zeros(max_rows + 1),
+        last_entries=np.zeros(max_rows + 1, np.int64),
     )

@@ -1,4 +1,4 @@
-"""Makes what a simulation takes: from what models cost, and from how they are served."""
+"""Makes the arrays of a simulation, from the costs of models and from how they are served."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkerModel(NamedTuple):
         outside: from a client to the queue and from the worker to the client.
         replying: between two answers of a batch.
         front: CPU time of everything but the workers for a request.
-        used: the part of its cores' time that a worker uses while it computes.
+        core_usage: the part of its cores' time that a worker uses while it computes.
     """
 
     times: Mapping[Shape, float]
@@ -42,7 +42,7 @@ class WorkerModel(NamedTuple):
     outside: float = 0.0
     replying: float = 0.0
     front: float = 0.0
-    used: float = 1.0
+    core_usage: float = 1.0
 
 
 class Service(NamedTuple):
@@ -57,25 +57,25 @@ class Service(NamedTuple):
 
 def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Models:
     """The models of a simulation, each with what it costs and how it is served."""
-    tokens = max(shape.sequence_length for own in costs for shape in own.times)
-    lots: dict[bool, list[list[int]]] = {False: [], True: []}  # by whether shapes are packed
+    tokens = max(shape.sequence_length for cost in costs for shape in cost.times)
+    starts_by_packed: dict[bool, list[list[int]]] = {False: [], True: []}
     sizes: list[int] = []
     times: list[float] = []
     again: list[float] = []
     graph: list[int] = []
     padded: list[int] = []
-    for kind, own in itertools.product(lots, costs):
-        shapes = {shape: time for shape, time in own.times.items() if shape.packed == kind}
-        lot = [len(sizes)]
+    for packed, cost in itertools.product(starts_by_packed, costs):
+        shapes = {shape: time for shape, time in cost.times.items() if shape.packed == packed}
+        starts = [len(sizes)]
         for length in range(tokens + 1):
-            for shape, time in _worthy(shapes, length):
+            for shape, time in _useful_shapes(shapes, length):
                 sizes.append(shape.batch_size)
                 times.append(time)
-                again.append(min(time, own.again[shape]))
-                graph.append(list(own.times).index(shape))
+                again.append(min(time, cost.again[shape]))
+                graph.append(list(cost.times).index(shape))
                 padded.append(shape.tokens)
-            lot.append(len(sizes))
-        lots[kind].append(lot)
+            starts.append(len(sizes))
+        starts_by_packed[packed].append(starts)
 
     def ints(values: Sequence[int]) -> Ints:
         return np.array(values, np.int64)
@@ -84,8 +84,8 @@ def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Mode
         return np.array(values, np.float64)
 
     def tables(values: Sequence[tuple[float, ...]]) -> Floats:
-        most = max(map(len, values))
-        return np.array([np.quantile(own, (np.arange(most) + 0.5) / most) for own in values])
+        columns = max(map(len, values))
+        return np.array([np.quantile(row, (np.arange(columns) + 0.5) / columns) for row in values])
 
     return Models(
         batch_size=ints([service.batch_size for service in services]),
@@ -104,14 +104,14 @@ def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Mode
         leaving=floats([cost.outside / 2 for cost in costs]),
         replying=floats([cost.replying for cost in costs]),
         front=floats([cost.front for cost in costs]),
-        lot=np.array(lots[False], np.int64),
+        entry_starts=np.array(starts_by_packed[False], np.int64),
         sizes=ints(sizes),
         times=floats(times),
         again=floats(again),
         graph=ints(graph),
         padded=ints(padded),
         **_packers(costs),
-        packed_lot=np.array(lots[True], np.int64),
+        line_entry_starts=np.array(starts_by_packed[True], np.int64),
         spread=tables([cost.spread for cost in costs]),
         idle_spread=tables([cost.idle for cost in costs]),
     )
@@ -119,34 +119,34 @@ def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Mode
 
 def _packers(costs: Sequence[WorkerModel]) -> dict[str, Any]:
     """The fields of `Models` for packed shapes."""
-    packer, lines, first = [0], [], [0]
+    packer_starts, line_limits, entry_starts = [0], [], [0]
     entries: list[tuple[int, float]] = []
-    for own in costs:
-        packed = [shape for shape in own.times if shape.packed]
+    for cost in costs:
+        packed = [shape for shape in cost.times if shape.packed]
         for length in sorted({shape.sequence_length for shape in packed}):
-            same = [shape for shape in packed if shape.sequence_length == length]
-            lines.append((length, same[0].texts_a_line))
-            entries += [(shape.batch_size, own.times[shape]) for shape in same]
-            first.append(len(entries))
-        packer.append(len(lines))
-    tokens, texts = np.array(lines, np.int64).reshape(-1, 2).T
+            same_length = [shape for shape in packed if shape.sequence_length == length]
+            line_limits.append((length, same_length[0].texts_a_line))
+            entries += [(shape.batch_size, cost.times[shape]) for shape in same_length]
+            entry_starts.append(len(entries))
+        packer_starts.append(len(line_limits))
+    tokens, texts = np.array(line_limits, np.int64).reshape(-1, 2).T
     return {
-        "packer": np.array(packer, np.int64),
+        "packer_starts": np.array(packer_starts, np.int64),
         "packed_tokens": np.ascontiguousarray(tokens),
         "packed_texts": np.ascontiguousarray(texts),
-        "packed_first": np.array(first, np.int64),
+        "packed_starts": np.array(entry_starts, np.int64),
         "packed_sizes": np.array([size for size, _ in entries], np.int64),
         "packed_times": np.array([time for _, time in entries], np.float64),
     }
 
 
-def _worthy(times: Mapping[Shape, float], tokens: int) -> list[tuple[Shape, float]]:
-    """The shapes that are worth considering for rows of so many tokens: each larger and slower than the one before."""
-    found: list[tuple[Shape, float]] = []
+def _useful_shapes(times: Mapping[Shape, float], tokens: int) -> list[tuple[Shape, float]]:
+    """The useful shapes for rows of so many tokens: each is larger and slower than the shape before it."""
+    useful: list[tuple[Shape, float]] = []
     for time, _, shape in sorted((time, -shape.batch_size, shape) for shape, time in times.items()):
-        if shape.sequence_length >= tokens and (not found or shape.batch_size > found[-1][0].batch_size):
-            found.append((shape, time))
-    return found
+        if shape.sequence_length >= tokens and (not useful or shape.batch_size > useful[-1][0].batch_size):
+            useful.append((shape, time))
+    return useful
 
 
 def machines_of(
@@ -157,25 +157,25 @@ def machines_of(
     entering: float = 0.0,
     timer: float = 0.0,
     count: int = 1,
-    least: bool = False,
-    used: Sequence[float] | None = None,
+    least_loaded: bool = False,
+    core_usage: Sequence[float] | None = None,
 ) -> Machines:
-    """Instances with so many cores, that all serve the same models and are up all the time.
+    """Instances with so many cores, which all serve the same models and are always up.
 
-    `used` is the part of their cores' time that workers of each model use, by default all of it; for others see
-    `Machines`.
+    `core_usage` is the part of their cores' time that workers of each model use, by default all of it. For the other
+    parameters see `Machines`.
     """
-    parts = [1.0] * len(services) if used is None else used
+    usages = [1.0] * len(services) if core_usage is None else core_usage
     return Machines(
         instances=count,
         cores=cores,
-        worker_cores=lay_out([own.groups for own in services], cores),
-        used=np.array([part for own, part in zip(services, parts, strict=True) for _ in own.groups]),
+        worker_cores=lay_out([service.groups for service in services], cores),
+        core_usage=np.array([usage for service, usage in zip(services, usages, strict=True) for _ in service.groups]),
         contention=contention,
         stolen=stolen,
         entering=entering,
         timer=timer,
-        least=least,
+        least_loaded=least_loaded,
         down=np.full(count, NEVER),
         up=np.full(count, NEVER),
         lost=np.zeros(count, np.int64),
@@ -183,23 +183,23 @@ def machines_of(
 
 
 def lay_out(groups: Sequence[tuple[int, ...]], cores: int) -> Ints:
-    """Which cores each worker computes on: those that its model's workers use least, then those that all use least.
+    """Which cores each worker computes on: the cores with the fewest workers of its model, then with the fewest of all.
 
     This is how workers on CPU cores choose (`handlers.worker.placement.choice.SharedGroup`).
 
     Returns:
         0 or 1, shape (workers, cores).
     """
-    found = []
-    used = np.zeros(cores, np.int64)
+    masks = []
+    total_use = np.zeros(cores, np.int64)
     for sizes in groups:
-        own = np.zeros(cores, np.int64)
+        model_use = np.zeros(cores, np.int64)
         for size in sizes:
             starts = range(cores - size + 1)
-            start = min(starts, key=lambda at: (own[at : at + size].sum(), used[at : at + size].sum()))
+            start = min(starts, key=lambda at: (model_use[at : at + size].sum(), total_use[at : at + size].sum()))
             mask = np.zeros(cores, np.int64)
             mask[start : start + size] = 1
-            own += mask
-            used += mask
-            found.append(mask)
-    return np.array(found)
+            model_use += mask
+            total_use += mask
+            masks.append(mask)
+    return np.array(masks)

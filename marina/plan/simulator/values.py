@@ -1,4 +1,4 @@
-"""What a simulation takes and gives, as arrays that compiled code reads. Times are in milliseconds."""
+"""The inputs and the result of a simulation, as arrays that compiled code reads. Times are in milliseconds."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Requests(NamedTuple):
     """The requests of a simulation, in the order in which they are sent.
 
     Attributes:
-        at: when each is sent, ascending, shape (requests,); ignored in a closed loop.
-        model: the number of its model, shape (requests,).
-        first: where its instances start in `tokens`, shape (requests + 1,).
+        at: when each request is sent, ascending, shape (requests,); ignored in a closed loop.
+        model: the number of each request's model, shape (requests,).
+        first: where each request's instances start in `tokens`, shape (requests + 1,).
         tokens: tokens of each instance, cut to the longest shape of its model, shape (instances,).
-        connections: 0 for an open loop; else a closed loop of so many, in which each sends its next request when it has
-            its answer.
+        connections: 0 for an open loop; else the connections of a closed loop, each of which sends its next request
+            when it has the answer.
     """
 
     at: Floats
@@ -54,16 +54,16 @@ class Models(NamedTuple):
         arriving, leaving: from a client to the queue, and from the worker to the client.
         replying: between two answers of a batch.
         front: CPU time of everything but workers for a request, half before its batch and half after it.
-        lot: index of the first entry of its table in `sizes` and `times` for a number of tokens; shape
+        entry_starts: where the entries of a model for a number of tokens start in `sizes` and `times`; shape
             (models, tokens + 2).
-        sizes, times, again: the shapes worth considering for a number of tokens: rows of a call, its time after a call
-            of another graph, and after one of the same.
+        sizes, times, again: of each useful shape for a number of tokens: rows of a call, its time after a call of
+            another graph, and after a call of the same graph.
         graph: the number of each entry's graph.
         padded: computed tokens of a call of each entry.
-        packer: index of the first of its packers, one for each length of packed shapes; shape (models + 1,).
+        packer_starts: where the packers of a model start, one for each length of packed shapes; shape (models + 1,).
         packed_tokens, packed_texts: the tokens and the most texts of a line, shape (packers,).
-        packed_lot: as lot, for lines of packed shapes.
-        packed_first: index of each packer's first entry in the next two, shape (packers + 1,).
+        line_entry_starts: as entry_starts, for lines of packed shapes.
+        packed_starts: where the entries of a packer start in `packed_sizes` and `packed_times`, shape (packers + 1,).
         packed_sizes, packed_times: lines of a call, and its time.
         spread: equally likely factors of a batch's time, shape (models, values).
         idle_spread: equally likely times that answers of an idle worker take longer, shape (models, values).
@@ -85,19 +85,19 @@ class Models(NamedTuple):
     leaving: Floats
     replying: Floats
     front: Floats
-    lot: Ints
+    entry_starts: Ints
     sizes: Ints
     times: Floats
     again: Floats
     graph: Ints
     padded: Ints
-    packer: Ints
+    packer_starts: Ints
     packed_tokens: Ints
     packed_texts: Ints
-    packed_first: Ints
+    packed_starts: Ints
     packed_sizes: Ints
     packed_times: Floats
-    packed_lot: Ints
+    line_entry_starts: Ints
     spread: Floats
     idle_spread: Floats
 
@@ -110,32 +110,34 @@ class Machines(NamedTuple):
         cores: of an instance.
         worker_cores: for each worker of an instance, model by model, which cores it computes on: 0 or 1, shape
             (workers, cores).
-        used: the part of its cores' time that each worker of an instance uses while it computes, shape (workers,).
+        core_usage: the part of its cores' time that each worker of an instance uses while it computes, shape
+            (workers,).
         contention: how much longer calls take if all other cores compute too, as a fraction.
         stolen: how much a millisecond of `Models.front` delays a batch when no core is free.
         entering: at least this between two requests that enter queues of an instance.
-        timer: how much later than asked a waiting thread of TorchServe wakes up.
-        least: whether the balancer chooses the instance with the fewest requests under way; else one at random.
+        timer: how much later than requested a waiting thread of TorchServe wakes up.
+        least_loaded: whether the balancer chooses the instance with the fewest requests under way; else it chooses at
+            random.
         down, up: when each instance stops to take requests, and takes them again, shape (instances,).
-        lost: whether the requests that it has when it stops are lost: 0 or 1, shape (instances,).
+        lost: whether an instance that stops loses its requests: 0 or 1, shape (instances,).
     """
 
     instances: int
     cores: int
     worker_cores: Ints
-    used: Floats
+    core_usage: Floats
     contention: float
     stolen: float
     entering: float
     timer: float
-    least: bool
+    least_loaded: bool
     down: Floats
     up: Floats
     lost: Ints
 
 
 class System(NamedTuple):
-    """All that does not change while a simulation runs."""
+    """Everything that does not change while a simulation runs."""
 
     requests: Requests
     models: Models
@@ -143,7 +145,7 @@ class System(NamedTuple):
 
 
 class SimulationResult(NamedTuple):
-    """What became of each request, and what the workers did.
+    """The outcome of each request, and the work of the workers.
 
     Attributes:
         latency: from sending to the answer, shape (requests,); NaN if it was not answered.

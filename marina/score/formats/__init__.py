@@ -20,22 +20,22 @@ class Format(Protocol):
 
     @property
     def SUFFIXES(self) -> tuple[str, ...]:
-        """Of the names of its files, in lower case; the first is that of files that are written."""
+        """The suffixes of its files, in lower case; the first is for files that are written."""
 
-    def scan(self, file: IO[bytes], texts: frozenset[str], most: int | None, /) -> Scan:
+    def scan(self, file: IO[bytes], text_columns: frozenset[str], max_rows: int | None, /) -> Scan:
         """Find the rows of a file.
 
         Args:
             file: the file.
-            texts: columns that hold texts.
-            most: stop after this many rows.
+            text_columns: columns that hold texts.
+            max_rows: stop after this many rows.
 
         Raises:
             ValueError: it is not a file of this format.
         """
 
-    def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, texts: frozenset[str], /) -> Read:
-        """Read some rows: those columns of the file that are in the schema."""
+    def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, text_columns: frozenset[str], /) -> Read:
+        """Read the rows of a piece: the columns of the file that are in the schema."""
 
     def write(self, rows: pa.Table, path: Path, /) -> None:
         """Write rows into a new file."""
@@ -48,7 +48,7 @@ FORMATS: dict[str, Format] = {"parquet": parquet, "csv": CSV, "tsv": TSV, "jsonl
 
 
 def format_of(path: str) -> str | None:
-    """The name of the format of a file, by its suffix; None if it has none of them.
+    """The name of the format of a file, by its suffix; None for other suffixes.
 
     Raises:
         MarinaError: the file is compressed as a whole.
@@ -56,4 +56,4 @@ def format_of(path: str) -> str | None:
     lower = path.lower()
     if lower.endswith((".gz", ".bz2", ".zst", ".xz", ".zip")):
         raise MarinaError(f"{path} is compressed as a whole, so that its rows cannot be found", "unpack it first")
-    return next((name for name, one in FORMATS.items() if lower.endswith(one.SUFFIXES)), None)
+    return next((name for name, file_format in FORMATS.items() if lower.endswith(file_format.SUFFIXES)), None)

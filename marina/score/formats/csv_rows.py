@@ -1,6 +1,6 @@
 """CSV: a line of column names, then rows; fields may be quoted, with line breaks in them.
 
-All columns are texts, as CSV has no types, so that what is carried along stays as it is written.
+CSV has no types, so all columns are texts, and carried values stay as they are written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from handlers.worker.errors import RequestError
-from marina.score.formats.scan import Marks, Piece, Scan
+from marina.score.formats.scan import Piece, PieceBuilder, Scan
 from marina.score.formats.values import json_text, values_of
 from marina.score.values import Read
 
@@ -29,7 +29,7 @@ class Csv(NamedTuple):
     SUFFIXES: tuple[str, ...]
     delimiter: str
 
-    def scan(self, file: IO[bytes], texts: frozenset[str], most: int | None) -> Scan:
+    def scan(self, file: IO[bytes], text_columns: frozenset[str], max_rows: int | None) -> Scan:
         start = len(BOM) if file.read(len(BOM)) == BOM else 0
         file.seek(start)
         lines = _Lines(file, start)
@@ -38,43 +38,43 @@ class Csv(NamedTuple):
             header = next(records, None)
             if not header or len(set(header)) < len(header):
                 raise ValueError("its first line must have a name for each column, all different")
-            marks = Marks(lines.end)
-            while marks.rows != most and (record := next(records, None)) is not None:
+            builder = PieceBuilder(lines.end)
+            while builder.rows != max_rows and (record := next(records, None)) is not None:
                 if record:  # else an empty line
-                    marks.row(lines.end)
+                    builder.add_row(lines.end)
         except csv.Error as error:
             raise ValueError(f"line {records.line_num} is not CSV: {error}") from None
-        return Scan(pa.schema([(_utf8(name), pa.string()) for name in header]), marks.close())
+        return Scan(pa.schema([(_utf8(name), pa.string()) for name in header]), builder.close())
 
-    def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, texts: frozenset[str]) -> Read:
-        header = self.scan(file, texts, 0).schema.names
-        wanted = [header.index(name) for name in schema.names]
+    def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, text_columns: frozenset[str]) -> Read:
+        header = self.scan(file, text_columns, 0).schema.names
+        indices = [header.index(name) for name in schema.names]
         file.seek(piece.start)
         content = file.read(piece.end - piece.start)
-        columns: list[list[str | None]] = [[] for _ in wanted]
+        columns: list[list[str | None]] = [[] for _ in indices]
         unread = {}
         records = csv.reader(_Lines(io.BytesIO(content), 0), delimiter=self.delimiter)
-        for number, record in enumerate(record for record in records if record):
-            raw = [record[place] if place < len(record) else None for place in wanted]
-            fields = [None if field is None else _utf8(field) for field in raw]
+        for row, record in enumerate(record for record in records if record):
+            raw_fields = [record[index] if index < len(record) else None for index in indices]
+            fields = [None if field is None else _utf8(field) for field in raw_fields]
             if len(record) != len(header):
                 message = f"the row has {len(record)} fields, and not {len(header)}"
-                unread[number] = RequestError("InvalidInstance", message)
-            elif fields != raw:
-                unread[number] = RequestError("InvalidText", "the row is not UTF-8")
+                unread[row] = RequestError("InvalidInstance", message)
+            elif fields != raw_fields:
+                unread[row] = RequestError("InvalidText", "the row is not UTF-8")
             for column, field in zip(columns, fields, strict=True):
                 column.append(field)
         return Read(pa.table([pa.array(column, pa.string()) for column in columns], schema=schema), unread)
 
     def write(self, rows: pa.Table, path: Path) -> None:
-        columns = [[_text(value) for value in values_of(column)] for column in rows.columns]
+        columns = [[_field_text(value) for value in values_of(column)] for column in rows.columns]
         with path.open("w", encoding="utf-8", newline="") as file:
             for record in (rows.schema.names, *zip(*columns, strict=True)):
                 line = self.delimiter.join(self._quoted(field) for field in record)
                 file.write(f"{line or chr(34) * 2}\n")  # an empty line would be no row
 
     def _quoted(self, field: str) -> str:
-        """A field in quotes if it needs them; the library's writer leaves out those around a lone \\r."""
+        """A field in quotes if it needs them; the library's writer leaves out the quotes around a lone \\r."""
         if any(character in field for character in (self.delimiter, '"', "\r", "\n")):
             return '"' + field.replace('"', '""') + '"'
         return field
@@ -82,11 +82,11 @@ class Csv(NamedTuple):
     def join(self, parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
         self.write(schema.empty_table(), path)
         header = path.stat().st_size
-        with path.open("ab") as whole:
+        with path.open("ab") as output:
             for part in parts:
                 with part.open("rb") as file:
                     file.seek(header)
-                    shutil.copyfileobj(file, whole, 1 << 20)
+                    shutil.copyfileobj(file, output, 1 << 20)
 
 
 class _Lines:
@@ -112,7 +112,7 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _text(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A value as a field: texts as they are, others as JSON, and nothing for null."""
     if value is None or isinstance(value, str):
         return value or ""

@@ -22,26 +22,26 @@ BATCH_ROWS = 1000  # rows read at once: few, as a row may hold a long text
 GROUP_ROWS = 100_000  # rows of a group in files that are written whole
 
 
-def scan(file: IO[bytes], _: frozenset[str], most: int | None) -> Scan:
+def scan(file: IO[bytes], _: frozenset[str], max_rows: int | None) -> Scan:
     try:
-        found = pq.ParquetFile(file)
+        parquet_file = pq.ParquetFile(file)
     except pa.ArrowException as error:
         raise ValueError(" ".join(str(error).split())) from None
-    rows = found.metadata.num_rows if most is None else min(most, found.metadata.num_rows)
+    rows = parquet_file.metadata.num_rows if max_rows is None else min(max_rows, parquet_file.metadata.num_rows)
     starts = range(0, rows, STEP)
     pieces = [Piece(start, min(start + STEP, rows), min(STEP, rows - start)) for start in starts]
-    return Scan(found.schema_arrow.remove_metadata(), pieces)
+    return Scan(parquet_file.schema_arrow.remove_metadata(), pieces)
 
 
 def read(file: IO[bytes], piece: Piece, schema: pa.Schema, _: frozenset[str]) -> Read:
-    source = pq.ParquetFile(file, buffer_size=BUFFER_BYTES)
-    read = pa.Table.from_batches(_slices(source, piece, schema.names))
+    parquet_file = pq.ParquetFile(file, buffer_size=BUFFER_BYTES)
+    table = pa.Table.from_batches(_slices(parquet_file, piece, schema.names))
     unread: dict[int, RequestError] = {}
     columns = []
     for number, name in enumerate(schema.names):
         # a name may be there several times
-        place = read.schema.get_all_field_indices(name)[schema.names[:number].count(name)]
-        columns.append(_readable(read.column(place), name, unread))
+        index = table.schema.get_all_field_indices(name)[schema.names[:number].count(name)]
+        columns.append(_readable(table.column(index), name, unread))
     return Read(pa.table(columns, names=schema.names).cast(schema), unread)
 
 
@@ -51,10 +51,11 @@ def _readable(column: pa.ChunkedArray, name: str, unread: dict[int, RequestError
         column.validate(full=True)
         return column
     except pa.ArrowInvalid:
-        good = [_is_valid(column.take([row])) for row in range(len(column))]  # a slice keeps all that lists hold
+        # a slice would keep all values of its lists
+        validity = [_is_valid(column.take([row])) for row in range(len(column))]
     message = f"the column {quote(name)} holds a text that is not UTF-8"
-    unread.update({row: RequestError("InvalidText", message) for row, valid in enumerate(good) if not valid})
-    return pc.if_else(pa.array(good), column, pa.scalar(None, column.type))
+    unread.update({row: RequestError("InvalidText", message) for row, valid in enumerate(validity) if not valid})
+    return pc.if_else(pa.array(validity), column, pa.scalar(None, column.type))
 
 
 def _is_valid(value: pa.ChunkedArray) -> bool:
@@ -65,23 +66,23 @@ def _is_valid(value: pa.ChunkedArray) -> bool:
         return False
 
 
-def _slices(source: pq.ParquetFile, piece: Piece, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _slices(parquet_file: pq.ParquetFile, piece: Piece, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The rows of a piece; only the groups that hold them are read, and only these columns."""
     groups: list[int] = []
-    first = at = 0
-    for group in range(source.num_row_groups):
-        end = at + source.metadata.row_group(group).num_rows
-        if at < piece.end and end > piece.start:
-            first = at if not groups else first
+    first_row = position = 0
+    for group in range(parquet_file.num_row_groups):
+        end = position + parquet_file.metadata.row_group(group).num_rows
+        if position < piece.end and end > piece.start:
+            first_row = position if not groups else first_row
             groups.append(group)
-        at = end
-    at = first
-    for batch in source.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
-        start, end = max(piece.start - at, 0), min(piece.end - at, len(batch))
+        position = end
+    position = first_row
+    for batch in parquet_file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
+        start, end = max(piece.start - position, 0), min(piece.end - position, len(batch))
         if start < end:
             yield batch.slice(start, end - start)
-        at += len(batch)
-        if at >= piece.end:
+        position += len(batch)
+        if position >= piece.end:
             return
 
 
@@ -91,16 +92,16 @@ def write(rows: pa.Table, path: Path) -> None:
 
 def join(parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
     schema = _typed(schema)
-    with pq.ParquetWriter(path, schema, compression="zstd") as whole:
-        waiting: list[pa.RecordBatch] = []
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        batches: list[pa.RecordBatch] = []
         for part in parts:
             for batch in pq.ParquetFile(part).iter_batches(GROUP_ROWS):
-                waiting.append(batch)
-                if sum(map(len, waiting)) >= GROUP_ROWS:
-                    whole.write_table(pa.Table.from_batches(waiting, schema=schema))
-                    waiting = []
-        if waiting:
-            whole.write_table(pa.Table.from_batches(waiting, schema=schema))
+                batches.append(batch)
+                if sum(map(len, batches)) >= GROUP_ROWS:
+                    writer.write_table(pa.Table.from_batches(batches, schema=schema))
+                    batches = []
+        if batches:
+            writer.write_table(pa.Table.from_batches(batches, schema=schema))
 
 
 def _typed(schema: pa.Schema) -> pa.Schema:

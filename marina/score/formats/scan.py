@@ -14,8 +14,8 @@ class Piece(NamedTuple):
     """Rows of a file that follow each other.
 
     Attributes:
-        start, end: the first row and the one after the last; for formats of lines, their bytes.
-        rows: how many rows.
+        start, end: the numbers of the first row and of the row after the last; for formats of lines, their bytes.
+        rows: the number of rows.
     """
 
     start: int
@@ -23,38 +23,39 @@ class Piece(NamedTuple):
     rows: int
 
 
-# the rows of the next shard at most, from the number of rows that are left
-Size = Callable[[int], int]
+# the row limit of the next shard, from the number of rows that are left
+ShardSize = Callable[[int], int]
 T = TypeVar("T")
 
 
-def cut(pieces: Iterable[tuple[T, T, int]], size: Size, left: int) -> Iterator[tuple[T, T, int]]:
-    """Join pieces to larger ones.
+def cut(pieces: Iterable[tuple[T, T, int]], shard_size: ShardSize, left: int) -> Iterator[tuple[T, T, int]]:
+    """Join pieces that follow each other to larger pieces.
 
     Args:
         pieces: each with its start, its end and its rows, in order.
-        size: the rows of a larger one at most; a piece that has more stays as it is.
-        left: the rows of all of them, and of what comes after them.
+        shard_size: the row limit of a larger piece; a piece that has more rows stays as it is.
+        left: the rows of all pieces, and of the files after them.
     """
-    own: list[tuple[T, T, int]] = []
+    group: list[tuple[T, T, int]] = []
     rows = 0
     for piece in pieces:
-        if own and rows + piece[2] > size(left):
-            yield own[0][0], own[-1][1], rows
+        _, _, piece_rows = piece
+        if group and rows + piece_rows > shard_size(left):
+            yield group[0][0], group[-1][1], rows
             left -= rows
-            own, rows = [], 0
-        own.append(piece)
-        rows += piece[2]
-    if own:
-        yield own[0][0], own[-1][1], rows
+            group, rows = [], 0
+        group.append(piece)
+        rows += piece_rows
+    if group:
+        yield group[0][0], group[-1][1], rows
 
 
 class Scan(NamedTuple):
     """The rows of a file.
 
     Attributes:
-        schema: their columns.
-        pieces: all of them, in pieces of `STEP` rows at most.
+        schema: the columns of the rows.
+        pieces: all rows, in pieces of `STEP` rows at most.
     """
 
     schema: pa.Schema
@@ -62,11 +63,11 @@ class Scan(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return sum(piece.rows for piece in self.pieces)
 
 
-class Marks:
+class PieceBuilder:
     """Collects pieces while the rows of a file are counted.
 
     Args:
@@ -78,7 +79,7 @@ class Marks:
         self.rows = 0
         self._start, self._end, self._counted = start, start, 0
 
-    def row(self, end: int) -> None:
+    def add_row(self, end: int) -> None:
         """Count a row that ends here."""
         self.rows += 1
         self._counted += 1
@@ -87,7 +88,7 @@ class Marks:
             self.close()
 
     def close(self) -> list[Piece]:
-        """End the last piece; returns all of them."""
+        """End the last piece; returns all pieces."""
         if self._counted:
             self.pieces.append(Piece(self._start, self._end, self._counted))
             self._start, self._counted = self._end, 0

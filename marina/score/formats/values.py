@@ -15,14 +15,14 @@ def values_of(column: pa.ChunkedArray) -> Sequence[Any]:
     """The values of a column; lists of 32-bit floats are NumPy arrays, which are much quicker than lists."""
     kind = column.type
     if not (pa.types.is_list(kind) and pa.types.is_float32(kind.value_type)):
-        found: list[Any] = column.to_pylist()
-        return found
+        values: list[Any] = column.to_pylist()
+        return values
     vectors: list[Any] = []
     for chunk in column.chunks:
         numbers = chunk.values.to_numpy(zero_copy_only=False)
         ends = chunk.offsets.to_numpy()
         present = chunk.is_valid().to_pylist()
-        vectors += [numbers[ends[i] : ends[i + 1]] if one else None for i, one in enumerate(present)]
+        vectors += [numbers[ends[i] : ends[i + 1]] if is_present else None for i, is_present in enumerate(present)]
     return vectors
 
 

@@ -1,6 +1,6 @@
 """Places that hold rows or answers, one module each. Rows of any place can be answered into any other.
 
-Which place a URL means, its scheme decides; what is no scheme of a database is a path or URL of files.
+The scheme of a URL decides the place; a URL without the scheme of a database is a path or URL of files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ POSTGRES = ("postgresql", "postgres")
 MONGODB = ("mongodb", "mongodb+srv")
 
 
-def open_source(place: Input, texts: frozenset[str], most: int | None) -> RowSource:
+def open_source(place: Input, text_columns: frozenset[str], max_rows: int | None) -> RowSource:
     """Find the rows of a place.
 
     Args:
-        place: where they are.
-        texts: the columns that must hold texts, if they are there.
-        most: only this many rows; None for all.
+        place: the place of the rows.
+        text_columns: the columns that must hold texts, if they are there.
+        max_rows: only this many rows; None for all.
 
     Raises:
         MarinaError: there are no such rows, or they cannot be read.
@@ -33,22 +33,22 @@ def open_source(place: Input, texts: frozenset[str], most: int | None) -> RowSou
     if scheme in POSTGRES:
         from marina.score.places.postgres import open_postgres
 
-        return open_postgres(place.url, place.table, place.query, place.key, most)
+        return open_postgres(place.url, place.table, place.query, place.key, max_rows)
     if scheme in MONGODB:
         from marina.score.places.mongodb import open_mongodb
 
-        return open_mongodb(place.url, place.table, place.query, texts, most)
-    given = next((name for name in ("table", "query", "key") if getattr(place, name)), None)
-    if given:
-        raise MarinaError(f"--{given} is for databases, and {place.url} is none")
-    return open_files(place.url, texts, most)
+        return open_mongodb(place.url, place.table, place.query, text_columns, max_rows)
+    database_option = next((name for name in ("table", "query", "key") if getattr(place, name)), None)
+    if database_option:
+        raise MarinaError(f"--{database_option} is for databases, and {place.url} is none")
+    return open_files(place.url, text_columns, max_rows)
 
 
 def open_sink(place: Output, key: str | None) -> Sink:
-    """Where answers go.
+    """Open the sink of a place for answers.
 
     Args:
-        place: where that is.
+        place: the place for the answers.
         key: the column of the input that tells rows apart, if it is a database.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What all databases share: names without passwords, and work that is done again if the connection is lost."""
+"""Helpers for all databases: names without passwords, and work that is repeated if the connection is lost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from handlers.worker.values import Json
 from marina.errors import MarinaError
-from marina.score.formats.scan import Size, cut
+from marina.score.formats.scan import ShardSize, cut
 from marina.score.values import Shard
 
 RETRY_S = 30.0  # for a database that is started again
 PAUSE_S = 1.0
-CLAIM_S = 30  # after which the claim of a shard that is not renewed counts no more
+CLAIM_S = 30  # a claim of a shard that is not renewed ends after this time
 T = TypeVar("T")
 
 
@@ -32,36 +32,36 @@ def name_of(url: str) -> str:
 
 
 def claimant() -> str:
-    """Who claims shards: a name that no other process has, on any machine."""
+    """The name under which a process claims shards; no other process has it, on any machine."""
     return f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}"
 
 
-def again(work: Callable[[], T]) -> T:
-    """Do some work in a database; if its connection is lost, do it again, for half a minute."""
-    end = time.monotonic() + RETRY_S
+def retry(work: Callable[[], T]) -> T:
+    """Work in a database, repeated for `RETRY_S` seconds while its connection is lost."""
+    deadline = time.monotonic() + RETRY_S
     while True:
         try:
             return work()
         except Disconnected:
-            if time.monotonic() + PAUSE_S > end:
+            if time.monotonic() + PAUSE_S > deadline:
                 raise
         time.sleep(PAUSE_S)
 
 
-def answers_gone(place: str, wanted: int, present: int) -> MarinaError:
-    """What is said when a place holds fewer answers than were written."""
+def answers_removed_error(place: str, written: int, present: int) -> MarinaError:
+    """The error of a place that holds fewer answers than were written."""
     return MarinaError(
-        f"{place} holds {present} answers of {wanted} that were written, so some were removed",
+        f"{place} holds {present} answers of {written} that were written, so some were removed",
         "add --restart to answer everything again",
     )
 
 
-def key_shards(pieces: Sequence[tuple[Json, Json, int]], size: Size) -> list[Shard]:
-    """Shards from the first and the last key of each `STEP` rows with their number."""
-    found = cut(pieces, size, sum(rows for _, _, rows in pieces))
-    return [Shard(number, rows, {"first": first, "last": last}) for number, (first, last, rows) in enumerate(found)]
+def key_shards(pieces: Sequence[tuple[Json, Json, int]], shard_size: ShardSize) -> list[Shard]:
+    """Shards from pieces of up to `STEP` rows: the first key, the last key, and the number of rows of each."""
+    ranges = cut(pieces, shard_size, sum(rows for _, _, rows in pieces))
+    return [Shard(number, rows, {"first": first, "last": last}) for number, (first, last, rows) in enumerate(ranges)]
 
 
 def first_line(error: Exception) -> str:
-    """What failed; further lines may show values of rows."""
+    """The first line of an error; further lines may show values of rows."""
     return str(error).strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Writes answers into a folder, a file per shard, or into one file, which is made of such a folder at the end."""
+"""Writes answers into a folder, a file per shard, or into one file, which is joined from such a folder at the end."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class FileSink:
 
     Args:
         url: a folder, or a file whose suffix is that of a format.
-        kind: the format of the files of a folder.
+        folder_format: the format of the files of a folder.
     """
 
-    def __init__(self, url: str, kind: str) -> None:
+    def __init__(self, url: str, folder_format: str) -> None:
         self.name = url
-        own = format_of(url)
+        file_format = format_of(url)
         system, path = url_to_fs(url)
         parent, _, name = path.rstrip("/").rpartition("/")
-        self._file = name if own else None
+        self._file = name if file_format else None
         self._parent = Folder(system.unstrip_protocol(parent or "/"))
-        self._folder = Folder(system.unstrip_protocol(f"{parent}/.{name}.parts" if own else path))
-        self.writer = PartWriter(self._folder, own or kind)
+        self._folder = Folder(system.unstrip_protocol(f"{parent}/.{name}.parts" if file_format else path))
+        self.writer = PartWriter(self._folder, file_format or folder_format)
         self._schema = pa.schema([])
         self._description: Mapping[str, Json] = {}
         self._shards: list[Shard] = []
-        self._waiting: list[Shard] = []
+        self._unclaimed: list[Shard] = []
         self._records: dict[int, dict[str, Json]] = {}
         self._lock: Any = None
 
@@ -58,31 +58,31 @@ class FileSink:
             self._shards = shards_from(manifest["shards"])
             self._records = dict(enumerate(manifest["parts"]))
             return True
-        others = [name for name in self._folder.names() if name != RECORDS]
-        if others and not self._folder.exists(f"{RECORDS}/{JOB}"):
-            raise MarinaError(f"{self.name} holds other files, for example {others[0]}", "give another --output")
-        self._hold()
+        other_files = [name for name in self._folder.names() if name != RECORDS]
+        if other_files and not self._folder.exists(f"{RECORDS}/{JOB}"):
+            raise MarinaError(f"{self.name} holds other files, for example {other_files[0]}", "give another --output")
+        self._lock_folder()
         self._parent.clean(f".{self._file}.*.tmp")
-        kept = self._folder.read(f"{RECORDS}/{JOB}")
-        if kept is None:
+        stored = self._folder.read(f"{RECORDS}/{JOB}")
+        if stored is None:
             return False
-        check_same(kept["job"], description, self.name)
-        self._shards = shards_from(kept["shards"])
+        check_same(stored["job"], description, self.name)
+        self._shards = shards_from(stored["shards"])
         self._records = self._folder.intact(self._shards)
-        self._waiting = [shard for shard in self._shards if shard.number not in self._records]
+        self._unclaimed = [shard for shard in self._shards if shard.number not in self._records]
         return True
 
     def plan(self, shards: Sequence[Shard]) -> None:
         self._folder.write(
             f"{RECORDS}/{JOB}", {"job": self._description, "shards": [shard._asdict() for shard in shards]}
         )
-        self._shards, self._waiting = list(shards), list(shards)
+        self._shards, self._unclaimed = list(shards), list(shards)
 
     def claim(self) -> Shard | None:
-        return self._waiting.pop(0) if self._waiting else None
+        return self._unclaimed.pop(0) if self._unclaimed else None
 
     def release(self, shard: Shard) -> None:
-        self._waiting.insert(0, shard)
+        self._unclaimed.insert(0, shard)
 
     def renew(self) -> None:
         """There is nothing to renew: nobody else can write here."""
@@ -101,24 +101,24 @@ class FileSink:
             self._folder.remove()
             return
         parts = [self._records[shard.number] for shard in self._shards]
-        manifest = {"job": self._description, "shards": [one._asdict() for one in self._shards], "parts": parts}
+        manifest = {"job": self._description, "shards": [shard._asdict() for shard in self._shards], "parts": parts}
         if not self._file:
             self._folder.write(f"{RECORDS}/{MANIFEST}", manifest)
             return
-        with self._parent.writing(self._file) as path, TemporaryDirectory(prefix="marina-score-") as own:
-            local = [self._folder.fetch(part["file"], Path(own)) for part in parts]
-            FORMATS[self.writer.format].join(local, path, self._schema)
+        with self._parent.writing(self._file) as path, TemporaryDirectory(prefix="marina-score-") as temp_folder:
+            local_parts = [self._folder.fetch(part["file"], Path(temp_folder)) for part in parts]
+            FORMATS[self.writer.format].join(local_parts, path, self._schema)
             self._parent.write(self._manifest, {**manifest, **facts_of(path)})
         self._folder.remove()
 
     def clear(self) -> None:
         if self._file:
-            self._hold()
+            self._lock_folder()
             self._parent.remove(self._file)
             self._parent.remove(self._manifest)
             self._folder.remove()
         elif self._folder.exists(f"{RECORDS}/{JOB}"):
-            self._hold()
+            self._lock_folder()
             for name in self._folder.names():
                 if name == RECORDS or name.startswith("part-"):
                     self._folder.remove(name)
@@ -131,10 +131,10 @@ class FileSink:
 
     @property
     def _manifest(self) -> str:
-        """What the file's manifest is called beside it."""
+        """The name of the manifest beside the file."""
         return f"{self._file}.{MANIFEST}"
 
-    def _hold(self) -> None:
+    def _lock_folder(self) -> None:
         """Keep other processes on this machine from writing here."""
         self._folder.make(RECORDS)
         if not self._folder.local:

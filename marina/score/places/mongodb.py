@@ -19,19 +19,19 @@ from pymongo.errors import AutoReconnect, ConfigurationError, PyMongoError
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.formats.json_lines import Kinds, read_objects
-from marina.score.formats.scan import STEP, Size
-from marina.score.places.database import Disconnected, again, first_line, key_shards, name_of
+from marina.score.formats.scan import STEP, ShardSize
+from marina.score.places.database import Disconnected, first_line, key_shards, name_of, retry
 from marina.score.values import Read, Shard, selected
 
 KEY = "_id"
-WAIT_MS = 10_000  # for a server
+SERVER_TIMEOUT_MS = 10_000
 
 
 @contextmanager
 def opened(url: str, collection: str) -> Iterator[Collection[Any]]:
     """A collection; MarinaError for any error of the database."""
     try:
-        with pymongo.MongoClient[Any](url, serverSelectionTimeoutMS=WAIT_MS) as client:
+        with pymongo.MongoClient[Any](url, serverSelectionTimeoutMS=SERVER_TIMEOUT_MS) as client:
             yield client.get_default_database()[collection]
     except ConfigurationError as error:
         raise MarinaError(f"{name_of(url)}: {first_line(error)}", "name the database at the end of the URL") from None
@@ -45,8 +45,8 @@ def opened(url: str, collection: str) -> Iterator[Collection[Any]]:
 class MongoSource:
     """Documents of a collection; see `Source`.
 
-    filter selects them, as JSON. texts are the fields that must hold texts. pieces have the first and the last `_id` of
-    some documents each, as MongoDB writes them in JSON.
+    filter selects them, as JSON. text_columns are the fields that must hold texts. pieces have the first and the last
+    `_id` and the number of some documents each, as MongoDB writes them in JSON.
     """
 
     url: str
@@ -54,7 +54,7 @@ class MongoSource:
     name: str
     schema: pa.Schema
     filter: str
-    texts: frozenset[str]
+    text_columns: frozenset[str]
     checksum: str
     pieces: Sequence[tuple[Json, Json, int]]
     key: str = KEY
@@ -65,30 +65,30 @@ class MongoSource:
     def rows(self) -> int:
         return sum(rows for _, _, rows in self.pieces)
 
-    def shards(self, size: Size) -> list[Shard]:
-        return key_shards(self.pieces, size)
+    def shards(self, shard_size: ShardSize) -> list[Shard]:
+        return key_shards(self.pieces, shard_size)
 
     def read(self, shard: Shard) -> Read:
-        return again(lambda: self._read(shard))
+        return retry(lambda: self._read(shard))
 
     def _read(self, shard: Shard) -> Read:
         first, last = (json_util.loads(json.dumps(shard.place[name])) for name in ("first", "last"))
-        wanted = {"$and": [json_util.loads(self.filter), {KEY: {"$gte": first, "$lte": last}}]}
+        query = {"$and": [json_util.loads(self.filter), {KEY: {"$gte": first, "$lte": last}}]}
         with opened(self.url, self.collection) as collection:
-            found = [plain(document) for document in collection.find(wanted).sort(KEY)]
-        if len(found) != shard.rows:
+            documents = [plain(document) for document in collection.find(query).sort(KEY)]
+        if len(documents) != shard.rows:
             raise MarinaError(
-                f"{self.name} has changed while it was read: {len(found)} documents, and not {shard.rows}",
+                f"{self.name} has changed while it was read: {len(documents)} documents, and not {shard.rows}",
                 "add --restart to answer everything again",
             )
-        return read_objects(found, self.schema, self.texts)
+        return read_objects(documents, self.schema, self.text_columns)
 
     def state(self) -> dict[str, Json]:
         return {self.name: {"filter": self.filter, "rows": self.rows(), "checksum": self.checksum}}
 
 
 def open_mongodb(
-    url: str, collection: str | None, query: str | None, texts: frozenset[str], most: int | None
+    url: str, collection: str | None, query: str | None, text_columns: frozenset[str], max_rows: int | None
 ) -> MongoSource:
     """Find the documents of a collection.
 
@@ -96,8 +96,8 @@ def open_mongodb(
         url: of the database, with its name at the end.
         collection: the collection.
         query: a filter, as JSON; None for all documents.
-        texts: the fields that must hold texts.
-        most: only this many documents; None for all.
+        text_columns: the fields that must hold texts.
+        max_rows: only this many documents; None for all.
 
     Raises:
         MarinaError: the database cannot be reached, or the filter is not JSON.
@@ -105,29 +105,29 @@ def open_mongodb(
     if collection is None:
         raise MarinaError(f"{name_of(url)} is a database", "name a collection with --table")
     try:
-        wanted = json_util.loads(query or "{}")
+        parsed_query = json_util.loads(query or "{}")
     except ValueError:
         raise MarinaError('--query is not JSON; write a filter such as {"lang": "en"}') from None
     kinds, digest = Kinds(), hashlib.sha256()
     pieces: list[tuple[Json, Json, int]] = []
-    with opened(url, collection) as found:
-        cursor = found.find(wanted).sort(KEY)
-        for document in cursor.limit(most) if most is not None else cursor:
+    with opened(url, collection) as documents:
+        cursor = documents.find(parsed_query).sort(KEY)
+        for document in cursor.limit(max_rows) if max_rows is not None else cursor:
             digest.update(json_util.dumps(document).encode())
-            kinds.see(plain(document))
-            place = json.loads(json_util.dumps(document[KEY]))
+            kinds.add(plain(document))
+            document_key = json.loads(json_util.dumps(document[KEY]))
             if pieces and pieces[-1][2] < STEP:
                 first, _, rows = pieces.pop()
-                pieces.append((first, place, rows + 1))
+                pieces.append((first, document_key, rows + 1))
             else:
-                pieces.append((place, place, 1))
+                pieces.append((document_key, document_key, 1))
     name = f"{name_of(url)} {collection}"
-    schema = kinds.schema(texts)
-    return MongoSource(url, collection, name, schema, query or "{}", texts, digest.hexdigest()[:16], pieces)
+    schema = kinds.schema(text_columns)
+    return MongoSource(url, collection, name, schema, query or "{}", text_columns, digest.hexdigest()[:16], pieces)
 
 
 def plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document whose values JSON has: times in ISO format, and what else JSON has not, as its text."""
+    """A document with values of JSON: times are in ISO format, and other values that JSON has not are texts."""
     return {name: _plain(value) for name, value in document.items()}
 
 
@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return plain(value)
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat()
     return value if isinstance(value, (str, bool, int, float)) or value is None else str(value)

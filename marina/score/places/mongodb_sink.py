@@ -1,6 +1,6 @@
 """Writes answers into a collection of MongoDB, and keeps there which shards are done.
 
-Each answer has the `_id` of its document, or one that its place in the input decides, and writing it again changes
+Each answer has the `_id` of its document, or an `_id` from its place in the input, and writing it again changes
 nothing. So no answer is missing or there twice, but while a shard is written, some of its answers can be seen.
 """
 
@@ -21,7 +21,7 @@ from handlers.worker.values import Json
 from marina.score.answers import is_json
 from marina.score.formats.values import values_of
 from marina.score.job import check_same, shards_from
-from marina.score.places.database import CLAIM_S, Disconnected, again, answers_gone, claimant, name_of
+from marina.score.places.database import CLAIM_S, Disconnected, answers_removed_error, claimant, name_of, retry
 from marina.score.places.mongodb import KEY, opened
 from marina.score.values import Counts, Shard
 
@@ -38,14 +38,14 @@ class CollectionWriter:
     def write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
         columns = []
         for field, column in zip(answers.schema, answers.columns, strict=True):
-            values = [one.tolist() if hasattr(one, "tolist") else one for one in values_of(column)]
+            values = [value.tolist() if hasattr(value, "tolist") else value for value in values_of(column)]
             if is_json(field):
                 values = [None if value is None else orjson.loads(value) for value in values]
             columns.append(values)
         documents = [dict(zip(answers.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
         for number, document in enumerate(documents):
             document.setdefault(KEY, f"{shard.number:05d}-{number:05d}")
-        again(lambda: self._write(shard, documents, counts))
+        retry(lambda: self._write(shard, documents, counts))
 
     def _write(self, shard: Shard, documents: Sequence[dict[str, Any]], counts: Counts) -> None:
         with opened(self.url, self.collection) as collection:
@@ -72,73 +72,75 @@ class MongoSink:
         self.name = f"{name_of(url)} {collection}"
         self.writer = CollectionWriter(url, collection)
         self._url, self._collection = url, collection
-        self._own = claimant()
+        self._claimant = claimant()
 
     def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
-        document = {KEY: self._collection, "description": _kept(description), "shards": None}
+        new_job = {KEY: self._collection, "description": _description_text(description), "shards": None}
         with opened(self._url, JOBS) as jobs:
             with suppress(DuplicateKeyError):
-                jobs.insert_one(document)
-            kept: Any = jobs.find_one({KEY: self._collection})
-        check_same(orjson.loads(kept["description"]), description, self.name)
+                jobs.insert_one(new_job)
+            stored_job: Any = jobs.find_one({KEY: self._collection})
+        check_same(orjson.loads(stored_job["description"]), description, self.name)
         self._check_answers()
-        return kept["shards"] is not None
+        return stored_job["shards"] is not None
 
     def _check_answers(self) -> None:
         """MarinaError if the answers of shards that are done are not there."""
-        wanted = self.done().rows
+        written = self.done().rows
         with opened(self._url, self._collection) as answers:
-            present = answers.count_documents({}) if wanted else 0
-        if present < wanted:
-            raise answers_gone(self.name, wanted, present)
+            present = answers.count_documents({}) if written else 0
+        if present < written:
+            raise answers_removed_error(self.name, written, present)
 
     def plan(self, shards: Sequence[Shard]) -> None:
         with opened(self._url, SHARDS) as collection:
             job = {"job": self._collection, "done": False, "claimed_until": _now()}
             for shard in shards:
-                own = {**job, "number": shard.number, "shard": orjson.dumps(shard._asdict()).decode()}
-                collection.update_one({KEY: _shard_id(self._collection, shard)}, {"$setOnInsert": own}, upsert=True)
+                shard_document = {**job, "number": shard.number, "shard": orjson.dumps(shard._asdict()).decode()}
+                collection.update_one(
+                    {KEY: _shard_id(self._collection, shard)}, {"$setOnInsert": shard_document}, upsert=True
+                )
             planned = {"$set": {"shards": len(shards)}}
             collection.database[JOBS].update_one({KEY: self._collection, "shards": None}, planned)
 
     def claim(self) -> Shard | None:
-        free = {"job": self._collection, "done": False, "claimed_until": {"$lte": _now()}}
-        claimed = {"$set": {"claimed_by": self._own, "claimed_until": _now(CLAIM_S)}}
+        free_shards = {"job": self._collection, "done": False, "claimed_until": {"$lte": _now()}}
+        claim_update = {"$set": {"claimed_by": self._claimant, "claimed_until": _now(CLAIM_S)}}
 
         def work() -> Shard | None:
             with opened(self._url, SHARDS) as shards:
-                found = shards.find_one_and_update(free, claimed, sort=[("number", 1)])
-            return shards_from([orjson.loads(found["shard"])])[0] if found else None
+                document = shards.find_one_and_update(free_shards, claim_update, sort=[("number", 1)])
+            return shards_from([orjson.loads(document["shard"])])[0] if document else None
 
-        return again(work)
+        return retry(work)
 
     def release(self, shard: Shard) -> None:
         with suppress(Disconnected), opened(self._url, SHARDS) as shards:  # a claim ends by itself
-            own = {KEY: _shard_id(self._collection, shard), "claimed_by": self._own}
-            shards.update_one(own, {"$set": {"claimed_until": _now()}})
+            claim = {KEY: _shard_id(self._collection, shard), "claimed_by": self._claimant}
+            shards.update_one(claim, {"$set": {"claimed_until": _now()}})
 
     def renew(self) -> None:
         def work() -> None:
             with opened(self._url, SHARDS) as shards:
-                own = {"job": self._collection, "claimed_by": self._own, "done": False}
-                shards.update_many(own, {"$set": {"claimed_until": _now(CLAIM_S)}})
+                claims = {"job": self._collection, "claimed_by": self._claimant, "done": False}
+                shards.update_many(claims, {"$set": {"claimed_until": _now(CLAIM_S)}})
 
-        again(work)
+        retry(work)
 
     def written(self, shard: Shard) -> None:
         """There is nothing to note: the writer has marked the shard."""
 
     def done(self) -> Counts:
         with opened(self._url, SHARDS) as shards:
-            found = [one["counts"] for one in shards.find({"job": self._collection, "done": True})]
-        return Counts(*(sum(counts[name] for counts in found) for name in Counts._fields))
+            done_counts = [document["counts"] for document in shards.find({"job": self._collection, "done": True})]
+        return Counts(*(sum(counts[name] for counts in done_counts) for name in Counts._fields))
 
     def complete(self) -> bool:
         def work() -> bool:
             with opened(self._url, SHARDS) as shards:
                 return shards.find_one({"job": self._collection, "done": False}) is None
 
-        return again(work)
+        return retry(work)
 
     def finish(self) -> None:
         """There is nothing to do."""
@@ -156,6 +158,6 @@ def _now(later_s: float = 0) -> datetime:
     return datetime.now(timezone.utc) + timedelta(seconds=later_s)
 
 
-def _kept(description: Mapping[str, Json]) -> str:
+def _description_text(description: Mapping[str, Json]) -> str:
     """A description as text, since names of fields may have dots, which MongoDB takes for paths."""
     return orjson.dumps(description).decode()

@@ -1,9 +1,9 @@
-"""A folder of answers: a file per shard, and records of what they hold.
+"""A folder of answers: a file per shard, and records of their contents.
 
 part-00000.parquet    the answers of a shard, renamed into place when it is whole
-_marina/job.json      what decides the answers, and all shards
-_marina/part-00000.json   what a part holds: rows, errors, bytes, sha256; written after the part
-_marina/manifest.json     all of these, written at the end
+_marina/job.json      the description of the job, and all shards
+_marina/part-00000.json   the record of a part: rows, errors, bytes, sha256; written after the part
+_marina/manifest.json     the description, all shards and all records; written at the end
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from handlers.worker.artifact import sha256_of
 from handlers.worker.values import Json
-from marina.files import naming
+from marina.files import naming_path
 from marina.score.formats import FORMATS
 from marina.score.values import Counts, Shard
 
@@ -63,11 +63,11 @@ class Folder:
     def names(self, name: str = "") -> list[str]:
         """The names of the files in it or in a folder of it, without hidden ones; none if there is no such folder."""
         try:
-            found = self.system.ls(self.path(name), detail=False)
+            entries = self.system.ls(self.path(name), detail=False)
         except FileNotFoundError:
             return []
-        names = (str(one).rstrip("/").rpartition("/")[2] for one in found)
-        return sorted(one for one in names if not one.startswith("."))
+        base_names = (str(entry).rstrip("/").rpartition("/")[2] for entry in entries)
+        return sorted(base_name for base_name in base_names if not base_name.startswith("."))
 
     def remove(self, name: str = "") -> None:
         """Remove a file or folder in it, or itself, if it is there."""
@@ -89,21 +89,21 @@ class Folder:
             return None
 
     def clean(self, pattern: str) -> None:
-        """Remove what writes that were killed have left, if it is on this machine."""
+        """Remove the files of writes that were killed, if the folder is on this machine."""
         for path in Path(self.path()).glob(pattern) if self.local else ():
             path.unlink(missing_ok=True)
 
     def intact(self, shards: Sequence[Shard]) -> dict[int, dict[str, Json]]:
-        """The records of the shards whose parts are whole, by number; what unfinished writes left is removed."""
+        """The records of the shards whose parts are whole, by number; files of unfinished writes are removed."""
         self.clean(".*.tmp")
         self.clean(f"{RECORDS}/.*.tmp")
         present = set(self.names(RECORDS))
-        found = {}
+        records = {}
         for shard in shards:
             record = self.read(record_name(shard)) if record_name(shard).rpartition("/")[2] in present else None
             if record and self.is_whole(record):
-                found[shard.number] = record
-        return found
+                records[shard.number] = record
+        return records
 
     def is_whole(self, record: Mapping[str, Json]) -> bool:
         """Whether a file is as its record says: its size, and its sha256 where that is quick to compute."""
@@ -126,15 +126,15 @@ class Folder:
         """A local path to write a file to, which then gets its name here; it does not if writing it fails."""
         system, target = self.system, self.path(name)
         if not self.local:
-            with TemporaryDirectory(prefix="marina-score-") as own:
-                path = Path(own) / Path(target).name
-                with naming(path):
+            with TemporaryDirectory(prefix="marina-score-") as temp_folder:
+                path = Path(temp_folder) / Path(target).name
+                with naming_path(path):
                     yield path
                 system.put_file(str(path), target)  # object stores show an object only when it is whole
             return
         partial = Path(target).with_name(f".{Path(target).name}.{os.getpid()}.tmp")
         try:
-            with naming(partial):
+            with naming_path(partial):
                 yield partial
             with partial.open("rb") as file:
                 os.fsync(file.fileno())
@@ -169,5 +169,5 @@ def record_name(shard: Shard) -> str:
 
 
 def facts_of(path: Path) -> dict[str, Json]:
-    """What a file that is whole is known by, as `is_whole` reads it."""
+    """The size and sha256 of a whole file, which `is_whole` compares."""
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}

@@ -18,11 +18,11 @@ from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import JSON
-from marina.score.formats.scan import STEP, Size
-from marina.score.places.database import Disconnected, again, first_line, key_shards, name_of
+from marina.score.formats.scan import STEP, ShardSize
+from marina.score.places.database import Disconnected, first_line, key_shards, name_of, retry
 from marina.score.values import Read, Shard, selected
 
-# Arrow types of PostgreSQL's; values of other types are carried as texts
+# Arrow types of PostgreSQL's types; values of other types are carried as texts
 TYPES = {
     "bool": pa.bool_(),
     "int2": pa.int16(),
@@ -38,13 +38,13 @@ TYPES = {
 
 
 class Unreadable(NamedTuple):
-    """A value of PostgreSQL that Python and Arrow have not, as its text."""
+    """The text of a value of PostgreSQL that Python and Arrow have not."""
 
     text: str
 
 
-class _Tolerant(Loader):
-    """Loads times; one that Python has not (infinity, years before 1 and after 9999) keeps no other from being read."""
+class _TolerantLoader(Loader):
+    """Loads times; a time that Python has not (infinity, years before 1 and after 9999) becomes `Unreadable`."""
 
     def load(self, data: Any) -> Any:
         try:
@@ -53,13 +53,13 @@ class _Tolerant(Loader):
             return Unreadable(bytes(data).decode())
 
 
-class _Date(_Tolerant, DateLoader): ...
+class _Date(_TolerantLoader, DateLoader): ...
 
 
-class _Timestamp(_Tolerant, TimestampLoader): ...
+class _Timestamp(_TolerantLoader, TimestampLoader): ...
 
 
-class _Timestamptz(_Tolerant, TimestamptzLoader): ...
+class _Timestamptz(_TolerantLoader, TimestamptzLoader): ...
 
 
 LOADERS = {"date": _Date, "timestamp": _Timestamp, "timestamptz": _Timestamptz}
@@ -81,8 +81,8 @@ def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
 class PostgresSource:
     """Rows of a query; see `Source`.
 
-    query selects them, key is the column that tells them apart and orders them, key_type its type. checksum is that
-    of all rows. pieces have the first and the last key of some rows each, as texts.
+    query selects them, key is the column that tells them apart and orders them, key_type its type. checksum is the
+    checksum of all rows. pieces have the first and the last key, as texts, and the number of some rows each.
     """
 
     url: str
@@ -100,11 +100,11 @@ class PostgresSource:
     def rows(self) -> int:
         return sum(rows for _, _, rows in self.pieces)
 
-    def shards(self, size: Size) -> list[Shard]:
-        return key_shards(self.pieces, size)
+    def shards(self, shard_size: ShardSize) -> list[Shard]:
+        return key_shards(self.pieces, shard_size)
 
     def read(self, shard: Shard) -> Read:
-        return again(lambda: self._read(shard))
+        return retry(lambda: self._read(shard))
 
     def _read(self, shard: Shard) -> Read:
         key, kind = sql.Identifier(self.key), sql.SQL(self.key_type)
@@ -114,17 +114,17 @@ class PostgresSource:
         with connected(self.url) as connection:
             for kind_name, loader in LOADERS.items():
                 connection.adapters.register_loader(kind_name, loader)
-            found = connection.execute(statement, [shard.place["first"], shard.place["last"]]).fetchall()
-        if len(found) != shard.rows:
+            rows = connection.execute(statement, [shard.place["first"], shard.place["last"]]).fetchall()
+        if len(rows) != shard.rows:
             raise MarinaError(
-                f"{self.name} has changed while it was read: {len(found)} rows from {shard.place['first']} to "
+                f"{self.name} has changed while it was read: {len(rows)} rows from {shard.place['first']} to "
                 f"{shard.place['last']}, and not {shard.rows}",
                 "add --restart to answer everything again",
             )
         unread: dict[int, RequestError] = {}
         arrays = []
-        for place, field in enumerate(self.schema):
-            column = [row[place] for row in found]
+        for index, field in enumerate(self.schema):
+            column = [row[index] for row in rows]
             for number, value in enumerate(column):
                 if isinstance(value, Unreadable):
                     message = f"the column {quote(field.name)} holds {value.text}, which {field.type} has not"
@@ -137,7 +137,7 @@ class PostgresSource:
 
 
 def _columns(schema: pa.Schema) -> sql.Composed:
-    """The columns to select; those whose types Arrow has not, as texts."""
+    """The columns to select; a column whose type Arrow has not is selected as texts."""
     selected = []
     for field in schema:
         column = sql.SQL("q.{}").format(sql.Identifier(field.name))
@@ -145,7 +145,9 @@ def _columns(schema: pa.Schema) -> sql.Composed:
     return sql.SQL(", ").join(selected)
 
 
-def open_postgres(url: str, table: str | None, query: str | None, key: str | None, most: int | None) -> PostgresSource:
+def open_postgres(
+    url: str, table: str | None, query: str | None, key: str | None, max_rows: int | None
+) -> PostgresSource:
     """Find the rows of a table or a query.
 
     Args:
@@ -153,7 +155,7 @@ def open_postgres(url: str, table: str | None, query: str | None, key: str | Non
         table: a table, perhaps with its schema before a dot.
         query: a SELECT, in place of a table.
         key: the column that tells rows apart; None for the table's primary key.
-        most: only this many rows; None for all.
+        max_rows: only this many rows; None for all.
 
     Raises:
         MarinaError: the database cannot be reached, or there are no such rows or no such key.
@@ -166,17 +168,17 @@ def open_postgres(url: str, table: str | None, query: str | None, key: str | Non
             key = key or (keys[0] if len(keys) == 1 else None)
             query = sql.SQL("SELECT * FROM {}").format(identifier(table)).as_string(connection)
         query = str(query).strip().rstrip(";")
-        described = connection.execute(f"SELECT * FROM ({query}) AS q LIMIT 0").description or []
-        names = [column.name for column in described]
+        columns = connection.execute(f"SELECT * FROM ({query}) AS q LIMIT 0").description or []
+        names = [column.name for column in columns]
         key = key or "id"
         if key not in names:
             raise MarinaError(
                 f"the rows have no column {key!r} to tell them apart; they have {', '.join(names)}",
                 "name one with --key",
             )
-        types = dict(zip(names, _type_names(connection, [column.type_code for column in described]), strict=True))
+        types = dict(zip(names, _type_names(connection, [column.type_code for column in columns]), strict=True))
         column = sql.Identifier(key).as_string(connection)
-        rows, distinct, checksum = _one(
+        rows, distinct, checksum = _fetch_one(
             connection,
             f"SELECT count(*), count(DISTINCT q.{column}), coalesce(sum(hashtextextended(q::text, 0)), 0)::text "
             f"FROM ({query}) AS q",
@@ -184,21 +186,22 @@ def open_postgres(url: str, table: str | None, query: str | None, key: str | Non
         if distinct != rows:
             message = f"the column {key!r} does not tell all rows apart: {rows} rows have {distinct} values of it"
             raise MarinaError(message)
-        limit = f"LIMIT {most}" if most is not None else ""
-        marks = connection.execute(
+        limit = f"LIMIT {max_rows}" if max_rows is not None else ""
+        boundaries = connection.execute(
             f"SELECT key::text, n FROM (SELECT q.{column} AS key, row_number() OVER (ORDER BY q.{column}) - 1 AS n "
             f"FROM ({query}) AS q ORDER BY n {limit}) AS s "
-            f"WHERE n % {STEP} IN (0, {STEP - 1}) OR n = {min(rows, rows if most is None else most) - 1} ORDER BY n"
+            f"WHERE n % {STEP} IN (0, {STEP - 1}) "
+            f"OR n = {min(rows, rows if max_rows is None else max_rows) - 1} ORDER BY n"
         ).fetchall()
     schema = pa.schema([_field(name, kind) for name, kind in types.items()])
-    shown = f"{name_of(url)} {table or 'query'}"
-    return PostgresSource(url, shown, schema, query, key, types[key], checksum, _pieces(marks))
+    source_name = f"{name_of(url)} {table or 'query'}"
+    return PostgresSource(url, source_name, schema, query, key, types[key], checksum, _pieces(boundaries))
 
 
-def _pieces(marks: Sequence[tuple[str, int]]) -> list[tuple[str, str, int]]:
-    """Pieces of `STEP` rows from the keys of their first and last rows with the numbers of these."""
+def _pieces(boundaries: Sequence[tuple[str, int]]) -> list[tuple[str, str, int]]:
+    """Pieces of `STEP` rows, from the keys and numbers of their first and last rows."""
     pieces = []
-    for key, number in marks:
+    for key, number in boundaries:
         if number % STEP == 0:
             pieces.append((key, key, 1))
         else:
@@ -212,23 +215,23 @@ def identifier(table: str) -> sql.Identifier:
     return sql.Identifier(*table.split("."))
 
 
-def _one(connection: psycopg.Connection[Any], statement: str) -> Any:
+def _fetch_one(connection: psycopg.Connection[Any], statement: str) -> Any:
     return connection.execute(statement).fetchone()
 
 
 def primary_key(connection: psycopg.Connection[Any], table: str) -> list[str]:
     """The columns of a table's primary key; none if it has none."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
         "WHERE i.indrelid = %s::regclass AND i.indisprimary",
         [identifier(table).as_string(connection)],
     )
-    return [str(name) for (name,) in found]
+    return [str(name) for (name,) in rows]
 
 
 def _type_names(connection: psycopg.Connection[Any], codes: Sequence[int]) -> list[str]:
-    found = dict(connection.execute("SELECT oid::int8, typname FROM pg_type WHERE oid = ANY(%s)", [list(codes)]))
-    return [str(found[code]) for code in codes]
+    type_names = dict(connection.execute("SELECT oid::int8, typname FROM pg_type WHERE oid = ANY(%s)", [list(codes)]))
+    return [str(type_names[code]) for code in codes]
 
 
 def _field(name: str, kind: str) -> pa.Field:

@@ -23,7 +23,7 @@ from marina.errors import MarinaError
 from marina.score.answers import is_json, is_number
 from marina.score.formats.values import json_text, values_of
 from marina.score.job import check_same
-from marina.score.places.database import CLAIM_S, Disconnected, again, answers_gone, claimant, name_of
+from marina.score.places.database import CLAIM_S, Disconnected, answers_removed_error, claimant, name_of, retry
 from marina.score.places.postgres import connected, identifier, primary_key
 from marina.score.values import Counts, Shard
 
@@ -34,9 +34,9 @@ CREATE TABLE IF NOT EXISTS marina_shards (
     claimed_by text, claimed_until timestamptz, done timestamptz, counts jsonb, PRIMARY KEY (job, number)
 );
 """
-LOCK = 0x6D6172696E61  # of advisory locks: "marina"
+LOCK_ID = 0x6D6172696E61  # of advisory locks: "marina"
 CLAIM = f"""
-UPDATE marina_shards SET claimed_by = %(own)s, claimed_until = now() + interval '{CLAIM_S} s'
+UPDATE marina_shards SET claimed_by = %(claimant)s, claimed_until = now() + interval '{CLAIM_S} s'
 WHERE job = %(job)s AND number = (
     SELECT number FROM marina_shards
     WHERE job = %(job)s AND done IS NULL AND (claimed_until IS NULL OR claimed_until < now())
@@ -44,7 +44,7 @@ WHERE job = %(job)s AND number = (
 ) RETURNING number, rows, place
 """
 
-OWN_CLAIMS = "UPDATE marina_shards SET claimed_until = {} WHERE job = %s AND claimed_by = %s AND done IS NULL"
+SET_CLAIMED_UNTIL = "UPDATE marina_shards SET claimed_until = {} WHERE job = %s AND claimed_by = %s AND done IS NULL"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TableWriter:
     table: str
 
     def write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
-        again(lambda: self._write(shard, answers, counts))
+        retry(lambda: self._write(shard, answers, counts))
 
     def _write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
         names = [sql.Identifier(name) for name in answers.schema.names]
@@ -76,9 +76,9 @@ class TableWriter:
                     columns, table
                 )
             )
-            types = _types(connection, "marina_part")
+            types = _column_types(connection, "marina_part")
             with connection.cursor().copy(sql.SQL("COPY marina_part ({}) FROM STDIN").format(columns)) as copy:
-                for row in _rows(answers, types):
+                for row in _copy_rows(answers, types):
                     copy.write_row(row)
             connection.execute(
                 sql.SQL("INSERT INTO {} ({}) SELECT * FROM marina_part {}").format(
@@ -88,7 +88,7 @@ class TableWriter:
 
 
 def _on_conflict(connection: psycopg.Connection[Any], table: str, names: Sequence[str]) -> sql.Composable:
-    """What becomes of rows whose key is in the table already: they get the new answers."""
+    """The ON CONFLICT clause: rows whose key is in the table already get the new answers."""
     keys = primary_key(connection, table)
     if not keys or not set(keys) <= set(names):
         return sql.SQL("")
@@ -98,41 +98,43 @@ def _on_conflict(connection: psycopg.Connection[Any], table: str, names: Sequenc
     )
 
 
-def _types(connection: psycopg.Connection[Any], table: str) -> dict[str, str]:
+def _column_types(connection: psycopg.Connection[Any], table: str) -> dict[str, str]:
     """The types of a table's columns."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT a.attname, t.typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
         "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped",
         [table],
     )
-    return {str(name): str(kind) for name, kind in found}
+    return {str(name): str(kind) for name, kind in rows}
 
 
-def _rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
+def _copy_rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
     """The rows as COPY takes them."""
     columns = []
     for field, column in zip(answers.schema, answers.columns, strict=True):
         values = values_of(column)
-        kind = types[field.name]
-        if kind == "vector" or (kind in ("json", "jsonb") and not is_json(field)):
+        column_type = types[field.name]
+        if column_type == "vector" or (column_type in ("json", "jsonb") and not is_json(field)):
             values = [None if value is None else json_text(value) for value in values]
         elif pa.types.is_list(field.type):
-            lists = pa.types.is_floating(field.type.value_type)
-            values = [None if value is None else value.tolist() if lists else json_text(value) for value in values]
+            has_numbers = pa.types.is_floating(field.type.value_type)
+            values = [
+                None if value is None else value.tolist() if has_numbers else json_text(value) for value in values
+            ]
         columns.append([value.replace("\0", "") if isinstance(value, str) else value for value in values])
     return zip(*columns, strict=True)
 
 
-def kind_of(field: pa.Field) -> str:
+def postgres_type(field: pa.Field) -> str:
     """The type of PostgreSQL for a column of answers."""
-    kind = field.type
+    arrow_type = field.type
     if is_number(field):
         return "double precision"
     if is_json(field):
         return "jsonb"
-    if pa.types.is_list(kind):
-        return "real[]" if pa.types.is_floating(kind.value_type) else "jsonb"
-    known = {
+    if pa.types.is_list(arrow_type):
+        return "real[]" if pa.types.is_floating(arrow_type.value_type) else "jsonb"
+    simple_types = {
         pa.bool_(): "boolean",
         pa.int16(): "smallint",
         pa.int32(): "integer",
@@ -142,9 +144,9 @@ def kind_of(field: pa.Field) -> str:
         pa.date32(): "date",
         pa.binary(): "bytea",
     }
-    if pa.types.is_timestamp(kind):
-        return "timestamptz" if kind.tz else "timestamp"
-    return known.get(kind, "text")
+    if pa.types.is_timestamp(arrow_type):
+        return "timestamptz" if arrow_type.tz else "timestamp"
+    return simple_types.get(arrow_type, "text")
 
 
 class PostgresSink:
@@ -160,48 +162,50 @@ class PostgresSink:
         self.name = f"{name_of(url)} {table}"
         self.writer = TableWriter(url, table)
         self._url, self._table, self._key = url, table, key
-        self._own = claimant()
+        self._claimant = claimant()
 
     def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
         with connected(self._url) as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK_ID])
             connection.execute(TABLES)
-            kept = connection.execute("SELECT description, planned FROM marina_jobs WHERE job = %s", [self._table])
-            found = kept.fetchone()
-            if found and found[1]:
+            cursor = connection.execute("SELECT description, planned FROM marina_jobs WHERE job = %s", [self._table])
+            stored_description, planned = cursor.fetchone() or (None, False)
+            if planned:
                 self._check_answers(connection)
-            self._make(connection, schema, new=found is None)
-            if found is None:
+            self._prepare_table(connection, schema, is_new=stored_description is None)
+            if stored_description is None:
                 connection.execute(
                     "INSERT INTO marina_jobs VALUES (%s, %s, false)", [self._table, Jsonb(dict(description))]
                 )
                 return False
-        check_same(found[0], description, self.name)
-        return bool(found[1])
+        check_same(stored_description, description, self.name)
+        return bool(planned)
 
     def _check_answers(self, connection: psycopg.Connection[Any]) -> None:
         """MarinaError if the answers of shards that are done are not there."""
-        marked = sql.SQL("SELECT coalesce(sum(rows), 0) FROM marina_shards WHERE job = %s AND done IS NOT NULL")
-        rows = sql.SQL("SELECT count(*) FROM {}").format(identifier(self._table))
-        there = self._is_there(connection)
-        counts = sql.SQL("SELECT ({})::int8, ({})::int8").format(marked, rows if there else sql.SQL("SELECT 0"))
-        wanted, present = connection.execute(counts, [self._table]).fetchone() or (0, 0)
+        written_sql = sql.SQL("SELECT coalesce(sum(rows), 0) FROM marina_shards WHERE job = %s AND done IS NOT NULL")
+        present_sql = sql.SQL("SELECT count(*) FROM {}").format(identifier(self._table))
+        exists = self._table_exists(connection)
+        counts = sql.SQL("SELECT ({})::int8, ({})::int8").format(
+            written_sql, present_sql if exists else sql.SQL("SELECT 0")
+        )
+        written, present = connection.execute(counts, [self._table]).fetchone() or (0, 0)
         # a table of the user's own with another key may hold one row for several of the input
-        shared = there and primary_key(connection, self._table) not in ([], [self._key])
-        if present < wanted and not shared:
-            raise answers_gone(self.name, wanted, present)
+        shared = exists and primary_key(connection, self._table) not in ([], [self._key])
+        if present < written and not shared:
+            raise answers_removed_error(self.name, written, present)
 
-    def _is_there(self, connection: psycopg.Connection[Any]) -> bool:
-        (known,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
-        return known is not None
+    def _table_exists(self, connection: psycopg.Connection[Any]) -> bool:
+        (table_id,) = connection.execute("SELECT to_regclass(%s)", [self._quoted(connection)]).fetchone() or (None,)
+        return table_id is not None
 
-    def _make(self, connection: psycopg.Connection[Any], schema: pa.Schema, new: bool) -> None:
+    def _prepare_table(self, connection: psycopg.Connection[Any], schema: pa.Schema, is_new: bool) -> None:
         """Make the table, or check that it has the columns of answers."""
-        if not self._is_there(connection):
+        if not self._table_exists(connection):
             columns = [
                 sql.SQL("{} {}{}").format(
                     sql.Identifier(field.name),
-                    sql.SQL(kind_of(field)),
+                    sql.SQL(postgres_type(field)),
                     sql.SQL(" PRIMARY KEY" if field.name == self._key else ""),
                 )
                 for field in schema
@@ -209,18 +213,18 @@ class PostgresSink:
             statement = sql.SQL("CREATE TABLE {} ({})").format(identifier(self._table), sql.SQL(", ").join(columns))
             connection.execute(statement)
             return
-        types = _types(connection, self._quoted(connection))
+        types = _column_types(connection, self._quoted(connection))
         missing = [field for field in schema if field.name not in types]
         if missing:
             raise MarinaError(
                 f"the table {self._table} has no column {missing[0].name!r} for answers",
-                f"add it, as {kind_of(missing[0])}, or name a table that does not exist yet",
+                f"add it, as {postgres_type(missing[0])}, or name a table that does not exist yet",
             )
         keys = primary_key(connection, self._table)
-        (filled,) = connection.execute(
+        (has_rows,) = connection.execute(
             sql.SQL("SELECT EXISTS (SELECT FROM {})").format(identifier(self._table))
         ).fetchone() or (False,)
-        if new and filled and not (keys and set(keys) <= set(schema.names)):
+        if is_new and has_rows and not (keys and set(keys) <= set(schema.names)):
             raise MarinaError(
                 f"the table {self._table} has rows, and no primary key among the columns of answers, so that answers "
                 "would be added to them",
@@ -232,8 +236,8 @@ class PostgresSink:
 
     def plan(self, shards: Sequence[Shard]) -> None:
         with connected(self._url) as connection:
-            found = connection.execute("SELECT planned FROM marina_jobs WHERE job = %s FOR UPDATE", [self._table])
-            if (found.fetchone() or [True])[0]:  # another process has planned
+            cursor = connection.execute("SELECT planned FROM marina_jobs WHERE job = %s FOR UPDATE", [self._table])
+            if (cursor.fetchone() or [True])[0]:  # another process has planned
                 return
             with connection.cursor().copy("COPY marina_shards (job, number, rows, place) FROM STDIN") as copy:
                 for shard in shards:
@@ -243,52 +247,56 @@ class PostgresSink:
     def claim(self) -> Shard | None:
         def work() -> Shard | None:
             with connected(self._url) as connection:
-                found = connection.execute(CLAIM, {"own": self._own, "job": self._table}).fetchone()
-            return Shard(*found) if found else None
+                row = connection.execute(CLAIM, {"claimant": self._claimant, "job": self._table}).fetchone()
+            return Shard(*row) if row else None
 
-        return again(work)
+        return retry(work)
 
     def release(self, shard: Shard) -> None:
         with suppress(Disconnected), connected(self._url) as connection:  # a claim ends by itself
-            connection.execute(f"{OWN_CLAIMS.format('NULL')} AND number = %s", [self._table, self._own, shard.number])
+            connection.execute(
+                f"{SET_CLAIMED_UNTIL.format('NULL')} AND number = %s", [self._table, self._claimant, shard.number]
+            )
 
     def renew(self) -> None:
         def work() -> None:
             with connected(self._url) as connection:
-                connection.execute(OWN_CLAIMS.format(f"now() + interval '{CLAIM_S} s'"), [self._table, self._own])
+                connection.execute(
+                    SET_CLAIMED_UNTIL.format(f"now() + interval '{CLAIM_S} s'"), [self._table, self._claimant]
+                )
 
-        again(work)
+        retry(work)
 
     def written(self, shard: Shard) -> None:
         """There is nothing to note: the writer has marked the shard."""
 
     def done(self) -> Counts:
         with connected(self._url) as connection:
-            found = connection.execute(
+            rows = connection.execute(
                 "SELECT counts FROM marina_shards WHERE job = %s AND done IS NOT NULL", [self._table]
             ).fetchall()
-        return Counts(*(sum(counts[name] for (counts,) in found) for name in Counts._fields))
+        return Counts(*(sum(counts[name] for (counts,) in rows) for name in Counts._fields))
 
     def complete(self) -> bool:
         def work() -> bool:
             with connected(self._url) as connection:
-                found = connection.execute(
+                row = connection.execute(
                     "SELECT NOT EXISTS (SELECT FROM marina_shards WHERE job = %s AND done IS NULL)", [self._table]
                 ).fetchone()
-            return bool(found and found[0])
+            return bool(row and row[0])
 
-        return again(work)
+        return retry(work)
 
     def finish(self) -> None:
         """There is nothing to do: answers are whole with every transaction."""
 
     def clear(self) -> None:
         with connected(self._url) as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK_ID])
             connection.execute(TABLES)
-            ended = connection.execute("DELETE FROM marina_jobs WHERE job = %s", [self._table])
+            deleted = connection.execute("DELETE FROM marina_jobs WHERE job = %s", [self._table])
             # rows with a primary key get the new answers, and the table may hold more than answers
-            if ended.rowcount and self._is_there(connection) and not primary_key(connection, self._table):
+            if deleted.rowcount and self._table_exists(connection) and not primary_key(connection, self._table):
                 connection.execute(sql.SQL("DELETE FROM {}").format(identifier(self._table)))
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from marina.errors import ServerError
 from marina.server.state import Ports
 
-FREE = (20_000, 32_000)  # above those of Ray's workers, and below those that the kernel gives to outgoing connections
+PORT_RANGE = (20_000, 32_000)  # above the ports of Ray's workers, below those of outgoing connections
 
 
 def write_config(base: Path, ports: Ports, target: Path) -> None:
@@ -34,17 +34,17 @@ def write_config(base: Path, ports: Ports, target: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that are free now, in a range from which nothing else takes any by itself."""
-    found: list[int] = []
+    """Ports of the loopback address that are free now, in a range from which no other program takes ports by itself."""
+    ports: list[int] = []
     with ExitStack() as stack:
-        for port in random.sample(range(*FREE), FREE[1] - FREE[0]):
+        for port in random.sample(range(*PORT_RANGE), PORT_RANGE[1] - PORT_RANGE[0]):
             probe = stack.enter_context(socket.socket())
             with suppress(OSError):
                 probe.bind(("127.0.0.1", port))
-                found.append(port)
-            if len(found) == count:
-                return found
-    raise ServerError(f"fewer than {count} ports between {FREE[0]} and {FREE[1]} are free on this machine")
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise ServerError(f"fewer than {count} ports between {PORT_RANGE[0]} and {PORT_RANGE[1]} are free on this machine")
 
 
 def check_ports(ports: Ports) -> None:
@@ -53,12 +53,12 @@ def check_ports(ports: Ports) -> None:
     Raises:
         ServerError: a port is taken or used twice; the message names the port and its purpose.
     """
-    named: dict[int, str] = {}
+    uses: dict[int, str] = {}
     for field, port in asdict(ports).items():
         use = field.replace("_", " ")
-        if port in named:
-            raise ServerError(f"port {port} is given for both {named[port]} and {use}; give each its own")
-        named[port] = use
+        if port in uses:
+            raise ServerError(f"port {port} is given for both {uses[port]} and {use}; give each its own")
+        uses[port] = use
     for field, port in asdict(ports).items():
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,7 +66,7 @@ def check_ports(ports: Ports) -> None:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
                 raise ServerError(
-                    f"port {port} for {named[port]} cannot be used: {error.strerror}",
+                    f"port {port} for {uses[port]} cannot be used: {error.strerror}",
                     f"stop what uses it or choose another with --{_option(field)}",
                 ) from None
 

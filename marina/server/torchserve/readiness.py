@@ -14,15 +14,15 @@ from marina.server.torchserve.management import Management
 
 POLL_S = 0.2
 # TorchServe logs this when a worker has exited; the worker's exception is on an earlier line.
-DIED = "Backend worker process died."
-RAISED = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*")
+DIED_MESSAGE = "Backend worker process died."
+EXCEPTION_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*")
 
 
 def wait_until_ready(
     management: Management,
     models: Mapping[str, str | None],
     log: Path,
-    start: int,
+    log_start: int,
     deadline: float,
     alive: Callable[[], bool],
     strict: bool = True,
@@ -33,7 +33,7 @@ def wait_until_ready(
         management: management API of the server.
         models: for each model to wait for its version, or None for its default version.
         log: file with the output of the workers.
-        start: size of the log in bytes when the models were registered; earlier output is ignored.
+        log_start: size of the log in bytes when the models were registered; earlier output is ignored.
         deadline: when to give up, in seconds of `time.monotonic`.
         alive: returns whether the server is still running.
         strict: whether every model of a bundle must be served too.
@@ -43,16 +43,16 @@ def wait_until_ready(
             the deadline passed.
     """
     waiting = list(models)
-    seen: set[str] = set()
+    ready_names: set[str] = set()
     while waiting:
         for name in list(waiting):
             status = management.status(name, models[name])
-            reason = failure(log, start, name, status.version)
+            reason = failure(log, log_start, name, status.version)
             if status.workers and status.ready >= status.workers and not (strict and reason):
-                # what a worker has said of its models may come into the log a moment later
-                if name in seen or not strict:
+                # a worker's message about its models may come into the log a moment later
+                if name in ready_names or not strict:
                     waiting.remove(name)
-                seen.add(name)
+                ready_names.add(name)
                 continue
             if reason:
                 raise ServerError(f"model {name} cannot be served: {reason}. Its log: {log}")
@@ -63,23 +63,23 @@ def wait_until_ready(
         time.sleep(POLL_S if waiting else 0)
 
 
-def failure(log: Path, start: int, name: str, version: str) -> str | None:
+def failure(log: Path, log_start: int, name: str, version: str) -> str | None:
     """Why a worker of a model did not start, as logged by the worker; None if no worker failed.
 
     Args:
-        log, start: as in `wait_until_ready`.
+        log, log_start: as in `wait_until_ready`.
         name, version: name and version of the model.
     """
-    lines = _lines(log, start, f"{name}_{version}")
+    lines = _lines(log, log_start, f"{name}_{version}")
     for line in reversed(lines):
         if FAILURE_MARK in line:
             return line.split(FAILURE_MARK, 1)[1].strip()
         if NO_GROUP_LEFT in line:  # such a worker waits, and does not end
             return line[line.index(NO_GROUP_LEFT) :].strip()
-    if not any(DIED in line for line in lines):
+    if not any(DIED_MESSAGE in line for line in lines):
         return None
-    raised = [line for line in lines if RAISED.match(line)]
-    return raised[-1] if raised else "its worker ended without a reason"
+    exception_lines = [line for line in lines if EXCEPTION_LINE.match(line)]
+    return exception_lines[-1] if exception_lines else "its worker ended without a reason"
 
 
 def log_size(log: Path) -> int:
@@ -87,13 +87,13 @@ def log_size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _lines(log: Path, start: int, model: str) -> list[str]:
+def _lines(log: Path, log_start: int, model: str) -> list[str]:
     """The output of a model's workers; in the log, their threads are named W-<port>-<model>_<version>-<stream>."""
-    written = re.compile(rf"^\S+ \[\w+ *\] W-\d+-{re.escape(model)}-(?:stdout|stderr) \S+ - (.*)$")
+    pattern = re.compile(rf"^\S+ \[\w+ *\] W-\d+-{re.escape(model)}-(?:stdout|stderr) \S+ - (.*)$")
     try:
         with log.open("rb") as file:
-            file.seek(start)
+            file.seek(log_start)
             text = file.read().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return []
-    return [found[1] for found in map(written.match, text.splitlines()) if found]
+    return [line_match[1] for line_match in map(pattern.match, text.splitlines()) if line_match]

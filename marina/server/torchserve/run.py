@@ -51,7 +51,7 @@ def config_file(project: Project) -> Path:
 
 
 def console_log(project: Project) -> Path:
-    """The file of what Java prints."""
+    """The file of Java's output."""
     return logs_folder(project) / CONSOLE_LOG
 
 
@@ -67,17 +67,17 @@ def remove_unpacked(folders: set[Path]) -> None:
 
 
 def _clear(project: Project, keep_logs: bool) -> None:
-    """Remove what an earlier run left behind, but for its logs."""
+    """Remove the files of an earlier run, except its logs."""
     logs = logs_folder(project)
     if logs.is_dir() and keep_logs:
         earlier = project.run / "earlier"
         earlier.mkdir(exist_ok=True)
-        ended = datetime.fromtimestamp(logs.stat().st_mtime, timezone.utc)
-        target = earlier / ended.strftime("%Y-%m-%dT%H-%M-%S.%f")
+        ended_at = datetime.fromtimestamp(logs.stat().st_mtime, timezone.utc)
+        target = earlier / ended_at.strftime("%Y-%m-%dT%H-%M-%S.%f")
         shutil.rmtree(target, ignore_errors=True)
         logs.rename(target)
-        for old in sorted(earlier.iterdir())[:-KEPT_RUNS]:
-            shutil.rmtree(old, ignore_errors=True)
+        for old_run in sorted(earlier.iterdir())[:-KEPT_RUNS]:
+            shutil.rmtree(old_run, ignore_errors=True)
     shutil.rmtree(project.run / "tmp", ignore_errors=True)
     (project.run / KEY_FILE).unlink(missing_ok=True)
 

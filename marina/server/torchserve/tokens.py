@@ -15,9 +15,9 @@ from marina.errors import ServerError
 
 Kind = Literal["inference", "management"]
 KEY_FILE = "key_file.json"
-TESTED = "0.12.0"  # the release of TorchServe that Marina is tested with
-SINCE = Version("0.11.1")  # of TorchServe
-MARGIN = timedelta(minutes=1)
+TESTED_RELEASE = "0.12.0"  # the release of TorchServe that Marina is tested with
+MIN_RELEASE = Version("0.11.1")  # of TorchServe; older releases have no tokens
+EXPIRY_MARGIN = timedelta(minutes=1)
 TIMEOUT_S = 10
 
 
@@ -27,10 +27,10 @@ def check_release() -> None:
     Raises:
         ServerError: the installed release has no tokens.
     """
-    found = installed("torchserve")
-    if found and Version(found) < SINCE:
+    release = installed("torchserve")
+    if release and Version(release) < MIN_RELEASE:
         raise ServerError(
-            f"TorchServe {found} has no token authorization", f"pip install --no-deps torchserve=={TESTED}"
+            f"TorchServe {release} has no token authorization", f"pip install --no-deps torchserve=={TESTED_RELEASE}"
         )
 
 
@@ -46,7 +46,7 @@ def token(folder: Path, kind: Kind, management_port: int) -> str:
         ServerError: there is no key file, or TorchServe issued no new token.
     """
     entry = _read(folder)[kind]
-    if _expires(entry) - MARGIN > datetime.now(timezone.utc):
+    if _expires(entry) - EXPIRY_MARGIN > datetime.now(timezone.utc):
         return str(entry["key"])
     _renew(folder, kind, management_port)
     return str(_read(folder)[kind]["key"])

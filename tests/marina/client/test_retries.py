@@ -23,7 +23,8 @@ UNKNOWN = HttpAnswer(404, JSON, b'{"code": 404, "type": "ModelNotFoundException"
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "PAUSES_S", (0.01, 0.02))
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(retries, "MAX_PAUSE_S", 0.02)
 
 
 def ask(*answers: HttpAnswer, retry: bool = True, limit_s: float = 10) -> tuple[object, int]:

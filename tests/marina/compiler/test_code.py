@@ -61,8 +61,14 @@ def test_an_engine_of_a_package_counts_with_what_it_imports(monkeypatch: pytest.
     [
         (("", "# a comment\n"), True),
         (('    """', '    """Said in other words. '), True),
-        (("GOLDEN = 8  # maximum number of rows stored in the artifact", "GOLDEN = 8  # of the rows"), True),
-        (("GOLDEN = 8", "GOLDEN = 9"), False),
+        (
+            (
+                "MAX_GOLDEN_ROWS = 8  # maximum number of rows stored in the artifact",
+                "MAX_GOLDEN_ROWS = 8  # of the rows",
+            ),
+            True,
+        ),
+        (("MAX_GOLDEN_ROWS = 8", "MAX_GOLDEN_ROWS = 9"), False),
     ],
 )
 def test_comments_do_not_count_and_code_does(change: tuple[str, str], same: bool) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from marina.compiler import compile_model
-from marina.compiler.forecast import START_S, forecast, usual_seconds
+from marina.compiler.forecast import START_S, forecast, typical_seconds
 from marina.errors import CompileError, MarinaError, SourceError
 from marina.project import Project
 from marina.spec import read_spec
@@ -20,7 +20,7 @@ def test_what_will_be_compiled_is_said_before_and_found_after(project: Project, 
     assert (before.task, before.architecture) == ("text-classification", "BertForSequenceClassification")
     assert before.shapes == ("1x16", "4x64")
     assert (before.engine, before.compiled) == (ENGINE, False)
-    assert before.seconds == pytest.approx(usual_seconds(before.weights, 2, False))
+    assert before.seconds == pytest.approx(typical_seconds(before.weights, 2, False))
     assert not project.artifacts.exists()
     folder = compile_model(spec, project, no_progress).folder
     after = forecast(spec, project)
@@ -34,13 +34,13 @@ def test_the_time_goes_by_what_was_measured_here(project: Project, add_tiny: Add
     spec = read_spec(add_tiny("m"))
     (times,) = [compile_model(spec, project, no_progress).folder.with_suffix(".times.json")]
     measured = json.loads(times.read_text())
-    usual = usual_seconds(measured["build"]["weights"], 2, False)
+    usual = typical_seconds(measured["build"]["weights"], 2, False)
     measured["build"]["seconds"] = 3 * usual
     times.write_text(json.dumps(measured))
     other = read_spec(add_tiny("n", shapes={"exact": ["1x16"]}))
     seconds = forecast(other, project).seconds
-    assert seconds == pytest.approx(3 * usual_seconds(measured["build"]["weights"], 1, False))
-    assert usual_seconds(0, 8, True) == START_S
+    assert seconds == pytest.approx(3 * typical_seconds(measured["build"]["weights"], 1, False))
+    assert typical_seconds(0, 8, True) == START_S
 
 
 @pytest.mark.parametrize(

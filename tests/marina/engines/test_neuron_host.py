@@ -82,16 +82,16 @@ def test_a_device_that_may_not_be_opened(machine: Machine, monkeypatch: pytest.M
     def refuse(*_: Any) -> int:
         raise PermissionError(13, "Permission denied")
 
-    own = neuron_host._refusal
+    own = neuron_host._open_error
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", refuse)
         assert own(tmp_path / "dev" / "neuron0") == 13
-    monkeypatch.setattr(neuron_host, "_refusal", lambda _: 13)
+    monkeypatch.setattr(neuron_host, "_open_error", lambda _: 13)
     finding = machine(neuronx.ENGINE, devices=2)["Neuron devices"]
     assert finding.state == "fails"
     assert f"may not be opened by user {os.getuid()}" in finding.found
     assert "sudo usermod -aG neuron $USER" in finding.fix
-    monkeypatch.setattr(neuron_host, "_refusal", lambda _: 19)
+    monkeypatch.setattr(neuron_host, "_open_error", lambda _: 19)
     assert machine(neuronx.ENGINE)["Neuron devices"].fix == "sudo rmmod neuron; sudo modprobe neuron"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marina.plan.calibration.calibrate import Simulated
+from marina.plan.calibration.calibrate import LoadSimulator
 from marina.plan.calibration.fit import fit_server, idle_times
 from marina.plan.calibration.record import (
     Calibration,
@@ -52,7 +52,7 @@ def calibration() -> Calibration:
 @pytest.mark.long
 def test_a_fit_explains_the_loads_of_a_known_server() -> None:
     lengths = np.clip(np.random.default_rng(0).lognormal(2.8, 0.7, 400), 3, 64).astype(int)
-    model = Simulated(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05)
+    model = LoadSimulator(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05)
     loads = [(2, *loop) for loop in ONE_WORKER] + [(1, *loop) for loop in WORKER_A_CORE]
     loops = [ClosedLoop(*load, *model.closed_loop(REAL, ClosedLoop(*load, 0, 0, 0, 0))) for load in loads]
     fit = fit_server(MeasuredServer(loops, [], REAL.front, REAL.client), model.closed_loop)

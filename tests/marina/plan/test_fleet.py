@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from marina.plan.candidates import Candidate
-from marina.plan.fleet import by_hour, lose_one, upgrade
+from marina.plan.fleet import by_hour, lose_instance, upgrade
 from marina.plan.limits import Reach
 from marina.plan.workload import Demand, Promise, Workload
 from tests.marina.plan.places import place, traffic, variant
@@ -38,7 +38,7 @@ def test_a_curve_goes_on_over_midnight() -> None:
 @pytest.mark.parametrize("least", [False, True])
 def test_a_lost_instance_loses_what_it_has_and_an_upgrade_nothing(least: bool) -> None:
     own = [traffic(300)]
-    lost = lose_one(candidate(), 3, own, PROMISE, least)
+    lost = lose_instance(candidate(), 3, own, PROMISE, least)
     upgraded = upgrade(candidate(), 3, own, PROMISE, least)
     assert lost
     assert upgraded
@@ -49,4 +49,4 @@ def test_a_lost_instance_loses_what_it_has_and_an_upgrade_nothing(least: bool) -
 
 
 def test_one_instance_has_nobody_to_take_its_place() -> None:
-    assert lose_one(candidate(), 1, [traffic(30)], PROMISE, least=False) is None
+    assert lose_instance(candidate(), 1, [traffic(30)], PROMISE, least_loaded=False) is None

@@ -9,8 +9,8 @@ import pytest
 
 from marina.errors import SpecError
 from marina.plan.answer import Recommendation
-from marina.plan.recommender import compared, read_recommendations
-from marina.plan.search import Found
+from marina.plan.recommender import comparison_table, read_recommendations
+from marina.plan.search import SearchResult
 from marina.plan.workload import Demand, Promise, Workload
 
 RECOMMENDED = {
@@ -23,7 +23,7 @@ def test_they_stand_in_a_table(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"InferenceRecommendations": [RECOMMENDED]}))
     theirs = read_recommendations(tmp_path / "job.json")
     asked = Workload(models=(Demand(name="m", rate=1),), promise=Promise(latency_ms=1))
-    columns, (row,) = compared(theirs, Recommendation(asked, [], Found(), None, {}, ""))
+    columns, (row,) = comparison_table(theirs, Recommendation(asked, [], SearchResult(), None, {}, ""))
     assert len(columns) == len(row)
     assert row == ["AWS: ml.inf1.2xlarge", "1", "5400", "18.5", "0.900", "1.200"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from marina.plan.answer import Recommendation, described, first_change
+from marina.plan.answer import Recommendation, describe, first_change
 from marina.plan.candidates import candidates_of
 from marina.plan.evaluate import evaluate
-from marina.plan.limits import largest_request, most_requests
+from marina.plan.limits import find_reach, largest_request
 from marina.plan.picture import picture
-from marina.plan.search import FINE, Found, cost, fastest, least_instances, search
+from marina.plan.search import FINE_REQUESTS, SearchResult, cost, latency_alone, min_instances, search
 from marina.plan.workload import Demand, Promise, Workload
 from tests.marina.plan.places import place, traffic, variant
 
@@ -18,7 +18,7 @@ def quiet(*_: object) -> None:
     pass
 
 
-def found_for(rate: float, latency_ms: float, places: list[object] | None = None, **promise: object) -> Found:
+def found_for(rate: float, latency_ms: float, places: list[object] | None = None, **promise: object) -> SearchResult:
     candidates = [one for own in places or [place()] for one in candidates_of(own)]  # type: ignore[arg-type]
     asked = Promise.model_validate({"latency_ms": latency_ms, **promise})
     return search(candidates, [traffic(rate)], asked, None, False, quiet)
@@ -35,17 +35,17 @@ def test_the_choice_is_the_cheapest_of_all(rate: float, latency_ms: float) -> No
     for own in places:
         for candidate in candidates_of(own):
             count = int((price - 1e-6) / (own.per_hour or 1))
-            if count >= least_instances(candidate, [traffic(rate)]):
-                assert not evaluate(candidate, count, [traffic(rate)], asked, FINE, False).keeps(asked)
+            if count >= min_instances(candidate, [traffic(rate)]):
+                assert not evaluate(candidate, count, [traffic(rate)], asked, FINE_REQUESTS, False).keeps(asked)
 
 
 def test_bounds_are_never_better_than_simulations() -> None:
     own = [traffic(300)]
     for candidate in list(candidates_of(place()))[::5]:
         light = evaluate(candidate, 50, own, Promise(latency_ms=1), 4000, False)
-        assert fastest(candidate, own, 99) <= light.p99 * 1.001
+        assert latency_alone(candidate, own, 99) <= light.p99 * 1.001
         # with fewer instances than the bound, the queue grows without end
-        least = least_instances(candidate, [traffic(3000)])
+        least = min_instances(candidate, [traffic(3000)])
         if least > 1:
             figures = evaluate(candidate, least - 1, [traffic(3000)], Promise(latency_ms=1000), 20_000, False)
             assert figures.utilisation > 0.95
@@ -54,7 +54,7 @@ def test_bounds_are_never_better_than_simulations() -> None:
 def test_none_keeps_an_impossible_promise() -> None:
     found = found_for(50, 0.5)
     assert found.best is None
-    assert found.bounded == found.candidates
+    assert found.pruned == found.candidates
     asked = Workload(models=(Demand(name="m", rate=50),), promise=Promise(latency_ms=0.5))
     answer = Recommendation(asked, [], found, None, {}, "")
     assert answer.sentence.startswith("None keeps p99 <= 0.5 ms")
@@ -81,7 +81,7 @@ def test_an_answer_says_how_far_it_carries() -> None:
     own, found = [traffic(100)], found_for(100, 40)
     assert found.best
     candidate, figures = found.best
-    reach = most_requests(candidate, 1, own, asked.promise, False)
+    reach = find_reach(candidate, 1, own, asked.promise, False)
     assert evaluate(candidate, 1, [traffic(reach.rate)], asked.promise, 30_000, False).promised < 44
     assert reach.rate > 100
     most = largest_request(candidate, own[0], 1.0, 4096)
@@ -91,7 +91,7 @@ def test_an_answer_says_how_far_it_carries() -> None:
     assert document["choice"]["count"] == figures.count
     (theirs,) = document["InferenceRecommendations"]
     assert theirs["Metrics"]["MaxInvocations"] == round(reach.rate * 60)
-    assert described(found.best) in answer.sentence
+    assert describe(found.best) in answer.sentence
     assert answer.rows()[0][1] == "yes"
     assert any(line.startswith("Machines: 1.") for line in answer.lines())
     assert picture(answer).startswith(b"\x89PNG")

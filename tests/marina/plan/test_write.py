@@ -9,7 +9,7 @@ import pytest
 from marina.plan.answer import Recommendation
 from marina.plan.candidates import candidates_of
 from marina.plan.limits import Reach
-from marina.plan.search import Found, search
+from marina.plan.search import SearchResult, search
 from marina.plan.workload import Demand, Promise, Workload
 from marina.plan.write import write_choice
 from marina.project import Project
@@ -39,4 +39,4 @@ def test_a_choice_is_written_and_the_rest_stays(project: Project) -> None:
     plan = json.loads(written[1].read_text())
     assert (plan["instances"], plan["least_instances"], plan["calls_per_minute"]) == (1, 1, {"m": 21_000})
     assert plan["busy"] == pytest.approx(min(1.0, found.best.figures.utilisation * 7), abs=0.001)
-    assert write_choice(Recommendation(asked, own, Found(), None, {}, ""), project) == []
+    assert write_choice(Recommendation(asked, own, SearchResult(), None, {}, ""), project) == []

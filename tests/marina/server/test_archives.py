@@ -10,7 +10,7 @@ import pytest
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.archives import find_archives, keep, kept, offered, put_back
+from marina.server.archives import find_archives, in_model_store, keep_copy, kept_copies, put_back
 
 
 def store(project: Project, name: str, content: str) -> Path:
@@ -31,7 +31,7 @@ def content_of(path: Path) -> str:
 def test_archives_are_found_by_name_or_all(project: Project) -> None:
     one, two = store(project, "a", "1"), store(project, "b", "2")
     assert find_archives(project, ["b"]) == [two]
-    with offered(project, one), (project.model_store / ".hidden.mar").open("w"):
+    with in_model_store(project, one), (project.model_store / ".hidden.mar").open("w"):
         assert find_archives(project, []) == [one, two]
 
 
@@ -48,24 +48,24 @@ def test_only_listed_archives_are_trusted(project: Project, tmp_path: Path) -> N
 
 
 def test_the_archive_before_is_kept_and_comes_back(project: Project) -> None:
-    current, previous = kept(project, "a")
+    current, previous = kept_copies(project, "a")
     for content in "123":
-        keep(project, store(project, "a", content))
-        keep(project, project.model_store / "a.mar")  # once more changes nothing
+        keep_copy(project, store(project, "a", content))
+        keep_copy(project, project.model_store / "a.mar")  # once more changes nothing
     assert (content_of(current), content_of(previous)) == ("3", "2")
     # a file that is written anew in place is not the one that was served
     (project.model_store / "a.mar").write_bytes(b"")
     assert content_of(current) == "3"
     put_back(project, previous)
-    keep(project, project.model_store / "a.mar")
+    keep_copy(project, project.model_store / "a.mar")
     assert content_of(project.model_store / "a.mar") == content_of(current) == "2"
     assert content_of(previous) == "3"
     assert [path.name for path in project.model_store.iterdir()] == ["a.mar"]
 
 
 def test_an_archive_from_elsewhere_is_in_the_store_only_while_it_is_registered(project: Project) -> None:
-    keep(project, store(project, "a", "1"))
+    keep_copy(project, store(project, "a", "1"))
     (project.model_store / "a.mar").unlink()
-    with offered(project, kept(project, "a")[0]) as name:
+    with in_model_store(project, kept_copies(project, "a").current) as name:
         assert content_of(project.model_store / name) == "1"
     assert list(project.model_store.iterdir()) == []

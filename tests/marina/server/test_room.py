@@ -13,7 +13,7 @@ from handlers.worker.placement.choice import GroupSizes, OwnGroup, server_of, wo
 from handlers.worker.placement.leases import Lease, leases_folder, take_lease
 from marina.errors import ServerError
 from marina.server import room
-from marina.server.room import Need, check_beside, check_groups, check_room, variables_of, workers_of
+from marina.server.room import Need, check_free_cores, check_groups, check_room, variables_of, workers_of
 from marina.server.state import Ports, RunState
 
 CORES = engine_module("neuronx").CORES
@@ -77,12 +77,12 @@ def test_the_groups_of_the_environment_are_for_all_models(monkeypatch: pytest.Mo
 def test_a_running_servers_workers_are_counted_by_what_they_hold(hold: Hold) -> None:
     """A model that was scaled down makes room for another."""
     held = hold("a-1,1,1,1", 1)
-    check_beside([archive("b", "1,1,1")], server())
+    check_free_cores([archive("b", "1,1,1")], server())
     with pytest.raises(ServerError, match="b-4 4 need 4 NeuronCores, and 3 are free; give other models fewer workers"):
-        check_beside([archive("b", "4")], server())
-    check_beside([archive("a", "1,1,1,1")], server(), replaced=True)
+        check_free_cores([archive("b", "4")], server())
+    check_free_cores([archive("a", "1,1,1,1")], server(), replaced=True)
     with pytest.raises(ServerError, match="and 3 are free"):
-        check_beside([archive("a", "1,1,1,1")], server())
+        check_free_cores([archive("a", "1,1,1,1")], server())
     held.release()
 
 
@@ -92,9 +92,9 @@ def test_the_variables_of_the_server_count_and_not_those_of_the_shell(
     monkeypatch.setenv(GROUPS, "4")
     own = server(**{GROUPS: "1,1"})
     held = hold("a-1", 1)
-    check_beside([archive("b", "1")], own)
+    check_free_cores([archive("b", "1")], own)
     with pytest.raises(ServerError, match="NEURONCORE_GROUP_SIZES=1,1 leaves 1 core groups, and b-1,1 1,1 need 2"):
-        check_beside([archive("b", "1,1")], own)
+        check_free_cores([archive("b", "1,1")], own)
     with variables_of(server()):
         assert GROUPS not in os.environ
     assert os.environ[GROUPS] == "4"

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from handlers.worker.values import Shape
-from marina.compiler.graphs.times import COMPILING
+from marina.compiler.graphs.times import BUILD_FIELDS
 from marina.compiler.sources.folder import ModelFolder
 from marina.engines import engines
 from marina.errors import NotPackable
 from marina.project import Project
 from marina.shapes import advice
-from marina.shapes.advice import NOW, PACKED, PLAIN, Advice, advise, probe_shapes
+from marina.shapes.advice import CURRENT, PACKED, PLAIN, Advice, advise, probe_shapes
 from marina.spec import Spec, read_spec
-from marina.spec.sections import LEAST_PACKED
+from marina.spec.sections import MIN_PACKED_LENGTH
 from tests.conftest import no_progress
 
 AddTiny = Callable[..., Path]
@@ -36,7 +36,7 @@ def spec(project: Project, add_tiny: AddTiny, monkeypatch: pytest.MonkeyPatch) -
     (project.root / "examples.csv").write_text("tokens\n" + "5\n" * 40)
     path = add_tiny("m", examples="examples.csv", shapes={"exact": SHAPES}, serving={"batch_size": 8})
     times = {shape: milliseconds(shape) for shape in probe_shapes(64, packed=False).listed()}
-    measured = {COMPILING[0]: {"a": 2.0, "b": 4.0}, COMPILING[1]: {"a": 10.0, "b": 30.0}}
+    measured = {BUILD_FIELDS[0]: {"a": 2.0, "b": 4.0}, BUILD_FIELDS[1]: {"a": 10.0, "b": 30.0}}
     monkeypatch.setattr(advice, "_probe", lambda *_: (project.root, "it is only a test"))
     monkeypatch.setattr(advice, "_time", lambda *_: times)
     monkeypatch.setattr(advice, "read_measured", lambda _: measured)
@@ -59,9 +59,9 @@ def test_lengths_that_are_given_come_before_the_specs_examples(spec: Spec, proje
 def test_without_texts_a_ladder_is_made(spec: Spec, project: Project) -> None:
     found = advised(spec.model_copy(update={"examples": None}), project, None, graphs=4)
     assert (found.lengths, found.before, found.after) == ([], [], [])
-    assert list(found.considered) == [NOW]
-    assert found.bound is not None
-    assert 0 < found.bound < 1
+    assert list(found.considered) == [CURRENT]
+    assert found.waste_bound is not None
+    assert 0 < found.waste_bound < 1
     assert max(shape.sequence_length for shape in found.shapes) == 64
 
 
@@ -70,11 +70,11 @@ def test_shapes_are_chosen_on_one_half_and_judged_on_the_other(spec: Spec, proje
     found = advised(spec, project, [8, 64] * 20, graphs=2)
     chosen = sorted(shape.sequence_length for shape in found.shapes)
     assert (chosen[0], chosen[-1]) == (8, 64)
-    assert found.considered[NOW].shapes == spec.shapes.listed()
+    assert found.considered[CURRENT].shapes == spec.shapes.listed()
     assert found.considered[PLAIN].shapes == found.shapes
     assert PACKED not in found.considered
     assert found.after == found.considered[PLAIN].effects
-    assert found.before == found.considered[NOW].effects
+    assert found.before == found.considered[CURRENT].effects
     alone, full = found.before
     # 64 tokens alone in 1x64, and eight of them twice in 4x64: no padding
     assert (alone.length_waste, full.length_waste) == pytest.approx((0.0, 0.0))
@@ -83,12 +83,12 @@ def test_shapes_are_chosen_on_one_half_and_judged_on_the_other(spec: Spec, proje
 def test_what_compiling_takes_is_the_mean(spec: Spec, project: Project) -> None:
     found = advised(spec, project, [8, 64] * 4)
     assert (found.seconds, found.megabytes) == pytest.approx((3.0, 20.0))
-    assert found.unpacked == "it is only a test"
+    assert found.unpacked_reason == "it is only a test"
     assert found.error == pytest.approx(0.0, abs=1e-6)
 
 
 def test_half_of_a_devices_memory_is_for_weights(spec: Spec, project: Project) -> None:
-    rooms = {room.device: room for room in advised(spec, project, [8, 64] * 4).room}
+    rooms = {room.device: room for room in advised(spec, project, [8, 64] * 4).graph_limits}
     known = [engine.memory for engine in engines().values() if engine.memory]
     assert {memory.device for memory in known} == set(rooms)
     for memory in known:
@@ -125,5 +125,5 @@ def test_few_shapes_tell_the_times_of_all() -> None:
     assert {str(shape) for shape in plain} == {"1x16", "8x16", "32x16", "1x64", "8x64", "1x128", "4x128"}
     packed = set(probe_shapes(128).listed()) - set(plain)
     assert packed == {Shape(1, 64, True), Shape(1, 128, True), Shape(4, 128, True), Shape(8, 64, True)}
-    assert probe_shapes(LEAST_PACKED - 1) == probe_shapes(LEAST_PACKED - 1, packed=False)
-    assert any(shape.packed for shape in probe_shapes(LEAST_PACKED).listed())
+    assert probe_shapes(MIN_PACKED_LENGTH - 1) == probe_shapes(MIN_PACKED_LENGTH - 1, packed=False)
+    assert any(shape.packed for shape in probe_shapes(MIN_PACKED_LENGTH).listed())

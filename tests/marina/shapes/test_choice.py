@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from handlers.worker.values import Shape
 from marina.shapes import choice
-from marina.shapes.choice import ShapeChoice, candidates, choose_for_bulk, choose_shapes, worth
+from marina.shapes.choice import ShapeChoice, best_at_price, candidates, choose_for_bulk, choose_shapes
 
 
 def milliseconds(shape: Shape) -> float:
@@ -80,7 +80,7 @@ def test_no_other_shapes_cost_less_in_bulk(lengths: list[int], graphs: int) -> N
     for level in candidates(16):
         times = {size: milliseconds(Shape(size, level)) / size for size in choice.BATCH_SIZES}
         # the least batch size that is about as fast as any
-        a_row[level] = next(time for time in times.values() if time <= min(times.values()) * choice.ABOUT)
+        a_row[level] = next(time for time in times.values() if time <= min(times.values()) * choice.TOLERANCE)
 
     found = choose_for_bulk(lengths, 16, milliseconds, graphs)[-1]
     every = [(*chosen, 16) for count in range(4) for chosen in itertools.combinations(candidates(16)[:-1], count)]
@@ -97,5 +97,5 @@ def test_candidates_end_at_the_longest() -> None:
 
 def test_a_graph_must_be_worth_its_price() -> None:
     choices = [ShapeChoice((Shape(1, 8),), 2.0), ShapeChoice((Shape(1, 4), Shape(1, 8)), 1.5)]
-    assert worth(choices, 0.4) is choices[1]
-    assert worth(choices, 0.6) is choices[0]
+    assert best_at_price(choices, 0.4) is choices[1]
+    assert best_at_price(choices, 0.6) is choices[0]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.worker.values import Shape
-from marina.shapes.ladder import GRAPHS, LINES, SHORTEST, SIZES, STEP, default_ladder, ladder
-from marina.shapes.packed import MOST, PLANNED, SHARES, Costing, sets_with_packed
+from marina.shapes.ladder import BATCH_SIZES, DEFAULT_GRAPHS, PACKED_BATCH_SIZES, SHORTEST, STEP, default_ladder, ladder
+from marina.shapes.packed import BATCH_DIVISORS, MAX_SHAPES, MIN_ROWS, Costing, sets_with_packed
 
 LENGTH = 32
 
@@ -18,12 +18,12 @@ LENGTH = 32
 def test_batches_of_every_size_count_as_often() -> None:
     shape = Shape(4, LENGTH)
     costing = Costing([LENGTH], 32, lambda _: 10.0, [shape])
-    rows = 32 * max(1, PLANNED // 32)
-    sizes = {max(1, 32 // share) for share in SHARES}
+    rows = 32 * max(1, MIN_ROWS // 32)
+    sizes = {max(1, 32 // divisor) for divisor in BATCH_DIVISORS}
     milliseconds = sum(rows / size * -(-size // 4) * 10 for size in sizes)
     best = len(sizes) * rows * LENGTH * 10 / shape.tokens
     # alone, a text takes what is the best, as there is no other shape
-    assert costing.of([shape]) == pytest.approx((1 + milliseconds / best) / 2)
+    assert costing.cost([shape]) == pytest.approx((1 + milliseconds / best) / 2)
 
 
 def test_texts_alone_take_the_quickest_shape_that_holds_them() -> None:
@@ -31,8 +31,8 @@ def test_texts_alone_take_the_quickest_shape_that_holds_them() -> None:
     lengths = [10, 10, 10, 20]
     costing = Costing(lengths, 1, times.__getitem__, times)
     # three texts of 1 ms and one of 3 ms, and 4 times 3 ms in the second case; rows of one do not come together
-    assert costing.of(times) == pytest.approx((1 + (3 * 1 + 3) / (50 * 1 / 16)) / 2)
-    assert costing.of([Shape(1, LENGTH)]) == pytest.approx((12 / 6 + 12 / (50 * 1 / 16)) / 2)
+    assert costing.cost(times) == pytest.approx((1 + (3 * 1 + 3) / (50 * 1 / 16)) / 2)
+    assert costing.cost([Shape(1, LENGTH)]) == pytest.approx((12 / 6 + 12 / (50 * 1 / 16)) / 2)
 
 
 def test_each_further_shape_saves_what_is_asked() -> None:
@@ -44,9 +44,9 @@ def test_each_further_shape_saves_what_is_asked() -> None:
     assert len(loose) > len(strict)
     pool = {shape for one in loose for shape in one}
     costing = Costing(lengths, 8, milliseconds, pool)
-    costs = [costing.of(shapes) for shapes in loose]
+    costs = [costing.cost(shapes) for shapes in loose]
     assert [len(shapes) for shapes in loose] == list(range(1, len(loose) + 1))
-    assert len(loose) <= MOST
+    assert len(loose) <= MAX_SHAPES
     assert all(before > after for before, after in itertools.pairwise(costs))
     assert all(max(shape.sequence_length for shape in shapes) == 128 for shapes in loose)
     assert all(shape.packed for shape in pool)
@@ -90,13 +90,13 @@ def test_rungs_grow_by_a_constant_ratio(longest: int, graphs: int, sizes: tuple[
 
 def test_texts_alone_have_a_ladder_and_several_share_lines() -> None:
     made = default_ladder(128, None, packed=True)
-    lines = [Shape(size, 128, True) for size in LINES]
-    assert len(made.shapes) == GRAPHS[True]
+    lines = [Shape(size, 128, True) for size in PACKED_BATCH_SIZES]
+    assert len(made.shapes) == DEFAULT_GRAPHS[True]
     assert set(lines) < set(made.shapes)
     assert all(shape.packed and shape.batch_size == 1 for shape in set(made.shapes) - set(lines))
-    assert made.waste == ladder(128, GRAPHS[True] - len(LINES) + 1, (1,)).waste
+    assert made.waste == ladder(128, DEFAULT_GRAPHS[True] - len(PACKED_BATCH_SIZES) + 1, (1,)).waste
     # too few graphs for lines, or none that can be packed
     assert default_ladder(128, 1, packed=True) == ladder(128, 1, (1,))
     assert default_ladder(128, 2, packed=True).shapes == tuple(sorted(lines))
-    assert default_ladder(128, None, packed=False) == ladder(128, GRAPHS[False], SIZES)
+    assert default_ladder(128, None, packed=False) == ladder(128, DEFAULT_GRAPHS[False], BATCH_SIZES)
     assert default_ladder(128, 1, packed=False) == ladder(128, 1, (1,))

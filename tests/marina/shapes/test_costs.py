@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.worker.values import Shape
-from marina.shapes.costs import CostModel, can_tell
+from marina.shapes.costs import CostModel, can_fit
 
 SHAPES = [Shape(1, 16), Shape(8, 16), Shape(1, 64), Shape(8, 64), Shape(4, 256)]
 factor = st.one_of(st.just(0.0), st.floats(1e-5, 10))
@@ -22,9 +22,9 @@ def test_factors_are_found_again(each: float, token: float, pair: float) -> None
 
 
 def test_three_shapes_tell_the_times_of_others() -> None:
-    assert can_tell([Shape(1, 16), Shape(1, 32), Shape(1, 64)])
-    assert not can_tell([Shape(1, 16), Shape(1, 64)])
-    assert not can_tell([Shape(1, 16), Shape(2, 8), Shape(1, 64)])  # two of as many tokens tell no more than one
+    assert can_fit([Shape(1, 16), Shape(1, 32), Shape(1, 64)])
+    assert not can_fit([Shape(1, 16), Shape(1, 64)])
+    assert not can_fit([Shape(1, 16), Shape(2, 8), Shape(1, 64)])  # two of as many tokens tell no more than one
 
 
 @given(st.lists(st.floats(0.01, 1000), min_size=len(SHAPES), max_size=len(SHAPES)))

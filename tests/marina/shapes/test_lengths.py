@@ -7,7 +7,7 @@ import pytest
 from handlers.worker.request.schema import Fields
 from handlers.worker.values import Instance
 from marina.errors import SpecError
-from marina.shapes.lengths import MOST, listed, read_lengths
+from marina.shapes.lengths import MAX_LENGTHS, expand_histogram, read_lengths
 
 FIELDS = Fields("text")
 
@@ -34,7 +34,7 @@ def test_lengths_are_read(tmp_path: Path, name: str, content: str, expected: lis
 def test_both_halves_of_a_histogram_are_alike(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"10": 4000, "20": 2_000_000, "30": 800_000}))
     lengths = read_lengths(tmp_path / "a.json", FIELDS, words)
-    assert len(lengths) <= MOST
+    assert len(lengths) <= MAX_LENGTHS
     for half in (lengths[0::2], lengths[1::2]):
         counts = Counter(half)
         assert counts[20] / len(half) == pytest.approx(2_000 / 2_804, abs=0.01)
@@ -42,9 +42,9 @@ def test_both_halves_of_a_histogram_are_alike(tmp_path: Path) -> None:
 
 
 def test_as_many_lengths_are_kept_as_are_wanted(tmp_path: Path) -> None:
-    assert MOST - 2 <= len(listed({10: 4000, 20: 2_000_000})) <= MOST
-    (tmp_path / "a.csv").write_text("text\n" + "a b\n" * MOST)
-    assert read_lengths(tmp_path / "a.csv", FIELDS, words) == [2] * MOST
+    assert MAX_LENGTHS - 2 <= len(expand_histogram({10: 4000, 20: 2_000_000})) <= MAX_LENGTHS
+    (tmp_path / "a.csv").write_text("text\n" + "a b\n" * MAX_LENGTHS)
+    assert read_lengths(tmp_path / "a.csv", FIELDS, words) == [2] * MAX_LENGTHS
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_few_packed_shapes_take_the_place_of_many() -> None:
     assert found.packed == found.shapes
     assert len(found.shapes) < len(found.plain)
     costing = Costing(lengths, 32, model.milliseconds, {*found.plain, *found.packed})
-    assert costing.of(found.packed) < costing.of(found.plain)
+    assert costing.cost(found.packed) < costing.cost(found.plain)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ class TorchScriptSource(TorchScriptFiles):
     """See `ModelSource`."""
 
     def describe(self) -> Description:
-        """What the spec says: the files' code is only run to compile it."""
+        """The description in the spec: the code of the files only runs while the model is compiled."""
         return Description("TorchScript", str(self.spec.tokenizer or self.spec.preprocess), None)
 
     def export(self) -> ExportedModel:

@@ -29,42 +29,44 @@ FROM_TOKENS = (IDS, ATTENTION_MASK, TYPE_IDS, POSITION_IDS, VALID_LENGTH)
 
 
 class ScriptedModel(nn.Module):
-    """Gives a TorchScript module its inputs, made from those of a graph, and takes its outputs.
+    """Runs a TorchScript module: makes its inputs from those of a graph, and pools and scales its outputs.
 
     Args:
         module: the module.
-        wanted: its inputs in order, with their dtypes.
+        input_dtypes: its inputs in order, with their dtypes.
         inputs: the arguments of `forward`.
-        outputs: its outputs in order, each with how it is pooled, or None.
+        outputs: its outputs in order, each with its pooling, or None.
         normalize: whether outputs are scaled to unit length.
     """
 
     def __init__(
         self,
         module: Any,
-        wanted: Mapping[str, str],
+        input_dtypes: Mapping[str, str],
         inputs: tuple[str, ...],
         outputs: Mapping[str, str | None],
         normalize: bool,
     ) -> None:
         super().__init__()
         self.module = module
-        self.wanted = {name: getattr(torch, dtype) for name, dtype in wanted.items()}
+        self.input_dtypes = {name: getattr(torch, dtype) for name, dtype in input_dtypes.items()}
         self.inputs = inputs
         self.outputs = dict(outputs)
         self.normalize = normalize
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
-        named = dict(zip(self.inputs, args, strict=True))
-        mask = named.get(ATTENTION_MASK)
-        made = dict(named)
-        if POSITION_IDS in self.wanted and POSITION_IDS not in made:
-            ids = named[IDS]
-            made[POSITION_IDS] = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0).expand(ids.shape[0], -1)
-        if VALID_LENGTH not in made and mask is not None:
-            made[VALID_LENGTH] = mask.sum(1)
-        found = self.module(*[made[name].to(dtype) for name, dtype in self.wanted.items()])
-        outputs = listed(found, self.outputs)
+        graph_inputs = dict(zip(self.inputs, args, strict=True))
+        mask = graph_inputs.get(ATTENTION_MASK)
+        module_inputs = dict(graph_inputs)
+        if POSITION_IDS in self.input_dtypes and POSITION_IDS not in module_inputs:
+            ids = graph_inputs[IDS]
+            module_inputs[POSITION_IDS] = (
+                torch.arange(ids.shape[1], device=ids.device).unsqueeze(0).expand(ids.shape[0], -1)
+            )
+        if VALID_LENGTH not in module_inputs and mask is not None:
+            module_inputs[VALID_LENGTH] = mask.sum(1)
+        returned = self.module(*[module_inputs[name].to(dtype) for name, dtype in self.input_dtypes.items()])
+        outputs = ordered_outputs(returned, self.outputs)
         if len(outputs) != len(self.outputs):
             raise SourceError(f"the module returns {len(outputs)} tensors, and outputs names {len(self.outputs)}")
         results = []
@@ -76,11 +78,11 @@ class ScriptedModel(nn.Module):
         return tuple(results)
 
 
-def listed(found: Any, names: Mapping[str, Any]) -> list[Any]:
+def ordered_outputs(returned: Any, names: Mapping[str, Any]) -> list[Any]:
     """The outputs of a module in the order of their names, whether it returns one, several, or a dictionary."""
-    if isinstance(found, dict):
-        return [found[name] for name in names]
-    return list(found) if isinstance(found, (tuple, list)) else [found]
+    if isinstance(returned, dict):
+        return [returned[name] for name in names]
+    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
 
 
 def export_module(files: TorchScriptFiles, rule: OutputRule) -> ExportedModel:
@@ -88,30 +90,32 @@ def export_module(files: TorchScriptFiles, rule: OutputRule) -> ExportedModel:
 
     Args:
         files: the spec and its files.
-        rule: what the outputs must be.
+        rule: the rule for the outputs.
 
     Raises:
         SourceError: the files do not fit the spec.
     """
     spec = files.spec
     module = load_module(spec, files.module)
-    wanted = inputs_of(spec, module)
+    input_dtypes = inputs_of(spec, module)
     tokenizer, tensors = None, {}
     if files.preprocess:
-        tensors = _tensors(spec, Preprocessor(files.preprocess, tuple(wanted)), wanted, files.folder)
-        inputs = tuple(wanted)
+        tensors = _preprocessed_tensors(
+            spec, Preprocessor(files.preprocess, tuple(input_dtypes)), input_dtypes, files.folder
+        )
+        inputs = tuple(input_dtypes)
     else:
         tokenizer = load_tokenizer(spec, Path(str(files.tokenizer)))
-        inputs = _from_tokens(spec, wanted)
+        inputs = _graph_inputs(spec, input_dtypes)
     outputs = {
         name: POOLING[output.pooling] if output.pooling else None for name, output in outputs_of(spec, rule).items()
     }
     if any(outputs.values()) and ATTENTION_MASK not in inputs:
         raise SourceError(f"{spec.name}: outputs: pooling needs {ATTENTION_MASK} among the inputs")
-    scripted = ScriptedModel(module, wanted, inputs, outputs, bool(spec.normalize)).eval()
+    scripted_model = ScriptedModel(module, input_dtypes, inputs, outputs, bool(spec.normalize)).eval()
     example = spec.shapes.listed()[-1]._replace(packed=False)
     model = ExportedModel(
-        module=scripted,
+        module=scripted_model,
         tokenizer=tokenizer,
         inputs=inputs,
         outputs=names_of(spec, rule),
@@ -123,7 +127,7 @@ def export_module(files: TorchScriptFiles, rule: OutputRule) -> ExportedModel:
         tensors=tensors,
         example=example,
     )
-    return _checked(spec, model, rule)
+    return _with_checked_outputs(spec, model, rule)
 
 
 def inputs_of(spec: Spec, module: Any) -> dict[str, str]:
@@ -131,34 +135,37 @@ def inputs_of(spec: Spec, module: Any) -> dict[str, str]:
     arguments = module.forward.schema.arguments[1:]
     names = [argument.name.partition(".")[0] for argument in arguments]
     required = sum(not argument.has_default_value() for argument in arguments)
-    wanted = dict(spec.inputs) if spec.inputs else dict.fromkeys(names[:required], "int64")
-    if not required <= len(wanted) <= len(arguments):
+    input_dtypes = dict(spec.inputs) if spec.inputs else dict.fromkeys(names[:required], "int64")
+    if not required <= len(input_dtypes) <= len(arguments):
         raise SourceError(
-            f"{spec.name}: inputs lists {len(wanted)}, and the module of {spec.source} takes {len(arguments)}: "
+            f"{spec.name}: inputs lists {len(input_dtypes)}, and the module of {spec.source} takes {len(arguments)}: "
             f"{', '.join(names)}"
         )
-    return dict(wanted)
+    return dict(input_dtypes)
 
 
-def _from_tokens(spec: Spec, wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """The inputs of a graph from which those of the module are made."""
-    others = [name for name in wanted if name not in FROM_TOKENS]
-    if others:
+def _graph_inputs(spec: Spec, input_dtypes: Mapping[str, str]) -> tuple[str, ...]:
+    """The inputs of a graph that the module's inputs are made from."""
+    unknown_inputs = [name for name in input_dtypes if name not in FROM_TOKENS]
+    if unknown_inputs:
         raise SourceError(
-            f"{spec.name}: the module of {spec.source} takes {others[0]!r}, which a tokenizer does not give; name its "
-            f"inputs, in its order, as {', '.join(FROM_TOKENS)}, or make them with preprocess"
+            f"{spec.name}: the module of {spec.source} takes {unknown_inputs[0]!r}, which a tokenizer does not give; "
+            f"name its inputs, in its order, as {', '.join(FROM_TOKENS)}, or make them with preprocess"
         )
-    needs_mask = any(output.pooling for output in (spec.outputs or {}).values()) or VALID_LENGTH in wanted
-    needed = {IDS, *wanted, *((ATTENTION_MASK,) if needs_mask else ())}
-    return tuple(name for name in (IDS, ATTENTION_MASK, TYPE_IDS) if name in needed)
+    needs_mask = any(output.pooling for output in (spec.outputs or {}).values()) or VALID_LENGTH in input_dtypes
+    needed_inputs = {IDS, *input_dtypes, *((ATTENTION_MASK,) if needs_mask else ())}
+    return tuple(name for name in (IDS, ATTENTION_MASK, TYPE_IDS) if name in needed_inputs)
 
 
-def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], root: Path) -> dict[str, InputTensor]:
-    """What the preprocessing module gives for each input, from what it gives for the examples."""
-    takes = len(preprocessor.arguments)
-    if takes != len(spec.fields):
+def _preprocessed_tensors(
+    spec: Spec, preprocessor: Preprocessor, input_dtypes: Mapping[str, str], root: Path
+) -> dict[str, InputTensor]:
+    """The dtype and the padding of each input, as the preprocessing module gives them for the examples."""
+    text_count = len(preprocessor.arguments)
+    if text_count != len(spec.fields):
         raise SourceError(
-            f"{spec.name}: the forward of {spec.preprocess} takes {takes} texts, and fields names {len(spec.fields)}"
+            f"{spec.name}: the forward of {spec.preprocess} takes {text_count} texts, and fields names "
+            f"{len(spec.fields)}"
         )
     instances = read_examples(spec, root).parity
     try:
@@ -173,19 +180,21 @@ def _tensors(spec: Spec, preprocessor: Preprocessor, wanted: Mapping[str, str], 
         )
     tensors = {}
     for name, array in arrays.items():
-        floating = (
-            np.issubdtype(array.dtype, np.floating) and wanted[name].startswith("float") and name != ATTENTION_MASK
+        is_float = (
+            np.issubdtype(array.dtype, np.floating)
+            and input_dtypes[name].startswith("float")
+            and name != ATTENTION_MASK
         )
-        tensors[name] = InputTensor("float32" if floating else "int64", array.ndim == 1, _padding(name, array, rows))
+        tensors[name] = InputTensor("float32" if is_float else "int64", array.ndim == 1, _padding(name, array, rows))
     return tensors
 
 
 def _pads(preprocessor: Preprocessor, instances: Sequence[Instance], rows: Sequence[Row]) -> bool:
     """Whether the row of a text is longer beside those of other texts than alone."""
     return any(
-        len(alone.ids) != len(row.ids)
-        for one, row in zip(instances, rows, strict=True)
-        for alone in rows_of(preprocessor.run([one]))
+        len(single_row.ids) != len(row.ids)
+        for instance, row in zip(instances, rows, strict=True)
+        for single_row in rows_of(preprocessor.run([instance]))
     )
 
 
@@ -193,23 +202,23 @@ def _padding(name: str, array: npt.NDArray[Any], rows: Sequence[Row]) -> float:
     """The value that the module itself writes after the end of a row; 0 if no row ends before its tensor does."""
     if array.ndim == 1:
         return 0
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if len(row.ids) < array.shape[1]:
-            return float(array[place, -1]) if name != POSITION_IDS else 0
+            return float(array[index, -1]) if name != POSITION_IDS else 0
     return 0
 
 
 def _reason(error: Exception) -> str:
-    """The line of a module's error that says what went wrong; TorchScript puts it behind a traceback of its code."""
+    """The line of a module's error with the cause; TorchScript puts it behind a traceback of its code."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return (lines[-1] if "Traceback of TorchScript" in str(error) else lines[0])[:300]
 
 
-def _checked(spec: Spec, model: ExportedModel, rule: OutputRule) -> ExportedModel:
-    """Run the model once, and refuse outputs that are not what the spec says; finds which have a value per token."""
+def _with_checked_outputs(spec: Spec, model: ExportedModel, rule: OutputRule) -> ExportedModel:
+    """Run the model once, refuse outputs that are not as the spec says, and find those with a value per token."""
     shape = model.example
     try:
-        found = _run(model, shape)
+        outputs = _run(model, shape)
     except SourceError as error:
         raise SourceError(f"{spec.name}: source {spec.source}: {error}") from None
     except Exception as error:  # of the user's code
@@ -217,7 +226,7 @@ def _checked(spec: Spec, model: ExportedModel, rule: OutputRule) -> ExportedMode
             f"{spec.name}: the module of {spec.source} fails with inputs of the shape {shape}: {_reason(error)}. If it "
             "was traced for one shape, name that one in shapes.exact; else correct the order and dtypes of inputs"
         ) from None
-    for name, output in zip(model.outputs, found, strict=True):
+    for name, output in zip(model.outputs, outputs, strict=True):
         sizes = tuple(output.shape)
         labels = len(model.heads[name].labels) if name in model.heads else None
         if sizes[:1] != (shape.batch_size,) or (labels and sizes[-1:] != (labels,)):
@@ -229,21 +238,23 @@ def _checked(spec: Spec, model: ExportedModel, rule: OutputRule) -> ExportedMode
                 f"{spec.name}: output {name} has {len(sizes)} dimensions, and the task {spec.task} needs "
                 f"{rule.dims}{pooled}"
             )
-    return replace(model, token_outputs=_token_outputs(model, found) if rule.dims is None else ())
+    return replace(model, token_outputs=_token_outputs(model, outputs) if rule.dims is None else ())
 
 
 def _run(model: ExportedModel, shape: Shape) -> tuple[Tensor, ...]:
     with torch.no_grad():
-        found: tuple[Tensor, ...] = model.module(*example_inputs(model, shape))
-    return found
+        outputs: tuple[Tensor, ...] = model.module(*example_inputs(model, shape))
+    return outputs
 
 
-def _token_outputs(model: ExportedModel, found: Sequence[Tensor]) -> tuple[str, ...]:
+def _token_outputs(model: ExportedModel, outputs: Sequence[Tensor]) -> tuple[str, ...]:
     """The outputs whose second dimension follows the number of tokens; none if the module has one shape only."""
     shape = model.example
     try:
-        shorter = _run(model, Shape(shape.batch_size, max(1, shape.sequence_length - 1)))
+        shorter_outputs = _run(model, Shape(shape.batch_size, max(1, shape.sequence_length - 1)))
     except Exception:  # of the user's code, which was made for one shape
         return ()
-    both = zip(model.outputs, found, shorter, strict=True)
-    return tuple(name for name, one, other in both if one.ndim > 1 and one.shape[1] != other.shape[1])
+    pairs = zip(model.outputs, outputs, shorter_outputs, strict=True)
+    return tuple(
+        name for name, output, shorter_output in pairs if output.ndim > 1 and output.shape[1] != shorter_output.shape[1]
+    )

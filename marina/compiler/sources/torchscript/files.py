@@ -21,7 +21,7 @@ from marina.spec import Spec
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-BYTES_A_WEIGHT = 4
+BYTES_PER_WEIGHT = 4
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TorchScriptFiles:
 
     @classmethod
     def find(cls, spec: Spec, root: Path) -> Self:
-        """The files that a spec names; SourceError if one is missing, or is not what it should be."""
+        """The files that a spec names; SourceError if one is missing, or is of the wrong kind."""
         module = root / str(spec.source.torchscript)
         tokenizer = root / spec.tokenizer if spec.tokenizer else None
         preprocess = root / spec.preprocess if spec.preprocess else None
@@ -74,7 +74,7 @@ class TorchScriptFiles:
 
     def count_weights(self) -> int:
         """The number of weights, from the size of the module's file, as if all were float32."""
-        return self.module.stat().st_size // BYTES_A_WEIGHT
+        return self.module.stat().st_size // BYTES_PER_WEIGHT
 
 
 def _is_torchscript(path: Path) -> bool:

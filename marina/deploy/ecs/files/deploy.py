@@ -42,8 +42,8 @@ def create(session: Any, options: argparse.Namespace) -> None:
         service["loadBalancers"] = [balancer]
     else:
         del service["healthCheckGracePeriodSeconds"]  # of load balancers
-    found = ecs.describe_services(cluster=options.cluster, services=[name])["services"]
-    if any(one["status"] == "ACTIVE" for one in found):
+    services = ecs.describe_services(cluster=options.cluster, services=[name])["services"]
+    if any(existing["status"] == "ACTIVE" for existing in services):
         ecs.update_service(cluster=options.cluster, service=name, taskDefinition=revision)
     else:
         ecs.create_service(cluster=options.cluster, taskDefinition=revision, **service)
@@ -59,15 +59,17 @@ def scale(autoscaling: Any, options: argparse.Namespace, name: str) -> None:
         "ResourceId": f"service/{options.cluster}/{name}",
         "ScalableDimension": "ecs:service:DesiredCount",
     }
-    wanted = json.loads((HERE / "scaling.json").read_text())
-    most = options.max_tasks or wanted["most"]
-    autoscaling.register_scalable_target(**resource, MinCapacity=min(wanted["least"], most), MaxCapacity=most)
+    scaling = json.loads((HERE / "scaling.json").read_text())
+    max_tasks = options.max_tasks or scaling["most"]
+    autoscaling.register_scalable_target(
+        **resource, MinCapacity=min(scaling["least"], max_tasks), MaxCapacity=max_tasks
+    )
     autoscaling.put_scaling_policy(
         **resource,
         PolicyName="marina-cpu",
         PolicyType="TargetTrackingScaling",
         TargetTrackingScalingPolicyConfiguration={
-            "TargetValue": float(options.cpu_percent or wanted["cpu_percent"]),
+            "TargetValue": float(options.cpu_percent or scaling["cpu_percent"]),
             "PredefinedMetricSpecification": {"PredefinedMetricType": METRIC},
         },
     )
@@ -85,19 +87,23 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--region", help="default: that of your AWS configuration")
     actions = parser.add_subparsers(dest="action", required=True)
-    make = actions.add_parser("create", help="create or update the service")
-    make.add_argument("--image", required=True, help="URI of the image in your registry")
-    make.add_argument("--execution-role", required=True, help="ARN of the role that ECS takes to start tasks")
-    make.add_argument("--token-secret", required=True, help="ARN of the secret with the token")
-    make.add_argument("--log-group", required=True, help="log group of CloudWatch")
-    make.add_argument("--subnets", required=True, nargs="+", help="subnets of the tasks")
-    make.add_argument("--security-groups", required=True, nargs="+", help="security groups of the tasks")
-    make.add_argument("--target-group", help="ARN of a target group of a load balancer, whose health check is /ping")
-    make.add_argument("--max-tasks", type=int, help="the most that autoscaling starts; default: by scaling.json")
-    make.add_argument("--cpu-percent", type=float, help="target of autoscaling; default: by scaling.json")
-    gone = actions.add_parser("delete", help="delete the service")
-    for one in (make, gone):
-        one.add_argument("--cluster", required=True, help="name of the cluster")
+    create_parser = actions.add_parser("create", help="create or update the service")
+    create_parser.add_argument("--image", required=True, help="URI of the image in your registry")
+    create_parser.add_argument("--execution-role", required=True, help="ARN of the role that ECS takes to start tasks")
+    create_parser.add_argument("--token-secret", required=True, help="ARN of the secret with the token")
+    create_parser.add_argument("--log-group", required=True, help="log group of CloudWatch")
+    create_parser.add_argument("--subnets", required=True, nargs="+", help="subnets of the tasks")
+    create_parser.add_argument("--security-groups", required=True, nargs="+", help="security groups of the tasks")
+    create_parser.add_argument(
+        "--target-group", help="ARN of a target group of a load balancer, whose health check is /ping"
+    )
+    create_parser.add_argument(
+        "--max-tasks", type=int, help="the most that autoscaling starts; default: by scaling.json"
+    )
+    create_parser.add_argument("--cpu-percent", type=float, help="target of autoscaling; default: by scaling.json")
+    delete_parser = actions.add_parser("delete", help="delete the service")
+    for subparser in (create_parser, delete_parser):
+        subparser.add_argument("--cluster", required=True, help="name of the cluster")
     return parser.parse_args(arguments)
 
 

@@ -38,12 +38,15 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     # models and configurations cannot be changed, so their names are made from what they hold
     unique = f"{name}-{short(container, options.role)}"
     instance = options.instance_type or model["instance_type"]
-    least, most = options.instances or model["instances"], options.max_instances or model["max_instances"]
+    min_instances, max_instances = (
+        options.instances or model["instances"],
+        options.max_instances or model["max_instances"],
+    )
     variant = {
         "VariantName": VARIANT,
         "ModelName": unique,
         "InstanceType": instance,
-        "InitialInstanceCount": least,
+        "InitialInstanceCount": min_instances,
         "ContainerStartupHealthCheckTimeoutInSeconds": STARTUP_S,
     }
     configuration = f"{name}-{short(variant)}"
@@ -57,8 +60,8 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     print(f"{name}: waiting until it is in service, some minutes")
     sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
     target = options.invocations_per_minute or model["invocations_per_minute"]
-    if target and most > least:
-        scale(autoscaling, name, least, most, target)
+    if target and max_instances > min_instances:
+        scale(autoscaling, name, min_instances, max_instances, target)
     print(f"{name}: in service")
 
 
@@ -72,14 +75,14 @@ def resource_of(name: str) -> str:
     return f"endpoint/{name}/variant/{VARIANT}"
 
 
-def scale(autoscaling: Any, name: str, least: int, most: int, target: float) -> None:
+def scale(autoscaling: Any, name: str, min_instances: int, max_instances: int, target: float) -> None:
     """Let the number of instances follow the invocations a minute that each of them gets."""
     resource = {
         "ServiceNamespace": "sagemaker",
         "ResourceId": resource_of(name),
         "ScalableDimension": DIMENSION,
     }
-    autoscaling.register_scalable_target(**resource, MinCapacity=least, MaxCapacity=most)
+    autoscaling.register_scalable_target(**resource, MinCapacity=min_instances, MaxCapacity=max_instances)
     autoscaling.put_scaling_policy(
         **resource,
         PolicyName=POLICY,
@@ -89,7 +92,7 @@ def scale(autoscaling: Any, name: str, least: int, most: int, target: float) -> 
             "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
         },
     )
-    print(f"{name}: {least} to {most} instances, {target} invocations a minute on each")
+    print(f"{name}: {min_instances} to {max_instances} instances, {target} invocations a minute on each")
 
 
 def delete(session: Any, name: str) -> bool:
@@ -127,27 +130,33 @@ def once(call: Any, **fields: Any) -> bool:
     return True
 
 
-def parse(arguments: Sequence[str] | None, known: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None, model_names: Sequence[str]) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--region", help="default: that of your AWS configuration")
     actions = parser.add_subparsers(dest="action", required=True)
-    make = actions.add_parser("create", help="create or update endpoints")
-    make.add_argument("--bucket", required=True, help="bucket of S3 for model.tar.gz")
-    make.add_argument("--prefix", default="marina", help="folder in the bucket")
-    make.add_argument("--role", required=True, help="ARN of the role that SageMaker takes")
-    make.add_argument("--image", help="URI of an image; default: AWS's, by endpoints.json")
-    make.add_argument("--instance-type", help="default: by endpoints.json")
-    make.add_argument("--instances", type=int, help="that autoscaling keeps at least; default: by endpoints.json")
-    make.add_argument("--max-instances", type=int, help="the most that it starts; default: by endpoints.json")
-    make.add_argument("--invocations-per-minute", type=float, help="target of autoscaling; default: by endpoints.json")
-    gone = actions.add_parser("delete", help="delete endpoints")
-    for one in (make, gone):
-        one.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; default: all of them")
+    create_parser = actions.add_parser("create", help="create or update endpoints")
+    create_parser.add_argument("--bucket", required=True, help="bucket of S3 for model.tar.gz")
+    create_parser.add_argument("--prefix", default="marina", help="folder in the bucket")
+    create_parser.add_argument("--role", required=True, help="ARN of the role that SageMaker takes")
+    create_parser.add_argument("--image", help="URI of an image; default: AWS's, by endpoints.json")
+    create_parser.add_argument("--instance-type", help="default: by endpoints.json")
+    create_parser.add_argument(
+        "--instances", type=int, help="that autoscaling keeps at least; default: by endpoints.json"
+    )
+    create_parser.add_argument("--max-instances", type=int, help="the most that it starts; default: by endpoints.json")
+    create_parser.add_argument(
+        "--invocations-per-minute", type=float, help="target of autoscaling; default: by endpoints.json"
+    )
+    delete_parser = actions.add_parser("delete", help="delete endpoints")
+    for subparser in (create_parser, delete_parser):
+        subparser.add_argument(
+            "names", nargs="*", metavar="NAME", help=f"of {', '.join(model_names)}; default: all of them"
+        )
     options = parser.parse_args(arguments)
-    unknown = set(options.names) - set(known)
+    unknown = set(options.names) - set(model_names)
     if unknown:
-        parser.error(f"no model {unknown.pop()!r} in endpoints.json; there are {', '.join(known)}")
+        parser.error(f"no model {unknown.pop()!r} in endpoints.json; there are {', '.join(model_names)}")
     return options
 
 

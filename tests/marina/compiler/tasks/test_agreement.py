@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from marina.compiler.tasks.agreement import f1
-from marina.compiler.tasks.text_classification import alike
+from marina.compiler.tasks.text_classification import same_results
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_outputs_are_alike_when_they_mean_the_same(
     activation: str, found: list[list[float]], expected: list[bool]
 ) -> None:
     reference = np.array([[3.0, -1.0], [1.0, -1.0]]) if activation != "none" else np.array([[3.0, -1.0], [1.0, 1.0]])
-    assert alike(reference, np.array(found), activation).tolist() == expected
+    assert same_results(reference, np.array(found), activation).tolist() == expected
 
 
 def test_f1_counts_spans_of_all_texts() -> None:

@@ -192,12 +192,12 @@ def test_a_wrapper_that_leaves_a_module_out_is_refused(
 ) -> None:
     modules = (lambda: Pooling(WIDTH, "mean"), lambda: Dense(WIDTH, WIDTH), lambda: LayerNorm(WIDTH), Normalize)
     folder = save_embedder(tmp_path / "m", *modules)
-    static: LeaveOut = sentence_embedding._static
+    static: LeaveOut = sentence_embedding._with_static_pooling
 
     def leave_out(module: torch.nn.Module) -> torch.nn.Module:
         return torch.nn.Identity() if type(module).__name__ == left_out else static(module)
 
-    monkeypatch.setattr(sentence_embedding, "_static", leave_out)
+    monkeypatch.setattr(sentence_embedding, "_with_static_pooling", leave_out)
     with pytest.raises(CompileError, match=r"m: graph 1x16: outputs differ from the reference model's by"):
         open_model(project, folder)
 

@@ -19,12 +19,12 @@ PAIR = [40.0, 40.0]
 
 def two(at: list[float], seed: int, service: Service | None = None, **machine: Any) -> SimulationResult:
     """Two instances behind a balancer that takes the one with the fewest requests."""
-    return run(at_times(at), [service_of(MS)], [service or Service()], seed=seed, count=2, least=True, **machine)
+    return run(at_times(at), [service_of(MS)], [service or Service()], seed=seed, count=2, least_loaded=True, **machine)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_balancer_takes_the_instance_with_the_fewest_requests(seed: int) -> None:
-    found = run(at_times([0.0] * 6 + [11.0] * 3), [service_of(MS)], [Service()], seed=seed, count=3, least=True)
+    found = run(at_times([0.0] * 6 + [11.0] * 3), [service_of(MS)], [Service()], seed=seed, count=3, least_loaded=True)
     assert sorted(found.latency[:6]) == pytest.approx([MS] * 3 + [2 * MS] * 3)
     assert found.latency[6:].tolist() == pytest.approx([MS] * 3)
     uneven = two([0.0, 0.0, 0.0, 6.0], seed)
@@ -62,7 +62,7 @@ def test_all_that_a_lost_instance_has_is_lost() -> None:
     down, up, lost = np.array([np.inf, 3.0]), np.array([np.inf, 4.0]), np.array([0, 1])
     at = [0.0] * 12 + [2.5] * 4 + [50.0] * 12
     for seed in SEEDS:
-        found = run(at_times(at, 2), costs, services, 3, seed, count=2, least=True, down=down, up=up, lost=lost)
+        found = run(at_times(at, 2), costs, services, 3, seed, count=2, least_loaded=True, down=down, up=up, lost=lost)
         assert (found.status[:16] == LOST).sum() == 8
         assert (found.status[16:] == ANSWERED).all()
         # each instance computes its half of them
@@ -135,9 +135,9 @@ def test_costs_are_nothing_unless_they_are_given() -> None:
     assert costs[2:] == ((1.0,), (0.0,), *[0.0] * 9, 1.0)
     assert Service() == Service((1,), 1, 1, 1_000_000, np.inf)
     machines = machines_of([Service(groups=(1, 2))], 2)
-    assert (machines.instances, machines.cores, machines.least) == (1, 2, False)
+    assert (machines.instances, machines.cores, machines.least_loaded) == (1, 2, False)
     assert [machines.contention, machines.stolen, machines.entering, machines.timer] == [0.0] * 4
-    assert machines.used.tolist() == [1.0, 1.0]
+    assert machines.core_usage.tolist() == [1.0, 1.0]
     assert (machines.down.tolist(), machines.up.tolist(), machines.lost.tolist()) == ([np.inf], [np.inf], [0])
 
 
@@ -147,10 +147,10 @@ def test_tables_name_the_shapes_that_are_worth_considering() -> None:
     models = models_of([WorkerModel(times, again)], [Service()])
     # of 16 tokens: alone, and four; two are slower than four. Of 64: four are quicker than one
     for tokens, sizes, milliseconds in ((1, [1, 4], [2.0, 5.0]), (16, [1, 4], [2.0, 5.0]), (17, [4], [8.0])):
-        entries = slice(models.lot[0, tokens], models.lot[0, tokens + 1])
+        entries = slice(models.entry_starts[0, tokens], models.entry_starts[0, tokens + 1])
         assert models.sizes[entries].tolist() == sizes
         assert models.times[entries].tolist() == milliseconds
-    entries = slice(models.lot[0, 16], models.lot[0, 17])
+    entries = slice(models.entry_starts[0, 16], models.entry_starts[0, 17])
     assert models.again[entries].tolist() == [1.0, 5.0]  # never more than after another graph
     assert models.graph[entries].tolist() == [0, 1]
     assert models.padded[entries].tolist() == [16, 64]
@@ -162,10 +162,10 @@ def test_packers_have_the_lines_of_each_length() -> None:
     models = models_of(
         [WorkerModel({Shape(1, 64): 4.0}, {Shape(1, 64): 4.0}), WorkerModel(packed, packed)], [Service()] * 2
     )
-    assert models.packer.tolist() == [0, 0, 2]
+    assert models.packer_starts.tolist() == [0, 0, 2]
     assert models.packed_tokens.tolist() == [64, 128]
     assert models.packed_texts.tolist() == [Shape(1, 64, True).texts_a_line, Shape(1, 128, True).texts_a_line]
-    assert models.packed_first.tolist() == [0, 2, 3]
+    assert models.packed_starts.tolist() == [0, 2, 3]
     assert models.packed_sizes.tolist() == [1, 4, 1]
     assert models.packed_times.tolist() == [3.0, 9.0, 5.0]
 

@@ -94,9 +94,9 @@ def test_workers_that_share_a_core_take_turns() -> None:
 def test_workers_use_what_others_leave_idle_of_shared_cores(used: float, times: float) -> None:
     both = [service_of(MS), service_of(MS)]
     services = [Service(groups=(2,)), Service(groups=(2,))]
-    found = run(at_times([0.0, 0.0], models=2), both, services, cores=2, used=[used, used])
+    found = run(at_times([0.0, 0.0], models=2), both, services, cores=2, core_usage=[used, used])
     assert found.latency.tolist() == pytest.approx([times * MS, times * MS])
-    alone = run(at_times([0.0, 100.0], models=2), both, services, cores=2, used=[used, used])
+    alone = run(at_times([0.0, 100.0], models=2), both, services, cores=2, core_usage=[used, used])
     assert alone.latency.tolist() == pytest.approx([MS, MS])
 
 
@@ -153,7 +153,8 @@ def test_an_upgrade_loses_nothing() -> None:
 def test_the_fewest_requests_are_better_than_chance() -> None:
     requests = poisson(10 * 1000 / MS * 0.8, 50_000)
     chance, least = (
-        run(requests, [service_of(MS)], [Service()], count=10, least=least).latency.mean() for least in (False, True)
+        run(requests, [service_of(MS)], [Service()], count=10, least_loaded=least).latency.mean()
+        for least in (False, True)
     )
     assert least < chance / 2
 

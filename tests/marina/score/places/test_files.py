@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from marina.errors import MarinaError
-from marina.files import naming
+from marina.files import naming_path
 from marina.score.job import check_same
 from marina.score.places.file_sink import FileSink
 from marina.score.places.files import FileSource, open_files
@@ -184,7 +184,7 @@ def test_a_finished_file_that_has_changed_is_refused(place: str, damaged: bytes)
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No space left on device") as caught, naming(tmp_path / "part"):
+    with pytest.raises(OSError, match="No space left on device") as caught, naming_path(tmp_path / "part"):
         raise OSError(errno.ENOSPC, "Error writing bytes to file")
     assert caught.value.filename == str(tmp_path / "part")
 

@@ -67,9 +67,9 @@ def test_the_console_log_is_rotated_while_it_is_written(project: Project) -> Non
     with console.open("a") as java:
         java.write("first\n" * 10)
         java.flush()
-        rotate_console(project, largest=100)
+        rotate_console(project, max_bytes=100)
         assert console.stat().st_size == 60
-        rotate_console(project, largest=50)
+        rotate_console(project, max_bytes=50)
         java.write("second\n")
     assert console.read_text() == "second\n"
     assert (logs_folder(project) / "console.log.1").read_text() == "first\n" * 10

@@ -20,12 +20,12 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 BODY_BYTES = 6_291_456  # of a request to an endpoint, of its answer, and of Lambda's own
-ANSWER_BYTES = BODY_BYTES - 64_000  # without what is around the answers
+ANSWER_BYTES = BODY_BYTES - 64_000  # without the JSON around the answers
 GATEWAY_S, MARGIN_S = 29.0, 2.0
-FIRST = 8  # instances of the first mini-batch, when nothing is known of their size and time
-GROWTH = 4  # of the next mini-batch at most
+FIRST_COUNT = 8  # instances of the first mini-batch, when nothing is known of their size and time
+MAX_GROWTH = 4  # of the next mini-batch, as a factor
 
-# an answer that comes after the gateway has given up is of no use, nor is the same request once more
+# an answer after the gateway has given up is of no use, and neither is a second request
 runtime = boto3.client("sagemaker-runtime", config=Config(read_timeout=GATEWAY_S, retries={"total_max_attempts": 1}))
 
 
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 class Room(NamedTuple):
-    """What is left: seconds until the gateway gives up, and bytes of the answer."""
+    """The remaining seconds until the gateway gives up, and the remaining bytes of the answer."""
 
     seconds: float
     answer_bytes: float
@@ -50,7 +50,7 @@ class Learned:
     def __init__(self) -> None:
         self.count = 0
         self.seconds = self.answer_bytes = 0.0
-        self.most = FIRST
+        self.max_count = FIRST_COUNT
         self.refused = False
 
     def add(self, count: int, seconds: float, answer_bytes: int) -> None:
@@ -58,20 +58,20 @@ class Learned:
         self.count += count
         self.seconds += seconds
         self.answer_bytes += answer_bytes
-        if count == self.most and not self.refused:
-            self.most *= GROWTH
+        if count == self.max_count and not self.refused:
+            self.max_count *= MAX_GROWTH
 
     def too_much(self, count: int) -> None:
         """Remember that a model has refused a mini-batch as too much work at once."""
-        self.refused, self.most = True, max(1, count // 2)
+        self.refused, self.max_count = True, max(1, count // 2)
 
     def size(self, room: Room) -> int:
         """The number of instances that the next mini-batch may have; 0 if there is no room for one."""
         if not self.count:
-            return self.most if room.seconds > 0 else 0
+            return self.max_count if room.seconds > 0 else 0
         by_time = int(room.seconds / (self.seconds / self.count))
         by_bytes = int(room.answer_bytes / (self.answer_bytes / self.count))
-        return max(0, min(by_time, by_bytes, self.most))
+        return max(0, min(by_time, by_bytes, self.max_count))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -83,42 +83,42 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         answers = answer(endpoints, inputs, parameters, until)
     except Refused as refused:
         return response(refused.status, refused.body)
-    done = len(answers[endpoints[0]])
-    following = done if done < len(inputs) else None
-    return response(200, json.dumps({"answers": answers, "next": following}).encode())
+    answered_count = len(answers[endpoints[0]])
+    next_instance = answered_count if answered_count < len(inputs) else None
+    return response(200, json.dumps({"answers": answers, "next": next_instance}).encode())
 
 
 def answer(endpoints: list[str], inputs: list[Any], parameters: dict[str, Any], until: float) -> dict[str, list[Any]]:
-    """The answers of every endpoint to as many of the instances, from the first, as there is time and room for."""
+    """The answers of every endpoint to the first instances, as many as there is time and room for."""
     answers: dict[str, list[Any]] = {name: [] for name in endpoints}
-    learned, done = Learned(), 0
-    while done < len(inputs):
+    learned, answered_count = Learned(), 0
+    while answered_count < len(inputs):
         room = Room(until - time.monotonic(), ANSWER_BYTES - learned.answer_bytes)
-        batch = fitting(inputs[done : done + learned.size(room)], parameters)
+        batch = fitting(inputs[answered_count : answered_count + learned.size(room)], parameters)
         if not batch:
             break
-        before = time.monotonic()
+        start = time.monotonic()
         try:
-            found = {name: invoke(name, body_of(batch, parameters)) for name in endpoints}
+            batch_answers = {name: invoke(name, body_of(batch, parameters)) for name in endpoints}
         except Refused as refused:
             if refused.status == 413 and len(batch) > 1:
                 learned.too_much(len(batch))
                 continue
-            if not done:
+            if not answered_count:
                 raise
             break  # the caller gets what is answered, and this error when it goes on
-        size = len(json.dumps(json.dumps(found)))  # as Lambda sends it: a string of JSON in JSON
+        size = len(json.dumps(json.dumps(batch_answers)))  # as Lambda sends it: a string of JSON in JSON
         if size > room.answer_bytes:
-            if len(batch) == 1 and not done:
+            if len(batch) == 1 and not answered_count:
                 raise Refused(413, error_body(413, "AnswerTooLarge", f"one answer has {size} bytes"))
             if len(batch) == 1:
                 break
             learned.too_much(len(batch))
             continue
-        for name, own in found.items():
-            answers[name] += own
-        done += len(batch)
-        learned.add(len(batch), time.monotonic() - before, size)
+        for name, endpoint_answers in batch_answers.items():
+            answers[name] += endpoint_answers
+        answered_count += len(batch)
+        learned.add(len(batch), time.monotonic() - start, size)
     return answers
 
 
@@ -142,7 +142,7 @@ def body_of(batch: list[Any], parameters: dict[str, Any]) -> bytes:
 
 
 def fitting(batch: list[Any], parameters: dict[str, Any]) -> list[Any]:
-    """As many of the instances, from the first, as SageMaker takes in one body."""
+    """The first instances, as many as SageMaker takes in one body."""
     while len(body_of(batch, parameters)) > BODY_BYTES:
         if len(batch) == 1:
             raise Refused(413, error_body(413, "BodyTooLarge", f"one instance has more than {BODY_BYTES} bytes"))
@@ -153,15 +153,15 @@ def fitting(batch: list[Any], parameters: dict[str, Any]) -> list[Any]:
 def invoke(endpoint: str, body: bytes) -> list[Any]:
     """The answers of an endpoint; an error of the model is passed on as it is."""
     try:
-        answer = runtime.invoke_endpoint(EndpointName=endpoint, ContentType="application/json", Body=body)
+        reply = runtime.invoke_endpoint(EndpointName=endpoint, ContentType="application/json", Body=body)
     except BotoCoreError as error:  # no answer in time, or no connection
         raise Refused(503, error_body(503, "NoAnswer", f"{endpoint}: {type(error).__name__}")) from None
     except ClientError as error:
         status = error.response.get("OriginalStatusCode", 503)
         reason = error.response.get("OriginalMessage") or error.response["Error"]["Message"]
         raise Refused(int(status), reason.encode()) from None
-    found = json.loads(answer["Body"].read())
-    return list(found)
+    answers = json.loads(reply["Body"].read())
+    return list(answers)
 
 
 def error_body(status: int, kind: str, message: str) -> bytes:
