@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.verify.cases import LENGTHS, Case
 from handlers.worker.artifact import read_artifact
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from marina.bench.load.arrivals import arrival_times
@@ -73,8 +73,8 @@ def texts_of(model: Calibrated, kind: str) -> Texts:
     artifact = read_artifact(folder)
     instances = read_instances(MIX if kind in LENGTHS else str(model.project.root / kind), fields)
     reader = open_reader(folder.joinpath, artifact.signature)
-    rows = default_rows(instances, artifact.signature, reader, longest(artifact.shapes), "truncate")
-    low, high = LENGTHS.get(kind, (0, longest(artifact.shapes)))
+    rows = default_rows(instances, artifact.signature, reader, max_sequence_length(artifact.shapes), "truncate")
+    low, high = LENGTHS.get(kind, (0, max_sequence_length(artifact.shapes)))
     kept = [place for place, row in enumerate(rows) if low <= len(row.ids) <= high]
     if not kept:
         raise SpecError(f"{model.spec.name} has no text of {low} to {high} tokens")

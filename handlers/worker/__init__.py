@@ -3,7 +3,7 @@
     values, errors    types that every part of the worker uses
     scripts           loads TorchScript files
     artifact, golden  the model's files, and the check that graphs compute the right outputs
-    contents          what an archive holds: one artifact, or the members of a bundle
+    contents          the contents of an archive: one artifact, or the members of a bundle
     placement/        cores: discovery, core groups, leases
     engines/          runs graphs; one file per engine
     settings          how a model is served, read from its archive
@@ -12,7 +12,7 @@
     tasks/            turns outputs into answers; one file per task
     telemetry/        metrics, tracing, and the description of the served model
     member, loading   one model in memory, and all models of an archive on the worker's cores
-    reply             what is sent back for one request
+    reply             the response to one request
     model             combines all of the above: from a batch of bodies to replies
     hosts/            TorchServe: calls the model, and receives its replies and metrics
 

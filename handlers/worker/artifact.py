@@ -29,7 +29,7 @@ GOLDEN_FILE = "golden.json"
 POOLING_MASK = "pooling_mask"  # input of graphs whose pooling excludes the tokens of a prompt
 POSITION_IDS = "position_ids"  # input of graphs of models that number tokens by their ids, as RoBERTa does
 SEGMENTS = "segments"  # input of packed graphs: the number of the text in the line that a token belongs to, or -1
-ATTENTION_MASK, VALID_LENGTH = "attention_mask", "valid_length"  # the inputs that tell how many tokens a row has
+ATTENTION_MASK, VALID_LENGTH = "attention_mask", "valid_length"  # the inputs with the number of tokens of a row
 REMEDY = "compile the model again and pack a new archive"
 
 
@@ -57,7 +57,7 @@ class GraphFile:
 class Head(NamedTuple):
     """The labels of one output, and the activation from logits to scores: "softmax", "sigmoid" or "none".
 
-    Labels are texts, or what else a config.json has in `id2label`: numbers, true, false or null.
+    Labels are texts, or other values that a config.json has in `id2label`: numbers, true, false or null.
     """
 
     labels: tuple[Json, ...]
@@ -65,7 +65,7 @@ class Head(NamedTuple):
 
 
 def label_text(label: Json) -> str:
-    """A label where only texts can stand: one that is no text as JSON."""
+    """A label as a text; a label that is no text as JSON."""
     return label if isinstance(label, str) else json.dumps(label)
 
 
@@ -78,7 +78,7 @@ class InputTensor(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A text to prepend to others, and the number of tokens at the start of a row that pooling excludes for it."""
+    """A text to prepend to inputs, and the number of tokens at the start of a row that pooling excludes for it."""
 
     text: str
     tokens: int
@@ -97,7 +97,7 @@ class Signature:
     inputs. token_outputs are the outputs with a value per token, where the task does not define that.
     packed_inputs are the arguments of packed graphs, see `handlers.worker.rows.lines`; empty if the model has none.
     per_token is true if every output has a value per token.
-    prompts are those that requests may name; default_prompt is the name of the prompt for requests that
+    prompts are the prompts that requests may name; default_prompt is the name of the prompt for requests that
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
     `POSITION_IDS`, see `number_positions`; None if the graphs do not read them.
     """
@@ -143,7 +143,7 @@ class Artifact:
     stored: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, name: str) -> Path:
-        """The path of one of its files."""
+        """The path of a file of the artifact."""
         return Path(os.path.normpath(self.folder / self.stored.get(name, name)))
 
     @property
@@ -156,10 +156,10 @@ def read_artifact(folder: Path, stored: Mapping[str, str] | None = None) -> Arti
 
     Args:
         folder: the artifact's folder.
-        stored: the files that are elsewhere; see `Artifact`.
+        stored: the files outside of `folder`; see `Artifact`.
 
     Raises:
-        ArtifactError: it is missing, is not JSON, or has another format.
+        ArtifactError: the file is missing, is not JSON, or has another format.
     """
     path = folder / ARTIFACT_FILE
     fields = read_json(path)

@@ -1,4 +1,4 @@
-"""What the artifact folder of an archive holds: one artifact, or one per member of a bundle and `bundle.json`."""
+"""The contents of an archive's artifact folder: one artifact, or one per member of a bundle and `bundle.json`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ BUNDLE_FILE = "bundle.json"
 
 
 class Contents(NamedTuple):
-    """What the artifact folder of an archive holds.
+    """The contents of an archive's artifact folder.
 
     Attributes:
         name: the archive's name.
         engine: the engine of all artifacts.
-        folders: the folder of each artifact by its name, relative to the artifact folder; "" if there is only one.
-        stored: for each artifact, where files are that a bundle stores once, as in `Artifact`.
-        bundle: whether it is a bundle.
+        folders: the folder of each artifact by name, relative to the artifact folder; "" if there is one artifact.
+        stored: for each artifact, the paths of files that a bundle stores once, as in `Artifact`.
+        bundle: whether the archive is a bundle.
     """
 
     name: str
@@ -39,8 +39,8 @@ def contents_of(document: Mapping[str, Any], bundle: bool) -> Contents:
     """
     try:
         name, engine = str(document["name"]), str(document["engine"])
-        stored = {str(member): dict(own) for member, own in document["members"].items()} if bundle else {name: {}}
-        if not stored or not all(_is_inside(member, own) for member, own in stored.items()):
+        stored = {str(member): dict(files) for member, files in document["members"].items()} if bundle else {name: {}}
+        if not stored or not all(_is_inside(member, files) for member, files in stored.items()):
             raise ValueError("a member or one of its files is not in the archive")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
@@ -56,6 +56,6 @@ def _is_inside(member: str, stored: Mapping[str, str]) -> bool:
 
 
 def read_contents(folder: Path) -> Contents:
-    """What the artifact folder of an archive holds; ArtifactError if it cannot be read."""
+    """The contents of an archive's artifact folder; ArtifactError if they cannot be read."""
     bundle = (folder / BUNDLE_FILE).exists()
     return contents_of(read_json(folder / (BUNDLE_FILE if bundle else ARTIFACT_FILE)), bundle)

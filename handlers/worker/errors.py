@@ -132,20 +132,20 @@ KINDS = {
 }
 
 
-# kinds of errors of all texts of a request together, whose messages name none of them
-OF_REQUESTS = frozenset({"TooManyRows", "TooMuchWork", "Overloaded", "TooLate"})
+# kinds of errors that concern a whole request; their messages name no instance
+WHOLE_REQUEST_KINDS = frozenset({"TooManyRows", "TooMuchWork", "Overloaded", "TooLate"})
 
 
 class WorkerError(Exception):
     """A failure whose message is meant for the person who runs the server.
 
     Attributes:
-        cause: what is wrong.
-        fix: what to do about it; "" if the cause already says so.
+        cause: the problem.
+        fix: how to solve it; "" if the cause already says so.
     """
 
-    def __init__(self, cause: str, fix: str = "", joint: str = "; ") -> None:
-        super().__init__(f"{cause}{joint}{fix}" if fix else cause)
+    def __init__(self, cause: str, fix: str = "", separator: str = "; ") -> None:
+        super().__init__(f"{cause}{separator}{fix}" if fix else cause)
         self.cause = cause
         self.fix = fix
 
@@ -181,10 +181,10 @@ class RequestError(WorkerError):
 
 
 def request_error(error: Exception) -> RequestError:
-    """The error that one request fails with; unexpected errors are wrapped, so they cannot affect other requests."""
+    """The error that a request fails with; an unexpected error is wrapped, so that it cannot affect other requests."""
     if isinstance(error, RequestError):
         return error
-    # log the place of the failure, but nothing that the client sent
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
+    # log where it failed, but nothing that the client sent
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, frame.filename, frame.lineno)
     return RequestError("Unexpected", f"the worker failed with {type(error).__name__}")

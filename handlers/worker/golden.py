@@ -1,4 +1,4 @@
-"""Golden rows: instances with the reference model's outputs, against which a worker checks itself."""
+"""Golden rows: instances with the reference model's outputs, on which a worker checks itself."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def check_graph(
 def check_rows(
     graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature, tolerance: float
 ) -> float:
-    """`check_graph` without the checks on rows that are all padding and on rows that have none."""
+    """`check_graph` without the checks on rows of padding only and on rows without padding."""
     fitting = [entry for entry in golden if len(entry.row.ids) <= shape.sequence_length]
     worst = 0.0
     for call in calls_of(shape, [len(entry.row.ids) for entry in fitting], fill=True):
         entries = [fitting[index] for index in call.rows]
         outputs = run_call(graph, call, [entry.row for entry in entries], signature)
-        for entry, own in zip(entries, outputs, strict=True):
-            for name, values, expected in zip(signature.outputs, own, entry.outputs, strict=True):
+        for entry, row_outputs in zip(entries, outputs, strict=True):
+            for name, values, expected in zip(signature.outputs, row_outputs, entry.outputs, strict=True):
                 _refuse_not_finite(values, f"graph {shape}: output {name!r} of golden rows")
                 if not _fits(values.shape, expected.shape, len(entry.row.ids), shape.sequence_length):
                     raise GoldenError(
@@ -105,30 +105,30 @@ def check_rows(
     return worst
 
 
-def _fits(found: tuple[int, ...], expected: tuple[int, ...], tokens: int, length: int) -> bool:
+def _fits(actual: tuple[int, ...], expected: tuple[int, ...], tokens: int, length: int) -> bool:
     """Whether one row's output has the reference's sizes; an output per token continues over the padding."""
     padded = (length, *expected[1:]) if expected[:1] == (tokens,) else expected
-    return found in (expected, padded)
+    return actual in (expected, padded)
 
 
 def _check_finite(graph: Graph, shape: Shape, golden: Sequence[GoldenRow], signature: Signature) -> None:
-    """Run one graph where attention is known to overflow: on rows that are all padding, and on rows without any.
+    """Run one graph where attention is known to overflow: on rows of padding only, and on rows without padding.
 
     In bf16 and fp16 the masks of transformers since 4.21 can become -inf, which makes attention NaN.
     """
-    every = Row([token for entry in golden for token in entry.row.ids], [])
-    if signature.tensors:  # any values may be invalid for the user's module, but those of a text
-        every = max((entry.row for entry in golden), key=lambda row: len(row.ids))
-    full = [full_row(signature, shape.sequence_length, every)] * shape.batch_size
-    for rows, kind in ((full, "full rows"),) if signature.tensors else (([], "padding"), (full, "full rows")):
+    pattern = Row([token for entry in golden for token in entry.row.ids], [])
+    if signature.tensors:  # for the user's module only the values of a text are certainly valid
+        pattern = max((entry.row for entry in golden), key=lambda row: len(row.ids))
+    full_rows = [full_row(signature, shape.sequence_length, pattern)] * shape.batch_size
+    for rows, kind in ((full_rows, "full rows"),) if signature.tensors else (([], "padding"), (full_rows, "full rows")):
         write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
         for name, values in zip(signature.outputs, graph.run(shape.batch_size), strict=True):
             _refuse_not_finite(values, f"graph {shape}: output {name!r} of {kind}")
 
 
-def _refuse_not_finite(values: npt.NDArray[np.float32], what: str) -> None:
+def _refuse_not_finite(values: npt.NDArray[np.float32], label: str) -> None:
     if not np.isfinite(values).all():
-        raise NotFiniteError(f"{what} is not finite")
+        raise NotFiniteError(f"{label} is not finite")
 
 
 def check_graphs(graphs: Graphs, golden: Sequence[GoldenRow], signature: Signature, tolerance: float) -> float:

@@ -1,7 +1,7 @@
 """Loads the models of an archive on the cores of a worker: one, or the members of a bundle.
 
-A member that fails does not keep the others from being served. If every one fails, the first error is raised; so it is
-in an archive that is no bundle.
+A member that fails does not keep other members from being served. If all members fail, the first error is raised; so
+it is in an archive that is no bundle.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Loaded(NamedTuple):
     """The models of an archive.
 
     Attributes:
-        members: those that passed their golden rows.
-        failures: why others failed, by name.
+        members: the models that passed their golden rows.
+        failures: the errors of the other models, by name.
         placement: the worker's cores.
     """
 
@@ -42,7 +42,7 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
 
     Args:
         folder: the artifact folder of the archive.
-        contents: what it holds.
+        contents: the contents of the folder.
         settings: how to serve it.
         tasks: the tasks that the archive's handler has, by name.
 
@@ -52,17 +52,17 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
     """
     readers = shared_readers()
 
-    def open_one(name: str) -> OpenedArtifact:
+    def open_member(name: str) -> OpenedArtifact:
         return open_artifact(folder / contents.folders[name], contents.stored[name], tasks, readers)
 
-    opened, unreadable = _each(contents.folders, open_one)
+    opened, open_errors = _for_each(contents.folders, open_member)
     placement = place(engine_module(contents.engine).CORES, settings.core_groups, contents.name, settings.version)
     # threads of the tokenizer; if there is only one, handing work over to it costs more than it saves
     os.environ["RAYON_NUM_THREADS"] = str(placement.threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if placement.threads > 1 else "false"
     runtimes: dict[str, Runtime] = {}
 
-    def load_one(name: str) -> Member:
+    def load_member(name: str) -> Member:
         artifact = opened[name].artifact
         if name not in settings.members:
             raise ArtifactError(f"model-config.yaml has no settings for {name}; pack a new archive")
@@ -74,7 +74,7 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
             compiler=artifact.compiler,
             versions=artifact.versions,
         )
-        # models with the same setup share a runtime, and with it a file of weights that both have
+        # models with the same setup share a runtime, and thereby their common files of weights
         if repr(setup) not in runtimes:
             runtimes[repr(setup)] = open_runtime(artifact.engine, setup)
         return Member(
@@ -85,22 +85,22 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
             TIMING_BUDGET_S / len(opened),
         )
 
-    members, failed = _each(opened, load_one)
-    return Loaded(list(members.values()), {**unreadable, **failed}, placement)
+    members, load_errors = _for_each(opened, load_member)
+    return Loaded(list(members.values()), {**open_errors, **load_errors}, placement)
 
 
-def _each(names: Iterable[str], work: Callable[[str], T]) -> tuple[dict[str, T], dict[str, Exception]]:
+def _for_each(names: Iterable[str], work: Callable[[str], T]) -> tuple[dict[str, T], dict[str, Exception]]:
     """Do the work for every name; returns the results and the errors. If all fail, the first error is raised."""
-    done: dict[str, T] = {}
-    failed: dict[str, Exception] = {}
+    results: dict[str, T] = {}
+    errors: dict[str, Exception] = {}
     for name in names:
         try:
-            done[name] = work(name)
-        except PlacementError:  # for all of them
+            results[name] = work(name)
+        except PlacementError:  # concerns all members
             raise
         except Exception as error:
             error.__context__ = None
-            failed[name] = error.with_traceback(None)  # which would keep its graphs in memory
-    if not done:
-        raise next(iter(failed.values()))
-    return done, failed
+            errors[name] = error.with_traceback(None)  # a traceback would keep the member's graphs in memory
+    if not results:
+        raise next(iter(errors.values()))
+    return results, errors

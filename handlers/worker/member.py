@@ -16,23 +16,23 @@ from handlers.worker.golden import GoldenRow, check_graphs, check_tokenizer, rea
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import read_request
-from handlers.worker.request.schema import own_fields
+from handlers.worker.request.schema import required_fields
 from handlers.worker.rows.calls import ModelGraphs, load_graphs
 from handlers.worker.rows.costs import Costs
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.reader import RowReader, open_reader, reader_file
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.settings import MemberSettings
-from handlers.worker.tasks.base import Example, Task, own_parameters
+from handlers.worker.tasks.base import Example, Task, default_parameters
 from handlers.worker.values import Instance, Json, Outputs, Row
 
-# opens what makes rows for an artifact; artifacts may share it
+# opens the reader of an artifact; artifacts may share a reader
 Readers = Callable[[Artifact], RowReader]
 
 
 class OpenedArtifact(NamedTuple):
-    """An artifact whose files and tokenizer were checked, with its golden rows and what makes its rows."""
+    """An artifact whose files and tokenizer were checked, with its golden rows and its reader."""
 
     artifact: Artifact
     golden: list[GoldenRow]
@@ -46,7 +46,7 @@ def open_artifact(
 
     Args:
         folder: the artifact's folder.
-        stored: the files that are elsewhere; see `Artifact`.
+        stored: the files outside of `folder`; see `Artifact`.
         tasks: the tasks that the archive's handler has, by name.
         readers: opens its tokenizer or preprocessing module.
 
@@ -60,7 +60,7 @@ def open_artifact(
         raise ArtifactError(f"{folder} is for the task {artifact.task}, the handler for {known}; {REMEDY}")
     check_files(artifact)
     opened = OpenedArtifact(artifact, read_golden_rows(folder), readers(artifact))
-    check_tokenizer(opened.golden, opened.reader, longest(artifact.shapes))
+    check_tokenizer(opened.golden, opened.reader, max_sequence_length(artifact.shapes))
     return opened
 
 
@@ -76,14 +76,14 @@ class Member:
 
     Attributes:
         artifact, reader: of `opened`.
-        settings: the same.
-        task: the same, with the fields of instances that the model defines itself.
+        settings: the argument.
+        task: the argument, with the fields of instances that the model defines itself.
         name: the model's name.
         graphs: its graphs, which have passed the golden rows.
         parity: the largest difference from the golden outputs.
         times: milliseconds of one call of each graph.
         costs: estimates for its requests.
-        defaults: its own defaults for request parameters.
+        defaults: the model's defaults for request parameters.
 
     Raises:
         ArtifactError: a graph cannot be loaded, or the parameters in the settings do not fit the model.
@@ -100,16 +100,16 @@ class Member:
     ) -> None:
         artifact, golden, self.reader = opened
         self.artifact, self.settings = artifact, settings
-        own = artifact.signature.fields
-        self.task = replace(task, fields=own_fields(own)) if own else task
+        field_names = artifact.signature.fields
+        self.task = replace(task, fields=required_fields(field_names)) if field_names else task
         self.name = artifact.name
-        self.defaults = own_parameters(task, artifact, settings.parameters)
+        self.defaults = default_parameters(task, artifact, settings.parameters)
         streams = load_graphs(runtime, artifact.path, artifact.graphs, artifact.signature)
         self.graphs = ModelGraphs(streams, artifact.signature)
         self.parity = check_graphs(streams[0], golden, artifact.signature, artifact.tolerance)
         self.times = time_graphs(streams, artifact.signature, budget_s)
         self.costs = Costs(self.times)
-        self._max_length = longest(artifact.shapes)
+        self._max_length = max_sequence_length(artifact.shapes)
 
     def read(self, body: Body) -> Request | RequestError:
         """Read a request for this model, or the error that it fails with."""
@@ -121,15 +121,15 @@ class Member:
     def window(self, parameters: Mapping[str, Json]) -> Window:
         """How the texts of a request with these parameters are laid out in rows; RequestError if they contradict."""
         window = self.task.window(parameters, self._max_length, self.settings.long_text)
-        return window._replace(most=self.settings.limits.windows)
+        return window._replace(max_windows=self.settings.limits.windows)
 
     def text(self, instance: Instance, parameters: Mapping[str, Json], window: Window) -> Text:
-        """What the tokenizer reads for an instance; RequestError if the model does not support a parameter's value."""
-        read, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
-        return Text(read, window._replace(prompt_tokens=prompt_tokens))
+        """The text that the tokenizer reads for an instance; RequestError if the model lacks a parameter's value."""
+        prompted, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
+        return Text(prompted, window._replace(prompt_tokens=prompt_tokens))
 
-    def excess(self, rows: Sequence[Row]) -> RequestError | None:
-        """Why a request with these rows is refused before they are computed; None if it is within the limits."""
+    def limit_error(self, rows: Sequence[Row]) -> RequestError | None:
+        """The error for a request whose rows exceed the limits; None if they do not. No row has been computed yet."""
         limits = self.settings.limits
         tokens = sum(len(row.ids) for row in rows)
         if len(rows) > limits.instances:
@@ -158,7 +158,7 @@ class Member:
         try:
             example = Example(instance, tokenized, outputs, parameters)
             answer = self.task.answer(example, self.artifact.signature, self.reader)
-            return Answered(answer, tokenized.cut, sum(len(row.ids) for row in tokenized.rows))
+            return Answered(answer, tokenized.truncated, sum(len(row.ids) for row in tokenized.rows))
         except Exception as error:
             return request_error(error)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from handlers.worker import pipeline
 from handlers.worker.contents import read_contents
-from handlers.worker.errors import OF_REQUESTS, RequestError, request_error
+from handlers.worker.errors import WHOLE_REQUEST_KINDS, RequestError, request_error
 from handlers.worker.loading import load_members
 from handlers.worker.pipeline import Graphs, Plan
 from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
@@ -44,7 +44,7 @@ class Model:
 
     Attributes:
         metrics: the worker's counters.
-        failures: why models of a bundle cannot be served, by name.
+        failures: the errors of models of a bundle that cannot be served, by name.
 
     Raises:
         ArtifactError: the artifact is damaged, or was made for another task.
@@ -86,8 +86,8 @@ class Model:
             for member in self._members
         }
         failures = {name: str(error) for name, error in self.failures.items()}
-        named = {"name": self._contents.name, "engine": self._contents.engine}
-        return {**named, "members": members, "failed": failures, **worker}
+        identity = {"name": self._contents.name, "engine": self._contents.engine}
+        return {**identity, "members": members, "failed": failures, **worker}
 
     def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
         """Answer a batch.
@@ -103,9 +103,11 @@ class Model:
         with self._admission.batch(len(bodies)):
             with times.stage("read"):
                 requests = [self._read(body, headers, received) for body, headers in bodies]
-            self._compute([[] if isinstance(each, RequestError) else each.readable() for each in requests], times)
+            self._compute(
+                [[] if isinstance(request, RequestError) else request.readable() for request in requests], times
+            )
             with times.stage("answer"):
-                replies = [self._reply_or_error(each) for each in requests]
+                replies = [self._reply_or_error(request) for request in requests]
         with _counting():
             self.metrics.count_stages(times.seconds)
             self.metrics.observe(LATENCY, time.perf_counter() - start, times=len(replies))
@@ -148,10 +150,12 @@ class Model:
             pipeline.refuse(inferences, request_error(error))
 
     def _admit(self, requests: Sequence[Sequence[Part]]) -> None:
-        """Refuse the parts of those requests that are not computed in this batch."""
+        """Refuse the requests that are not computed in this batch."""
         costs = [
             sum(
-                part.member.costs.of_request(each.text for each in part.inferences if each.text and not each.result)
+                part.member.costs.of_request(
+                    inference.text for inference in part.inferences if inference.text and not inference.result
+                )
                 for part in request
             )
             for request in requests
@@ -163,17 +167,17 @@ class Model:
                     pipeline.refuse(part.inferences, refusal)
 
     def _run(self, plan: Plan) -> None:
-        started = time.perf_counter()
+        start = time.perf_counter()
         self._graphs.run(plan)
         if plan.calls:
-            self._pace.observe(self._milliseconds(plan.calls), (time.perf_counter() - started) * 1000)
+            self._pace.observe(self._milliseconds(plan.calls), (time.perf_counter() - start) * 1000)
         with _counting():
             self.metrics.count_calls(plan.calls, plan.lengths, [member.name for member in self._members])
             self.metrics.count_repeats(plan.repeats)
             self.metrics.count_switches(self._graphs.take_switches())
 
     def _milliseconds(self, calls: Sequence[Call]) -> float:
-        """What calls need at the times of the start, which are of as many calls at once as there are streams."""
+        """The milliseconds of calls at the times of the start, which were measured with all streams busy at once."""
         streams = len(self._members[0].graphs.streams)
         return sum(self._members[call.member].times[call.shape] for call in calls) * streams / min(streams, len(calls))
 
@@ -193,7 +197,7 @@ class Model:
         for name, part in request.parts.items():
             replies[name] = error_reply(part) if isinstance(part, RequestError) else self._write(part)
             self._count_request(name, replies[name].status)
-        return joint_reply(replies) if request.several else next(iter(replies.values()))
+        return joint_reply(replies) if request.by_model else next(iter(replies.values()))
 
     def _count_request(self, label: str, status: int) -> None:
         with _counting():
@@ -206,14 +210,14 @@ class Model:
                 answered.append(inference.result)
             else:
                 error = inference.result or RequestError("Unexpected", "the worker has no answer for this instance")
-                return error_reply(error, "" if error.kind in OF_REQUESTS else part.request.place(number))
-        cut = ",".join(str(number) for number, answer in enumerate(answered) if answer.cut)
-        if cut:
+                return error_reply(error, "" if error.kind in WHOLE_REQUEST_KINDS else part.request.place(number))
+        truncated = ",".join(str(number) for number, answer in enumerate(answered) if answer.truncated)
+        if truncated:
             with _counting():
-                self.metrics.add("marina_truncated_total", cut.count(",") + 1, part.member.name)
-        model = {"name": part.member.name, "version": self._settings.version}
+                self.metrics.add("marina_truncated_total", truncated.count(",") + 1, part.member.name)
+        identity = {"name": part.member.name, "version": self._settings.version}
         try:
-            return answer_reply(write_answers(part.request, answered, model), cut)
+            return answer_reply(write_answers(part.request, answered, identity), truncated)
         except Exception as error:
             return error_reply(request_error(error))
 

@@ -1,8 +1,8 @@
 """The way from instances to answers: tokenize, plan, run, answer.
 
-Hosts, bulk jobs and measurements all take it. What becomes of an instance travels in its `Inference`: no stage matches
-answers with instances by their order. A stage skips an instance whose result is known, and an error in a stage is the
-result of those instances that it concerns.
+Hosts, bulk jobs and measurements all use it. An `Inference` carries an instance with its intermediate values: no stage
+matches answers with instances by their order. A stage skips an instance whose result is known, and an error in a stage
+is the result of the instances that it concerns.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from handlers.worker.values import Call, Instance, Json, Outputs, Row
 
 @dataclass(eq=False, slots=True)
 class Inference:
-    """An instance and what has become of it so far.
+    """An instance with its intermediate values and its result.
 
     Attributes:
-        member: its model.
-        instance: its texts.
-        parameters: those of its request.
-        text: what the tokenizer reads.
-        tokenized: its rows.
-        outputs: of its rows, by number, or why a row has none.
-        result: its answer, or why it gets none; None while it is under way.
+        member: the model that answers.
+        instance: the texts.
+        parameters: the parameters of the request.
+        text: the text that the tokenizer reads.
+        tokenized: the rows.
+        outputs: the outputs of each row, or its error, by the row's number.
+        result: the answer or the error; None until there is one.
     """
 
     member: Member
@@ -46,19 +46,19 @@ class Inference:
 
 
 class RowUse(NamedTuple):
-    """An inference that needs a row, and the row's number among those of the inference."""
+    """An inference that needs a row, and the row's number among the rows of the inference."""
 
     inference: Inference
     number: int
 
 
 class Plan(NamedTuple):
-    """The rows of inferences that all differ, and the calls that compute them.
+    """The distinct rows of inferences, and the calls that compute them.
 
     Attributes:
         calls: in the order to run them.
         rows: the rows that calls refer to by index.
-        uses: for each row, who needs it.
+        uses: for each row, the inferences that need it.
     """
 
     calls: list[Call]
@@ -72,12 +72,12 @@ class Plan(NamedTuple):
 
     @property
     def repeats(self) -> int:
-        """How many rows equal another one, and are not computed again."""
+        """The number of rows that equal another row, and are not computed again."""
         return sum(map(len, self.uses)) - len(self.rows)
 
 
 def prepare(member: Member, request: Request) -> list[Inference]:
-    """The instances of a request, each with what the tokenizer reads."""
+    """The instances of a request, each with the text that the tokenizer reads."""
     inferences = [Inference(member, instance, request.parameters) for instance in request.instances]
     try:
         window = member.window(request.parameters)
@@ -89,7 +89,7 @@ def prepare(member: Member, request: Request) -> list[Inference]:
 
 
 def refuse(inferences: Iterable[Inference], error: RequestError) -> None:
-    """Make an error the result of those inferences that have none."""
+    """Make an error the result of the inferences that have none."""
     for inference in inferences:
         if inference.result is None:
             inference.result = error
@@ -97,11 +97,11 @@ def refuse(inferences: Iterable[Inference], error: RequestError) -> None:
 
 def tokenize(inferences: Iterable[Inference]) -> None:
     """Find the rows of inferences; models with the same tokenizer share the work."""
-    texts_of: dict[RowReader, dict[Inference, Text]] = {}
+    texts_by_reader: dict[RowReader, dict[Inference, Text]] = {}
     for inference in inferences:
         if inference.result is None and inference.text is not None:
-            texts_of.setdefault(inference.member.reader, {})[inference] = inference.text
-    for reader, texts in texts_of.items():
+            texts_by_reader.setdefault(inference.member.reader, {})[inference] = inference.text
+    for reader, texts in texts_by_reader.items():
         try:
             tokenized = reader.encode(texts, any(inference.member.task.offsets for inference in texts))
         except Exception as error:
@@ -113,16 +113,24 @@ def tokenize(inferences: Iterable[Inference]) -> None:
                 inference.tokenized = rows
             elif rows is not None:
                 inference.result = rows
-    refuse((each for texts in texts_of.values() for each in texts if each.tokenized is None), _lost("tokens"))
+    refuse(
+        (inference for texts in texts_by_reader.values() for inference in texts if inference.tokenized is None),
+        _lost("tokens"),
+    )
 
 
 def check_limits(inferences: Sequence[Inference]) -> None:
     """Refuse the inferences of a request whose rows together are more than their model's limits allow."""
-    rows = [row for each in inferences if each.result is None and each.tokenized for row in each.tokenized.rows]
-    excess = inferences[0].member.excess(rows) if inferences else None
-    if excess:
+    rows = [
+        row
+        for inference in inferences
+        if inference.result is None and inference.tokenized
+        for row in inference.tokenized.rows
+    ]
+    error = inferences[0].member.limit_error(rows) if inferences else None
+    if error:
         for inference in inferences:
-            inference.result = excess
+            inference.result = error
 
 
 def answer(inferences: Iterable[Inference]) -> None:
@@ -178,9 +186,9 @@ class Graphs:
                 inference.outputs[number] = outputs
 
     def take_switches(self) -> int:
-        """How often calls changed the model since the last time."""
+        """The number of changes of the model between calls, since the last call of this method."""
         return self._schedule.take_switches()
 
 
-def _lost(what: str) -> RequestError:
-    return RequestError("Unexpected", f"the worker has no {what} for this instance")
+def _lost(label: str) -> RequestError:
+    return RequestError("Unexpected", f"the worker has no {label} for this instance")

@@ -1,4 +1,4 @@
-"""Replies: what a host sends back for one request."""
+"""Replies: the responses that a host sends to requests."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Reply(NamedTuple):
     media_type: str = JSON
 
 
-def answer_reply(body: bytes, cut: str) -> Reply:
-    """The reply with an answer; `cut` has the numbers of the instances that were truncated.
+def answer_reply(body: bytes, truncated: str) -> Reply:
+    """The reply with an answer; `truncated` has the numbers of the instances that were truncated.
 
     Raises:
         RequestError: the body is too large.
     """
     if len(body) > MAX_ANSWER:
         raise RequestError("AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed")
-    return Reply(200, body, {TRUNCATED_HEADER: cut} if cut else {})
+    return Reply(200, body, {TRUNCATED_HEADER: truncated} if truncated else {})
 
 
 def error_reply(error: RequestError, where: str = "") -> Reply:
@@ -47,30 +47,30 @@ def error_reply(error: RequestError, where: str = "") -> Reply:
 
 
 def joint_reply(replies: Mapping[str, Reply]) -> Reply:
-    """One reply with those of several models by name.
+    """One reply with the replies of several models by name.
 
-    It is a success if any of them answered, and 503 if one is to be asked again.
+    It is a success if any model answered, and 503 if any reply is 503, so that the client sends the request again.
     """
-    first: dict[int, Reply] = {}
+    first_by_status: dict[int, Reply] = {}
     for reply in replies.values():
-        first.setdefault(reply.status, reply)
-    if 503 in first:
-        return first[503]
-    if 200 not in first:
-        return next(iter(first.values()))
-    cut = [f"{name}={reply.headers[TRUNCATED_HEADER]}" for name, reply in replies.items() if reply.headers]
+        first_by_status.setdefault(reply.status, reply)
+    if 503 in first_by_status:
+        return first_by_status[503]
+    if 200 not in first_by_status:
+        return next(iter(first_by_status.values()))
+    truncated = [f"{name}={reply.headers[TRUNCATED_HEADER]}" for name, reply in replies.items() if reply.headers]
     try:
         body = dump({name: orjson.Fragment(reply.body) for name, reply in replies.items()})
-        return answer_reply(body, ";".join(cut))
+        return answer_reply(body, ";".join(truncated))
     except RequestError as error:
         return error_reply(error)
 
 
 def lines_reply(replies: Sequence[Reply]) -> Reply:
-    """One reply with those to the lines of a body: an answer or an error on each line, in order.
+    """One reply with the replies to the lines of a body: an answer or an error on each line, in order.
 
-    It is 503 if a line is to be asked again, and 413 if no line is answered because they are too much work together.
-    Otherwise it is a success, whatever became of the lines.
+    It is 503 if any line's reply is 503, so that the client sends the lines again, and 413 if no line is answered
+    because the lines together are too much work. Otherwise it is a success, even if lines have errors.
     """
     statuses = [reply.status for reply in replies]
     if 503 in statuses:
@@ -78,8 +78,10 @@ def lines_reply(replies: Sequence[Reply]) -> Reply:
     too_much = [reply for reply in replies if reply.status == 413]
     if 200 not in statuses and len(too_much) > 1 and len({reply.body for reply in too_much}) == 1:
         return too_much[0]
-    cut = ",".join(str(number) for number, reply in enumerate(replies) if TRUNCATED_HEADER in reply.headers)
+    truncated = ",".join(str(number) for number, reply in enumerate(replies) if TRUNCATED_HEADER in reply.headers)
     try:
-        return answer_reply(b"".join(reply.body + b"\n" for reply in replies), cut)._replace(media_type=JSON_LINES)
+        return answer_reply(b"".join(reply.body + b"\n" for reply in replies), truncated)._replace(
+            media_type=JSON_LINES
+        )
     except RequestError as error:
         return error_reply(error)

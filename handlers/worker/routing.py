@@ -16,7 +16,7 @@ from handlers.worker.request.selection import select
 
 
 class Part(NamedTuple):
-    """What a request wants of one model."""
+    """The part of a request that one model answers."""
 
     member: Member
     request: Request
@@ -24,20 +24,20 @@ class Part(NamedTuple):
 
 
 class RoutedRequest(NamedTuple):
-    """A request: for each model that it is for, by name, its part or why there is none.
+    """A request: its parts by the names of their models; an error if a part cannot be read.
 
-    several is true if the answer is by model too.
+    by_model is true if the answer has an entry for each model.
     """
 
     parts: Mapping[str, Part | RequestError]
-    several: bool
+    by_model: bool
 
     def readable(self) -> list[Part]:
         return [part for part in self.parts.values() if isinstance(part, Part)]
 
 
 class Lines(NamedTuple):
-    """A body of JSON Lines: the request on each line, or why it cannot be read."""
+    """A body of JSON Lines: the request on each line, or the error if it cannot be read."""
 
     requests: list[RoutedRequest | RequestError]
 
@@ -49,9 +49,9 @@ class Router:
     """Reads the bodies of an archive's requests.
 
     Args:
-        contents: what the archive holds.
-        members: its models.
-        failures: why others of a bundle cannot be served, by name.
+        contents: the contents of the archive.
+        members: the models that are served.
+        failures: the errors of members of a bundle that cannot be served, by name.
     """
 
     def __init__(self, contents: Contents, members: Sequence[Member], failures: Mapping[str, Exception]) -> None:
@@ -67,7 +67,7 @@ class Router:
         """Read a body.
 
         Args:
-            body: bytes, a text, or what the host has made of JSON.
+            body: bytes, a text, or JSON that the host has decoded.
             headers: of the request, with lower-case names.
 
         Raises:
@@ -80,12 +80,12 @@ class Router:
 
     def _route(self, body: Body) -> RoutedRequest | RequestError:
         if not self._contents.bundle:
-            return RoutedRequest({self._contents.name: self._part(self._contents.name, body)}, several=False)
+            return RoutedRequest({self._contents.name: self._part(self._contents.name, body)}, by_model=False)
         try:
-            selected, several = select(body, self._names)
+            selected, by_model = select(body, self._names)
         except RequestError as error:
             return error
-        return RoutedRequest({name: self._part(name, selection) for name, selection in selected.items()}, several)
+        return RoutedRequest({name: self._part(name, selection) for name, selection in selected.items()}, by_model)
 
     def _part(self, name: str, body: Body) -> Part | RequestError:
         if name in self._failures:

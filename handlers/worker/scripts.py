@@ -8,7 +8,7 @@ from typing import Any
 
 
 def load_script(path: Path, map_location: str | None = None) -> Any:
-    """The module in a TorchScript file, on the device where it was saved or on the given one.
+    """The module in a TorchScript file, on the device where it was saved, or on `map_location`.
 
     The file is code, which runs when the module is called.
 

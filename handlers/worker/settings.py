@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from handlers.worker.errors import ArtifactError
 from handlers.worker.request.instances import RequestLimits
 
-# fields that are not in the section of the handler under their own names
-ELSEWHERE = ("members", "response_timeout_s", "batch_size", "queue_size")
+# fields that `read_settings` does not take by name from the section of the handler
+OTHER_FIELDS = ("members", "response_timeout_s", "batch_size", "queue_size")
 
 
 class MemberSettings(NamedTuple):
     """Settings of one model of an archive.
 
-    long_text is "truncate", "reject" or "window". parameters are the model's own defaults for the request parameters.
+    long_text is "truncate", "reject" or "window". parameters are the model's defaults for the parameters of requests.
     """
 
     long_text: str
@@ -60,15 +60,15 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
     """
     try:
         section = config["handler"]
-        named = {name: section[name] for name in Settings._fields if name not in ELSEWHERE}
-        members = {name: _member(own) for name, own in section["members"].items()}
+        fields = {name: section[name] for name in Settings._fields if name not in OTHER_FIELDS}
+        members = {name: _member(member_section) for name, member_section in section["members"].items()}
         queue_size = math.ceil(config["jobQueueSize"] / config["minWorkers"])
         return Settings(
             members=members,
             response_timeout_s=config["responseTimeout"],
             batch_size=config["batchSize"],
             queue_size=queue_size,
-            **named,
+            **fields,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"model-config.yaml lacks {error} for the handler; pack a new archive") from None

@@ -15,14 +15,14 @@ from pathlib import Path
 from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
 from handlers.worker.errors import ArtifactError
 
-PARTIAL = ".partial"  # at the end of the names of folders that are not whole, or damaged
+PARTIAL = ".partial"  # ends the names of folders that are incomplete or damaged
 
 
 def private_folder(name: str) -> Path:
     """A folder in the temporary directory that only this user can enter, created if it is missing.
 
     Raises:
-        ArtifactError: another user has made it, or others may enter it.
+        ArtifactError: another user has made the folder, or other users may enter it.
     """
     path = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
     with suppress(FileExistsError):
@@ -39,26 +39,26 @@ def private_folder(name: str) -> Path:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack the artifact and the settings of an archive into a folder, unless they are there, undamaged.
 
-    One process at a time does so; what a killed one has left beside the folder is removed.
+    One process at a time unpacks; it removes the leftovers of killed processes beside the folder.
 
     Raises:
-        ArtifactError: it is not an archive of Marina.
-        OSError: it cannot be read, or the disk is full.
+        ArtifactError: the file is not an archive of Marina.
+        OSError: the archive cannot be read, or the disk is full.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / ".unpacking.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in folder.parent.glob(f".*{PARTIAL}"):
-            shutil.rmtree(left)
+        for leftover in folder.parent.glob(f".*{PARTIAL}"):
+            shutil.rmtree(leftover)
         try:
-            _unpack_what_is_missing(archive, folder)
+            _unpack_missing(archive, folder)
         except (zipfile.BadZipFile, KeyError) as error:
             raise ArtifactError(
                 f"{archive} is not an archive of Marina, or is damaged: {error}", "pack a new archive"
             ) from None
 
 
-def _unpack_what_is_missing(archive: Path, folder: Path) -> None:
+def _unpack_missing(archive: Path, folder: Path) -> None:
     with zipfile.ZipFile(archive) as file:
         entries = [file.getinfo(CONFIG_FILE), file.getinfo(MANIFEST)]
         entries += [entry for entry in file.infolist() if entry.filename.startswith(f"{ARTIFACT_FOLDER}/")]

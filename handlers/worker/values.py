@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 PACKED = "p"  # ends the name of a packed shape
-TOKENS_A_TEXT = 4  # of a packed shape: so many tokens for each text, if all are as short as they can be
+TOKENS_A_TEXT = 4  # a line of a packed shape has room for one text per 4 tokens, however short its texts are
 Json = Any
 # the outputs of one row, or of all rows of a call, in the order of `Signature.outputs`
 Outputs: TypeAlias = "list[npt.NDArray[np.float32]]"
@@ -25,15 +25,15 @@ class Instance(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        """All its texts."""
+        """All texts of the instance."""
         return [self.text, *([] if self.text_pair is None else [self.text_pair]), *self.others]
 
 
 class Row(NamedTuple):
-    """The tokens of one row, without padding; both lists have the same length.
+    """The tokens of one row, without padding; ids and type_ids have the same length.
 
     prompt_tokens is the number of tokens at the start that belong to a prompt that pooling excludes. tensors are the
-    values of inputs that a preprocessor gives, by name: one per token, or one for the row.
+    values that a preprocessor gives for inputs, by name: one per token, or one for the row.
     """
 
     ids: Sequence[int]
@@ -67,7 +67,7 @@ class Shape(NamedTuple):
 
     @property
     def texts_a_line(self) -> int:
-        """The most texts in a row of the graph."""
+        """The maximum number of texts in a row of the graph."""
         return max(1, self.sequence_length // TOKENS_A_TEXT) if self.packed else 1
 
     @classmethod
@@ -86,7 +86,7 @@ class Shape(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a row is in a packed call: the line, its number among the rows there, and its first token there."""
+    """Where a row is in a packed call: its line, its number among the rows of the line, and its first token there."""
 
     line: int
     number: int
@@ -96,7 +96,7 @@ class Place(NamedTuple):
 class Call(NamedTuple):
     """One run of one graph: its shape, the indices of the rows it computes, and the number of its model in a bundle.
 
-    places are those of the rows of a packed shape, in the same order; empty for others.
+    places are the places of the rows in a packed shape, in the same order; empty for other shapes.
     """
 
     shape: Shape
@@ -105,6 +105,6 @@ class Call(NamedTuple):
     places: tuple[Place, ...] = ()
 
     @property
-    def used(self) -> int:
-        """The rows of the graph that are not empty."""
+    def used_rows(self) -> int:
+        """The number of rows of the graph that are not empty."""
         return max((place.line for place in self.places), default=-1) + 1 if self.shape.packed else len(self.rows)

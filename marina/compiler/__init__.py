@@ -12,7 +12,7 @@ from typing import NamedTuple
 from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import WorkerError
 from handlers.worker.tasks import TASKS
-from handlers.worker.tasks.base import own_parameters
+from handlers.worker.tasks.base import default_parameters
 from marina.compiler.build import build_artifact
 from marina.compiler.cache import artifact_key, discard, is_complete
 from marina.compiler.graphs.diagnosis import reason_of
@@ -42,7 +42,7 @@ def compile_model(spec: Spec, project: Project, progress: Progress) -> Compiled:
     """
     try:
         compiled = _compile(spec, project, progress)
-        own_parameters(TASKS[spec.task], read_artifact(compiled.folder), spec.parameters)
+        default_parameters(TASKS[spec.task], read_artifact(compiled.folder), spec.parameters)
         return compiled
     except (MarinaError, WorkerError):
         raise

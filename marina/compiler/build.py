@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from handlers.worker.golden import GoldenRow, check_tokenizer
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.discovery import cpu_cores
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.reader import open_reader, reader_file
 from handlers.worker.values import Instance
 from marina.compiler.cache import discard
@@ -56,7 +56,9 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
 
     def reference(instances: list[Instance], every_prompt: bool = False) -> list[GoldenRow]:
         # loaded here and released afterwards, because its weights are as large as those of the model being compiled
-        return reference_rows(job.source.open_reference(), spec, instances, longest(job.shapes), every_prompt)
+        return reference_rows(
+            job.source.open_reference(), spec, instances, max_sequence_length(job.shapes), every_prompt
+        )
 
     start = time.monotonic()
     progress("loading the model", 0, steps)
@@ -70,7 +72,7 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
     signature = signature_of(model)
     write_golden(choose_golden(rows), folder)
     _write_reader(model, folder / reader_file(signature))
-    check_tokenizer(rows, open_reader(folder.joinpath, signature), longest(job.shapes))
+    check_tokenizer(rows, open_reader(folder.joinpath, signature), max_sequence_length(job.shapes))
 
     with closing(GraphLoader(job, signature)) as loader:
         session = CompileSession(job, model, signature, folder, rows, loader)
@@ -107,7 +109,7 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
 
 
 def _check_prompts(job: CompileJob, model: ExportedModel) -> None:
-    length = longest(job.shapes)
+    length = max_sequence_length(job.shapes)
     for name, prompt in model.prompts.items():
         tokens = len(model.tokenizer(prompt.text, verbose=False)["input_ids"])
         if prompt.text and tokens >= length:

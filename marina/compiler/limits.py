@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handlers.worker.placement.limits import free_memory
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from marina.compiler.job import CompileJob
 from marina.errors import CompileError
 
@@ -29,7 +29,7 @@ def check_memory(job: CompileJob, weights: int) -> None:
 
 def check_length(job: CompileJob, positions: int | None) -> None:
     """CompileError if a shape is longer than the model's number of positions; None if there is no limit."""
-    length = longest(job.shapes)
+    length = max_sequence_length(job.shapes)
     if positions and length > positions:
         raise CompileError(
             f"{job.spec.name}: a shape of {length} tokens is more than the model can read ({positions}); "

@@ -108,7 +108,7 @@ def _together(archives: list[Archive]) -> list[Finding]:
 
 
 def _need(archive: Archive) -> Need:
-    groups = core_groups(archive.serving["core_groups"]).wanted
+    groups = core_groups(archive.serving["core_groups"]).preferred
     return Need(archive.name, engine_of(archive.engine).cores, groups)
 
 

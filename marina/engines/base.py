@@ -257,7 +257,7 @@ class Engine(ABC):
             return True
         try:
             held_cores = {core for holder in read_holders(leases_folder(self.cores.leases)) for core in holder.cores}
-            return lay_out([core_groups(groups).wanted[0]], set(self.cores.usable()) - held_cores) != [None]
+            return lay_out([core_groups(groups).preferred[0]], set(self.cores.usable()) - held_cores) != [None]
         except PlacementError:
             return False
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from handlers.worker.artifact import read_artifact
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from marina.bench.load.payload import MIX, read_instances, texts_of
@@ -98,7 +98,7 @@ def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
     if tokens is None:
         tokens = _tokens_of(demand, model, project)
     _, newest_artifact = model.calibrations[0]
-    max_tokens = longest(read_artifact(newest_artifact).shapes)
+    max_tokens = max_sequence_length(read_artifact(newest_artifact).shapes)
     return Traffic(float(rate), demand.instances, np.minimum(tokens, max_tokens), log)
 
 
@@ -112,7 +112,7 @@ def _tokens_of(demand: Demand, model: Calibrated, project: Project) -> Ints:
     _, folder = model.calibrations[0]
     artifact = read_artifact(folder)
     reader = open_reader(folder.joinpath, artifact.signature)
-    rows = default_rows(instances, artifact.signature, reader, longest(artifact.shapes), "truncate")
+    rows = default_rows(instances, artifact.signature, reader, max_sequence_length(artifact.shapes), "truncate")
     return np.array([len(row.ids) for row in rows], np.int64)
 
 

@@ -13,10 +13,10 @@ from handlers.worker.artifact import Artifact
 from handlers.worker.errors import RequestError
 from handlers.worker.request.instances import Answered
 from handlers.worker.request.parameters import read_parameters
-from handlers.worker.request.schema import Fields, own_fields
+from handlers.worker.request.schema import Fields, required_fields
 from handlers.worker.settings import MemberSettings
 from handlers.worker.tasks import TASKS
-from handlers.worker.tasks.base import own_parameters
+from handlers.worker.tasks.base import default_parameters
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import ERROR, TRUNCATED, TypedColumn, answer_columns
@@ -139,7 +139,7 @@ class Layout:
         """The values of each column of answers."""
         for column in self.answers:
             yield [column.value(answer.answer) if isinstance(answer, Answered) else None for answer in answers]
-        yield [answer.cut if isinstance(answer, Answered) else None for answer in answers]
+        yield [answer.truncated if isinstance(answer, Answered) else None for answer in answers]
         yield [None if isinstance(answer, Answered) else f"{answer.kind}: {answer}" for answer in answers]
 
 
@@ -155,12 +155,12 @@ def layout_of(artifact: Artifact, settings: MemberSettings, options: AnswerOptio
         RequestError: a parameter is unknown, or its value is not allowed.
     """
     task, signature = TASKS[artifact.task], artifact.signature
-    defaults = own_parameters(task, artifact, settings.parameters)
+    defaults = default_parameters(task, artifact, settings.parameters)
     parameters = read_parameters(dict(options.parameters), task.parameters, defaults)
     answers = answer_columns(task.name, signature, parameters, options.prefix)
     if parameters.get("top_k", 1) is None:
         parameters["top_k"] = 1  # only the best label has a column
-    fields = own_fields(signature.fields) if signature.fields else task.fields
+    fields = required_fields(signature.fields) if signature.fields else task.fields
     return Layout(fields, parameters, answers, options)
 
 

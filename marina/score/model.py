@@ -83,7 +83,7 @@ def usable_cores(engine: str) -> int:
 
 def cores_per_process(unpacked: Unpacked, requested_groups: str | None) -> int:
     """The number of cores of a process on any machine; PlacementError if the sizes cannot be parsed."""
-    return core_groups(requested_groups or unpacked.settings.core_groups).wanted[0]
+    return core_groups(requested_groups or unpacked.settings.core_groups).preferred[0]
 
 
 def core_group_sizes(unpacked: Unpacked, requested_groups: str | None) -> tuple[int, ...]:

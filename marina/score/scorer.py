@@ -96,7 +96,7 @@ class Scorer:
     @property
     def longest_row_ms(self) -> float:
         """Milliseconds of a row of the longest shape, in the graph that is best for many of them."""
-        return self._member.costs.longest_row
+        return self._member.costs.longest_row_ms
 
     def schema(self, rows: pa.Schema) -> pa.Schema:
         """The columns of the answers to rows with these columns.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from handlers.worker.engines import engine_module
 from handlers.worker.errors import PlacementError, WorkerError
 from handlers.worker.placement import GROUP_SIZES, PLACEMENT_VARIABLES, Cores, core_groups, server_groups
-from handlers.worker.placement.choice import remaining, server_of
+from handlers.worker.placement.choice import remaining_sizes, server_of
 from handlers.worker.placement.groups import lay_out, parse_core_groups
 from handlers.worker.placement.leases import Holder, leases_folder, read_holders
 from marina.archive.read import placement_of
@@ -109,7 +109,7 @@ def check_free_cores(archives: Sequence[Path], state: RunState, replaced: bool =
                     _worker_count(need, configured, model_names | {holder.model for holder in server_holders})
                     for need in kind_needs
                 )
-                free_groups = remaining(
+                free_groups = remaining_sizes(
                     configured, [holder for holder in server_holders if holder not in stopped_holders]
                 )
                 if count > len(free_groups):
@@ -157,8 +157,8 @@ def check_groups(archive: Path, workers: int, state: RunState) -> None:
         if group_sizes.sizes is None:
             return
         _, server_holders = _holders(need.cores, state)
-        other_holders = [holder for holder in server_holders if group_sizes.together and holder.model != need.name]
-        max_workers = len(remaining(group_sizes.sizes, other_holders))
+        other_holders = [holder for holder in server_holders if group_sizes.for_server and holder.model != need.name]
+        max_workers = len(remaining_sizes(group_sizes.sizes, other_holders))
     if workers > max_workers:
         raise ServerError(f"{need.name} can have {max_workers} workers at most, with {group_sizes}")
 

@@ -11,7 +11,7 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.placement import group_cores
 from handlers.worker.rows.calls import load_graphs
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.rows.timing import time_graphs
@@ -116,7 +116,7 @@ def advise(
         SpecError, SourceError, CompileError: the file cannot be read, or the model cannot be compiled.
     """
     current = spec.shapes.listed()
-    limit = longest(current)
+    limit = max_sequence_length(current)
     probe, unpacked_reason = _probe(spec, project, limit, progress)
     times = _time(probe, spec)
     model = CostModel(times)

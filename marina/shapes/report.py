@@ -43,7 +43,7 @@ def effect(
         for call in planner.plan(lengths[start : start + rows]):
             total_time += milliseconds(call.shape)
             computed_tokens += call.shape.tokens
-            row_tokens += call.used * call.shape.sequence_length
+            row_tokens += call.used_rows * call.shape.sequence_length
     return Effect(
         rows,
         total_time / len(lengths),

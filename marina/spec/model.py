@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_m
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import read_parameters
-from handlers.worker.request.schema import Fields, own_fields
+from handlers.worker.request.schema import Fields, required_fields
 from handlers.worker.tasks import TASKS
 from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
@@ -184,7 +184,7 @@ class Spec(ArchiveSpec):
     @property
     def instance_fields(self) -> Fields:
         """The fields of an instance: the task's, or those of the preprocessing module."""
-        return own_fields(self.fields) if self.preprocess else TASKS[self.task].fields
+        return required_fields(self.fields) if self.preprocess else TASKS[self.task].fields
 
     @property
     def for_engine(self) -> EngineFields:

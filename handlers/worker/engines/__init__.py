@@ -1,7 +1,7 @@
 """Engines run graphs. One file per engine; each imports its runtime only when the engine is opened.
 
-An engine that this folder lacks may come from an installed package, through an entry point with the engine's name
-in the group `marina.runtimes`. Its file is then copied into archives, where it is in this folder.
+Other engines come from installed packages, through an entry point with the engine's name in the group
+`marina.runtimes`. Its file is then copied into archives, where it is in this folder.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ def engine_module(name: str) -> EngineModule:
     if name in ENGINES or (name.isidentifier() and find_spec(f"{__name__}.{name}")):
         module = import_module(f"{__name__}.{name}")
     else:
-        others = {entry.name: entry for entry in entry_points(group=GROUP)}
-        if name not in others:
-            raise ArtifactError(f"unknown engine {name!r}; this release knows {', '.join((*ENGINES, *others))}")
-        module = others[name].load()
-    found: EngineModule = module
-    return found
+        packaged = {entry.name: entry for entry in entry_points(group=GROUP)}
+        if name not in packaged:
+            raise ArtifactError(f"unknown engine {name!r}; this release knows {', '.join((*ENGINES, *packaged))}")
+        module = packaged[name].load()
+    engine: EngineModule = module
+    return engine
 
 
 def open_runtime(name: str, setup: Setup) -> Runtime:

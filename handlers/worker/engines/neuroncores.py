@@ -18,7 +18,7 @@ from handlers.worker.engines import Graph, Inputs, Setup
 from handlers.worker.errors import ArtifactError, PlacementError
 from handlers.worker.scripts import load_script
 
-# Calls under way on each core, so that the core computes one while the host prepares the other.
+# Calls in progress on each core, so that the core computes one call while the host prepares the next.
 # Source: "2 * N worker threads for N models" in the FAQ of AWS's NeuronPerf, as the published Inf1 figures had.
 CALLS_PER_CORE = 2
 WAIT_S = 30.0  # for cores that the runtime cannot use yet
@@ -42,9 +42,9 @@ class _NeuronGraph:
     def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
         import torch
 
-        sent = -(-rows // self._chunk) * self._chunk
+        sent_rows = -(-rows // self._chunk) * self._chunk
         with torch.no_grad():
-            outputs = self._module(*[tensor[:sent] for tensor in self._tensors])
+            outputs = self._module(*[tensor[:sent_rows] for tensor in self._tensors])
         return [output.float().numpy() for output in outputs]
 
 
@@ -55,9 +55,9 @@ class NeuronRuntime:
         setup: the worker's setup.
         package: the name of the runtime's package.
         data_parallel: the runtime's DataParallel.
-        replicate: the runtime's context in which a loaded graph is copied to all cores of the group, as often as they
-            hold it; None if the runtime has no pipelines.
-        put_weights: gives a loaded graph its weights, from a file or else those that it was saved with, and moves them
+        replicate: the runtime's context in which a loaded graph is copied to all cores of the group, as often as it
+            fits; None if the runtime has no pipelines.
+        put_weights: gives a loaded graph its weights, from a file or as they were saved with the graph, and moves them
             to the core; None if graphs contain their weights.
 
     Raises:
@@ -74,11 +74,11 @@ class NeuronRuntime:
     ) -> None:
         import torch
 
-        spanned = int(setup.compiler.get("pipeline_cores", 1))
-        if spanned > setup.cores:
+        pipeline_cores = int(setup.compiler.get("pipeline_cores", 1))
+        if pipeline_cores > setup.cores:
             raise ArtifactError(
-                f"the graphs are pipelines over {spanned} cores and the core group has {setup.cores}; give groups of "
-                f"{spanned} in core_groups, or compile with fewer pipeline_cores"
+                f"the graphs are pipelines over {pipeline_cores} cores and the core group has {setup.cores}; give "
+                f"groups of {pipeline_cores} in core_groups, or compile with fewer pipeline_cores"
             )
         if setup.mode == "core-per-worker" and setup.cores > 1:
             raise ArtifactError(
@@ -108,7 +108,7 @@ class NeuronRuntime:
                         f"{self._package} cannot load {graph}: {reason}",
                         "the graphs need more memory than the cores of the group have; compile fewer or smaller shapes",
                     ) from None
-                if not any(words in reason for words in _NO_CORES):
+                if not any(message in reason for message in _NO_CORES):
                     raise ArtifactError(f"{self._package} cannot load {graph}: {reason}") from None
                 # the driver may free cores a moment after the last process that used them released its lease
                 if time.monotonic() > deadline:
@@ -129,7 +129,7 @@ class NeuronRuntime:
             module.split_size = chunk
             # in some releases the SDK's own default is meant for one core
             module.num_workers = 2 * self.replicas
-        graphs: list[Graph] = [_NeuronGraph(module, own, chunk) for own in inputs]
+        graphs: list[Graph] = [_NeuronGraph(module, graph_inputs, chunk) for graph_inputs in inputs]
         # a graph that loads at its first call, as on Inf1 and with async_load, fails here and not at a request
         graphs[0].run(len(inputs[0][0]))
         return graphs

@@ -43,7 +43,7 @@ class _Weights:
         self._array = np.frombuffer(self._mapping, dtype=np.uint8)
         self.tensor = import_openvino().Tensor(self._array, shared_memory=True)
 
-    def forget(self) -> None:
+    def release_pages(self) -> None:
         """Release the pages that were read: most were repacked for this CPU, and the rest can be read again."""
         self._mapping.madvise(mmap.MADV_DONTNEED)
 
@@ -58,12 +58,12 @@ class _OpenvinoGraph:
         for index, array in enumerate(inputs):
             self._request.set_input_tensor(index, import_openvino().Tensor(array, shared_memory=True))
         tensors = [self._request.get_output_tensor(index) for index in range(len(compiled.outputs))]
-        # with the number of values for each row
+        # with the number of values per row
         self._outputs = [(tensor, tensor.shape[0] // len(inputs[0])) for tensor in tensors]
 
     def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
         self._request.infer()
-        return [tensor.data[: rows * each].copy() for tensor, each in self._outputs]
+        return [tensor.data[: rows * values_per_row].copy() for tensor, values_per_row in self._outputs]
 
 
 class _OpenvinoRuntime:
@@ -91,8 +91,8 @@ class _OpenvinoRuntime:
             mapped = self._weights[weights]
             model = self._core.read_model(graph.read_text(encoding="utf-8"), mapped.tensor)
             compiled = self._core.compile_model(model, "CPU", self._settings)
-            mapped.forget()
-            return [_OpenvinoGraph(compiled, mapped, own) for own in inputs]
+            mapped.release_pages()
+            return [_OpenvinoGraph(compiled, mapped, graph_inputs) for graph_inputs in inputs]
         except (RuntimeError, OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise ArtifactError(f"OpenVINO cannot load {graph}: {reason}") from None

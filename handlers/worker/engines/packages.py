@@ -1,4 +1,4 @@
-"""The packages of the Neuron SDK: what is installed, and whether it can run graphs compiled elsewhere.
+"""The packages of the Neuron SDK: their versions, and whether they can run graphs that were compiled elsewhere.
 
 PyPI has placeholder packages with these names; importing them raises an error. The real packages are in
 AWS's own package index.
@@ -65,7 +65,7 @@ def check_installed(sdk: NeuronSdk) -> None:
     """Check that an engine's runtime package is installed.
 
     Raises:
-        ArtifactError: it is missing or is PyPI's placeholder; the message explains how to install the real one.
+        ArtifactError: the package is missing or PyPI's placeholder; the message says how to install the real package.
     """
     package = sdk.runtime
     if installed(package) is None:
@@ -108,13 +108,13 @@ def programs_folder() -> str:
 
 
 def programs_path() -> str:
-    """PATH with that folder in front."""
+    """PATH with `programs_folder` in front."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join([programs_folder(), *(folder for folder in folders if folder != programs_folder())])
 
 
 def put_programs_on_path() -> None:
-    """Put that folder in front of PATH, for this process and those that it starts."""
+    """Put `programs_folder` in front of PATH, for this process and its children."""
     os.environ["PATH"] = programs_path()
 
 
@@ -138,16 +138,16 @@ def check_versions(sdk: NeuronSdk, compiled: Mapping[str, str]) -> None:
     """
     check_installed(sdk)
     runtime, compiler = sdk.runtime, sdk.compiler
-    found = {name: installed(name) for name in ("torch", runtime, compiler)}
-    fits = {
-        "torch": _release(found["torch"])[:2] == _release(compiled.get("torch"))[:2],
-        runtime: found[runtime] == compiled.get(runtime),
-        compiler: found[compiler] is None or _release(found[compiler]) >= _release(compiled.get(compiler)),
+    versions = {name: installed(name) for name in ("torch", runtime, compiler)}
+    matches = {
+        "torch": _release(versions["torch"])[:2] == _release(compiled.get("torch"))[:2],
+        runtime: versions[runtime] == compiled.get(runtime),
+        compiler: versions[compiler] is None or _release(versions[compiler]) >= _release(compiled.get(compiler)),
     }
-    for name, fit in fits.items():
-        if not fit:
+    for name, is_match in matches.items():
+        if not is_match:
             raise ArtifactError(
-                f"the graphs were compiled with {name} {compiled.get(name)}, and {found[name]} is installed",
+                f"the graphs were compiled with {name} {compiled.get(name)}, and {versions[name]} is installed",
                 f"install {name}=={compiled.get(name)}, or compile the model again here and pack a new archive",
             )
 

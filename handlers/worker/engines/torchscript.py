@@ -63,7 +63,7 @@ class _TorchscriptRuntime:
                 if weights is not None:
                     self._bind(module, weights)
                 frozen = torch.jit.freeze(module)
-                return [_TorchscriptGraph(frozen, own) for own in inputs]
+                return [_TorchscriptGraph(frozen, graph_inputs) for graph_inputs in inputs]
         except (RuntimeError, ValueError, KeyError, SafetensorError) as error:
             reason = str(error).strip().splitlines()[0]
             raise ArtifactError(f"TorchScript cannot load {graph}: {reason}") from None
@@ -72,8 +72,8 @@ class _TorchscriptRuntime:
         if path not in self._weights:
             self._weights[path] = _read_weights(path)
         tensors = self._weights[path]
-        for name, slot in [*module.named_parameters(), *module.named_buffers()]:
-            slot.data = tensors[name]
+        for name, parameter in [*module.named_parameters(), *module.named_buffers()]:
+            parameter.data = tensors[name]
 
 
 def _read_weights(path: Path) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _read_weights(path: Path) -> dict[str, Any]:
     with safe_open(str(path), framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
         aliases: dict[str, str] = json.loads(file.metadata()[ALIASES])
-    return {**tensors, **{name: tensors[stored] for name, stored in aliases.items()}}
+    return {**tensors, **{name: tensors[stored_name] for name, stored_name in aliases.items()}}
 
 
 def open_runtime(setup: Setup) -> Runtime:

@@ -1,4 +1,4 @@
-"""Batches for hosts that hand over requests one by one: a batch is what waits when the model becomes idle.
+"""Batches for hosts that hand over requests one by one: a batch is the requests that wait when the model becomes idle.
 
 Nothing waits for a batch to fill. An idle model computes a single request at once; under load the next batch fills
 while it computes.
@@ -57,7 +57,7 @@ class Batches:
                         future.set_exception(error)
                 continue
             for (_, _, future), reply in zip(batch, replies, strict=True):
-                if not future.done():  # of a client that has gone
+                if not future.done():  # done if the client has gone
                     future.set_result(reply)
         self._running = None
 

@@ -1,4 +1,4 @@
-"""The Ray Serve host: the only file that knows Ray Serve. `marina deploy ray` writes what starts it.
+"""The Ray Serve host: the only file that knows Ray Serve. `marina deploy ray` writes the files that start it.
 
 Each model is an application with one deployment, whose replicas have a core group each and answer /predictions/NAME.
 One more application has all other URLs, and passes requests on to the models.
@@ -34,8 +34,8 @@ from handlers.worker.values import Json
 
 ARCHIVES = "MARINA_ARCHIVES"  # the folder of archives on every node; by default "archives" in the working folder
 NEURON_CORES = "neuron_cores"  # Ray's name of NeuronCores
-TRIES = 3
-KEPT_VERSIONS = 4
+MAX_TRIES = 3
+MAX_LOADED_VERSIONS = 4
 READY_S = 2.0
 EMIT_S = 1.0
 
@@ -65,19 +65,19 @@ class Remote:
     """A model whose replicas are elsewhere in the cluster.
 
     Args:
-        handle: of its deployment.
+        handle: the handle of its deployment.
     """
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
-        """The reply of a replica; of another one if the first dies, as predictions change nothing."""
+        """The reply of a replica; of another replica if the first dies, as predictions change nothing."""
         from ray.exceptions import RayError
         from ray.serve.exceptions import BackPressureError
 
         handle = self._handle.options(multiplexed_model_id=version) if version else self._handle
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             try:
                 return Reply(*await handle.answer.remote(body, dict(headers), version))
             except BackPressureError:
@@ -87,15 +87,15 @@ class Remote:
         return refusal(503, "NoReplica", "no replica of the model answered", {"retry-after": "1"})
 
     async def describe(self, version: str | None) -> Json:
-        """The description of a version, None if there is none; raises what Ray raises if no replica answers in time."""
+        """The description of a version; None if there is no such version. Ray's errors if no replica answers."""
         from ray.serve.exceptions import BackPressureError
 
-        async def asked() -> Json:
+        async def describe_replica() -> Json:
             described: Json = await self._handle.describe.remote(version)
             return described
 
         try:
-            return await asyncio.wait_for(asked(), READY_S)
+            return await asyncio.wait_for(describe_replica(), READY_S)
         except BackPressureError:
             return {}  # it is busy
 
@@ -104,7 +104,7 @@ class Front:
     """All URLs of a server, for all models; their replicas also answer /predictions/NAME themselves.
 
     Args:
-        models: the names of the models, which are those of their applications.
+        models: the names of the models, which are also the names of their applications.
     """
 
     def __init__(self, models: list[str]) -> None:
@@ -122,7 +122,7 @@ class Replica:
 
     Args:
         name: the model's name.
-        archives: the file names of its archives: the version to serve, and others that requests may name.
+        archives: the file names of its archives: the version to serve, and other versions that requests may name.
     """
 
     def __init__(self, name: str, archives: list[str]) -> None:
@@ -143,7 +143,7 @@ class Replica:
         self._cores = int(resources.get(NEURON_CORES) or resources.get("CPU") or 1)
         self._main = self._load(self._default)
         # versions that requests name share the replica; Ray sends their requests to replicas that have them
-        self._other = serve.multiplexed(max_num_models_per_replica=KEPT_VERSIONS)(load_other)
+        self._load_multiplexed = serve.multiplexed(max_num_models_per_replica=MAX_LOADED_VERSIONS)(load_other)
         self._urls = Urls({name: self}, read_token(os.environ))
         _Emitter(self._main.model, name).start()
 
@@ -156,32 +156,32 @@ class Replica:
         return tuple(await self.reply(body, headers, version))
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
-        """The reply of a version of the model; of the default one if none is named."""
+        """The reply of a version of the model, by default of the first."""
         if version is None or version == self._default:
             return await self._main.reply(body, headers)
         if version not in self._archives:
             return unknown_version(self._name, version)
-        other: Batches = await self._other(version)
-        return await other.reply(body, headers)
+        batches: Batches = await self._load_multiplexed(version)
+        return await batches.reply(body, headers)
 
     async def describe(self, version: str | None) -> Json:
         """The description of a version, as TorchServe's management API gives it; None if there is none."""
         if version is not None and version not in self._archives:
             return None
-        other = version is not None and version != self._default
-        batches: Batches = await self._other(version) if other else self._main
+        is_other = version is not None and version != self._default
+        batches: Batches = await self._load_multiplexed(version) if is_other else self._main
         described: Json = batches.model.describe()
         return described
 
-    def _load(self, version: str, own: bool = True) -> Batches:
+    def _load(self, version: str, own_group: bool = True) -> Batches:
         archive = self._archives[version]
         settings = read_settings(archive.config)
         kind = engine_module(read_contents(archive.folder / ARTIFACT_FOLDER).engine).CORES
-        if not own and kind.exclusive:
+        if not own_group and kind.exclusive:
             raise PlacementError(f"version {version} needs {kind.name} of its own", "serve it as a model of its own")
-        # as many groups as this node has, of which the replica takes one
+        # as many groups as this node has; the replica takes one of them
         count = max(1, len(kind.usable()) // self._cores)
-        groups = ",".join([str(self._cores)] * count) if own else None
+        groups = ",".join([str(self._cores)] * count) if own_group else None
         settings = settings._replace(core_groups=groups)
         return Batches(lambda: Model(archive.folder / ARTIFACT_FOLDER, settings, TASKS), settings.batch_size)
 
@@ -203,17 +203,18 @@ class _Emitter(threading.Thread):
         super().__init__(name="metrics", daemon=True)
         self._metrics, self._name = model.metrics, name
         self._counters = {
-            known: Counter(known, metric.meaning, (*metric.labels, "model")) for known, metric in COUNTERS.items()
+            counter_name: Counter(counter_name, metric.meaning, (*metric.labels, "model"))
+            for counter_name, metric in COUNTERS.items()
         }
 
     def run(self) -> None:
         self._metrics.add(WORKER_STARTS, 1)
-        since = time.monotonic()
+        last_emit = time.monotonic()
         while True:
             time.sleep(EMIT_S)
             now = time.monotonic()
-            self._metrics.add(READY_SECONDS, now - since)
-            since = now
+            self._metrics.add(READY_SECONDS, now - last_emit)
+            last_emit = now
             for (name, labels), value in self._metrics.take().items():
                 tags = dict(zip((*COUNTERS[name].labels, "model"), (*labels, self._name), strict=True))
                 self._counters[name].inc(value, tags)
@@ -223,7 +224,7 @@ def model(arguments: Mapping[str, Any]) -> Any:
     """The application of a model: `import_path: marina_app:model` in a config.yaml of Ray Serve.
 
     Args:
-        arguments: name: of the model; archives: the file names of its versions, of which the first is the default.
+        arguments: name: the model's name; archives: the file names of its versions, the default version first.
     """
     from ray import serve
 
@@ -231,7 +232,7 @@ def model(arguments: Mapping[str, Any]) -> Any:
     config = open_archive(archive_path(archives[0])).config
     groups = parse_core_groups(config["handler"]["core_groups"] or "1")
     options = {
-        # what computes, and what fills the next batch meanwhile
+        # requests that are computed, and requests that fill the next batch meanwhile
         "max_ongoing_requests": 2 * config["batchSize"],
         "max_queued_requests": config["jobQueueSize"],
         "num_replicas": len(groups),

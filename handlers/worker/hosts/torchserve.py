@@ -12,13 +12,13 @@ from typing import Any
 from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import RequestError, WorkerError
 from handlers.worker.hosts.torchserve_metrics import Emitter
-from handlers.worker.hosts.torchserve_socket import read_at_once
+from handlers.worker.hosts.torchserve_socket import install_buffered_reads
 from handlers.worker.model import Model
 from handlers.worker.reply import error_reply
 from handlers.worker.request.protocols import dump
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks.base import Task
-from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_ID, given_id
+from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_ID, client_request_id
 
 BODY_NAMES = ("body", "data")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -54,7 +54,7 @@ class TorchServeHandler:
             print(f"{FAILURE_MARK} {name}: {failure}", file=sys.stderr, flush=True)
         self._emitter = Emitter(self._model.metrics, context.model_name, context.metrics)
         self._emitter.start()
-        read_at_once(sys.modules)
+        install_buffered_reads(sys.modules)
 
     def handle(self, data: Sequence[Mapping[str, Any]], context: Any) -> list[bytes]:
         """Answer a batch: one body per request, with its status set in the context."""
@@ -62,13 +62,16 @@ class TorchServeHandler:
         # TorchServe sends describe requests alone and without a body; clients may send this header too
         if len(data) == 1 and headers[0].get("describe") == "True" and not set(BODY_NAMES) & set(data[0]):
             return [dump(self._model.describe())]
-        given = [given_id(own) for own in headers]
+        client_ids = [client_request_id(request_headers) for request_headers in headers]
         # TorchServe creates an id for every request, and returns it with the answer
-        made = [context.get_request_id(index) or "" for index in range(len(data))]
-        ids = [f"{own} ({other})" if own else other for own, other in zip(given, made, strict=True)]
+        host_ids = [context.get_request_id(index) or "" for index in range(len(data))]
+        ids = [
+            f"{client_id} ({host_id})" if client_id else host_id
+            for client_id, host_id in zip(client_ids, host_ids, strict=True)
+        ]
         bodies = [
-            (_body(request, own), {**own, REQUEST_ID: name})
-            for request, own, name in zip(data, headers, ids, strict=True)
+            (_body(request, request_headers), {**request_headers, REQUEST_ID: request_id})
+            for request, request_headers, request_id in zip(data, headers, ids, strict=True)
         ]
         answers = []
         # "explain" is set by the URLs /explanations, :explain and /explain
@@ -81,8 +84,8 @@ class TorchServeHandler:
             if not _over_http(headers[index]):
                 # marks the last answer if the call is a stream; without it the worker's thread in TorchServe fails
                 context.set_response_header(index, "ts_stream_next", "false")
-            if given[index]:
-                context.set_response_header(index, CORRELATION_ID, given[index])
+            if client_ids[index]:
+                context.set_response_header(index, CORRELATION_ID, client_ids[index])
             for name, value in reply.headers.items():
                 context.set_response_header(index, name, value)
             if reply.status != 200:
@@ -93,12 +96,12 @@ class TorchServeHandler:
 
 
 def _over_http(headers: Mapping[str, str]) -> bool:
-    """Whether a request came over HTTP: for gRPC calls TorchServe passes on no headers but its own."""
+    """Whether a request came over HTTP: for gRPC calls TorchServe passes on only its own headers."""
     return bool(headers.keys() - GRPC_HEADERS)
 
 
 def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
-    """A request's body; None if there is none that can be read.
+    """A request's body; None if it has no readable body.
 
     REST puts a raw body under "body", and form fields and URL parameters under their own names.
     gRPC clients name their inputs themselves, by convention "data" or "body".
@@ -111,10 +114,10 @@ def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
 
 def _headers(request: Mapping[str, Any], context: Any, index: int) -> dict[str, str]:
     """A request's headers by lower-case names, including the content type of its body."""
-    found = context.get_all_request_header(index)
-    headers = {name.lower(): value for name, value in found.items() if isinstance(value, str)}
+    raw_headers = context.get_all_request_header(index)
+    headers = {name.lower(): value for name, value in raw_headers.items() if isinstance(value, str)}
     # TorchServe's own entry for the body; a client's header of that name replaces it with a str
-    entry = next((found.get(name) for name in BODY_NAMES if name in request), None)
+    entry = next((raw_headers.get(name) for name in BODY_NAMES if name in request), None)
     if isinstance(entry, dict) and entry.get("content-type"):
         headers["content-type"] = entry["content-type"]
     return headers

@@ -10,11 +10,11 @@ from typing import Any
 from handlers.worker.telemetry.metrics import COUNTERS, READY_SECONDS, WORKER_STARTS, Metrics
 
 INTERVAL_S = 1.0
-OFTEN = "[METRICS]PredictionTime."  # how lines of a gauge begin that TorchServe's worker sets
-IDLE_S = 4.0  # the longest wait for something to count, so that a worker without requests appears in the metrics too
+GAUGE_PREFIX = "[METRICS]PredictionTime."  # of the lines of a gauge that TorchServe's worker sets
+IDLE_S = 4.0  # the longest wait for a count, so that a worker without requests appears in the metrics too
 
 
-class _Seldom(logging.Filter):
+class _OncePerSecond(logging.Filter):
     """Passes on a gauge once per second: TorchServe's worker writes it for every batch, before it sends the answers."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class _Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = time.monotonic()
-        if not str(record.msg).startswith(OFTEN):
+        if not str(record.msg).startswith(GAUGE_PREFIX):
             return True
         if now < self._next:
             return False
@@ -47,29 +47,31 @@ class Emitter(threading.Thread):
         super().__init__(name="metrics", daemon=True)
         self._metrics = metrics
         self._model = model
-        kinds = getattr(cache, "cache", {})
-        known = {name: metric for kind in kinds.values() for name, metric in kind.items()}
-        self._targets = {name: known[name] for name in COUNTERS if name in known}
+        metrics_by_kind = getattr(cache, "cache", {})
+        declared = {
+            name: metric for metrics_of_kind in metrics_by_kind.values() for name, metric in metrics_of_kind.items()
+        }
+        self._targets = {name: declared[name] for name in COUNTERS if name in declared}
         self._counted = threading.Event()
 
     def counted(self) -> None:
-        """Signal that there is something to emit."""
+        """Signal that there are counts to emit."""
         self._counted.set()
 
     def run(self) -> None:
         # TorchServe emits through its log at INFO, which the worker has otherwise silenced
         log = logging.getLogger("ts.metrics.caching_metric")
-        log.addFilter(_Seldom())
+        log.addFilter(_OncePerSecond())
         log.setLevel(logging.INFO)
         self._metrics.add(WORKER_STARTS, 1)
-        since = time.monotonic()
+        last_emit = time.monotonic()
         while True:
             self._counted.wait(IDLE_S)
             time.sleep(INTERVAL_S)
             self._counted.clear()
             now = time.monotonic()
-            self._metrics.add(READY_SECONDS, now - since)
-            since = now
+            self._metrics.add(READY_SECONDS, now - last_emit)
+            last_emit = now
             self.emit()
 
     def emit(self) -> None:

@@ -1,4 +1,4 @@
-"""The URLs of a server, for hosts that have none: those of TorchServe, KServe, Open Inference and SageMaker.
+"""The URLs of TorchServe, KServe, Open Inference and SageMaker, for hosts that have none of them.
 
 They ask for a token, and pass requests on to models.
 """
@@ -17,25 +17,25 @@ from typing import NamedTuple, Protocol
 from handlers.worker.errors import RequestError
 from handlers.worker.reply import JSON, Reply, error_reply
 from handlers.worker.request.protocols import dump
-from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_START, given_id
+from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_START, client_request_id
 from handlers.worker.values import Json
 
 BODY_BYTES = 6_553_500  # TorchServe's max_request_size in config.properties
-CUSTOM = "x-amzn-sagemaker-custom-attributes"
+CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 
 class ServedModel(Protocol):
     """A model, here or elsewhere."""
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
-        """The reply to a request, of the model's default version if none is named."""
+        """The reply of a version of the model, by default of its default version."""
 
     async def describe(self, version: str | None) -> Json:
-        """The description of a version; None if there is no such one. Any exception means that it does not answer."""
+        """The description of a version; None if there is no such version. An exception means no answer."""
 
 
 class Action(Enum):
-    """What a request is for."""
+    """The purpose of a request."""
 
     PREDICT = "predict"
     DESCRIBE = "describe"
@@ -45,7 +45,7 @@ class Action(Enum):
 
 
 class Route(NamedTuple):
-    """Where a request goes: None stands for the only model, and for its default version."""
+    """The action, model and version of a request; None stands for the only model, and for its default version."""
 
     action: Action
     model: str | None = None
@@ -72,11 +72,11 @@ _COMPILED = [(method, re.compile(pattern), action) for (method, pattern), action
 
 
 def route_of(method: str, path: str) -> Route | None:
-    """Where a request goes; None if there is no such URL."""
-    for known, pattern, action in _COMPILED:
-        found = pattern.fullmatch(path)
-        if found and known == method:
-            return Route(action, **found.groupdict())
+    """The route of a request; None if there is no such URL."""
+    for route_method, pattern, action in _COMPILED:
+        match = pattern.fullmatch(path)
+        if match and route_method == method:
+            return Route(action, **match.groupdict())
     return None
 
 
@@ -84,8 +84,8 @@ class Urls:
     """The URLs, in front of models.
 
     Args:
-        models: by name.
-        token: what requests must bring as `Authorization: Bearer TOKEN`; None if all may ask.
+        models: the models by name.
+        token: the token that requests must send as `Authorization: Bearer TOKEN`; None if requests need none.
     """
 
     def __init__(self, models: Mapping[str, ServedModel], token: str | None) -> None:
@@ -98,8 +98,8 @@ class Urls:
         """Answer a request.
 
         Args:
-            method, path: of the request.
-            headers: with lower-case names.
+            method, path: the method and path of the request.
+            headers: the request's headers, with lower-case names.
             body: reads the body.
         """
         route = route_of(method, path.rstrip("/") or "/")
@@ -109,8 +109,8 @@ class Urls:
             reply = refusal(401, "Unauthorized", "send the header Authorization: Bearer TOKEN")
         else:
             reply = await self._answer(route, headers, body)
-        own = given_id(headers)
-        return reply._replace(headers={**reply.headers, CORRELATION_ID: own}) if own else reply
+        client_id = client_request_id(headers)
+        return reply._replace(headers={**reply.headers, CORRELATION_ID: client_id}) if client_id else reply
 
     async def _answer(self, route: Route, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]) -> Reply:
         if route.action is Action.LIVE:
@@ -119,36 +119,38 @@ class Urls:
             return _document({"name": "marina", "version": "2", "extensions": []})
         name = route.model
         if name is None and route.action is Action.PREDICT:
-            name = headers.get(CUSTOM) or (next(iter(self._models)) if len(self._models) == 1 else "")
+            name = headers.get(CUSTOM_ATTRIBUTES) or (next(iter(self._models)) if len(self._models) == 1 else "")
         if name is not None and name not in self._models:
             return refusal(404, "UnknownModel", f"there is no model {name!r}; there are {', '.join(self._models)}")
         if route.action is Action.READY or name is None:
             return await self._readiness(name, route.version)
         if route.action is Action.DESCRIBE:
-            found = await self._models[name].describe(route.version)
-            return unknown_version(name, route.version) if found is None else _document(found)
+            description = await self._models[name].describe(route.version)
+            return unknown_version(name, route.version) if description is None else _document(description)
         if int(headers.get("content-length") or 0) > BODY_BYTES:
             return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
-        timed = {REQUEST_START: f"t={time.time():.3f}", **headers}
+        timed_headers = {REQUEST_START: f"t={time.time():.3f}", **headers}
         content = await body()
-        if len(content) > BODY_BYTES:  # of a body that came in chunks
+        if len(content) > BODY_BYTES:  # a body in chunks has no content-length
             return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
-        return await self._models[name].reply(content, timed, route.version)
+        return await self._models[name].reply(content, timed_headers, route.version)
 
     async def _readiness(self, name: str | None, version: str | None) -> Reply:
-        """Whether a model answers; all models if none is named."""
-        asked = [name] if name else list(self._models)
-        found = await asyncio.gather(*(self._models[own].describe(version) for own in asked), return_exceptions=True)
-        if name and found[0] is None:
+        """Whether a model answers, or all models if `name` is None."""
+        names = [name] if name else list(self._models)
+        descriptions = await asyncio.gather(
+            *(self._models[model].describe(version) for model in names), return_exceptions=True
+        )
+        if name and descriptions[0] is None:
             return unknown_version(name, version)
         missing: list[Json] = [
-            own for own, answer in zip(asked, found, strict=True) if isinstance(answer, BaseException)
+            model for model, answer in zip(names, descriptions, strict=True) if isinstance(answer, BaseException)
         ]
         return _document({"name": name or "marina", "ready": not missing, "missing": missing}, 503 if missing else 200)
 
     def _allows(self, headers: Mapping[str, str]) -> bool:
-        given = headers.get("authorization", "")
-        return self._token is None or hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode())
+        authorization = headers.get("authorization", "")
+        return self._token is None or hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode())
 
 
 def refusal(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:
@@ -162,10 +164,10 @@ def unknown_version(name: str, version: str | None) -> Reply:
 
 
 def read_token(environment: Mapping[str, str]) -> str | None:
-    """The token that requests must bring, from MARINA_TOKEN_FILE or MARINA_TOKEN; None with MARINA_OPEN=true.
+    """The token that requests must send, from MARINA_TOKEN_FILE or MARINA_TOKEN; None with MARINA_OPEN=true.
 
     Raises:
-        ValueError: there is none of them.
+        ValueError: none of these variables is set.
     """
     file = environment.get("MARINA_TOKEN_FILE")
     token = Path(file).read_text(encoding="utf-8").strip() if file else environment.get("MARINA_TOKEN", "")

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.errors import PlacementError
-from handlers.worker.placement.choice import GroupSizes, OwnGroup, SharedGroup, worker_of
+from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, SharedGroup, worker_of
 from handlers.worker.placement.discovery import VISIBLE_CORES, allowed_cores, cpu_cores, neuron_cores
 from handlers.worker.placement.groups import Group, format_cores, parse_core_groups
 from handlers.worker.placement.leases import Holder, Lease, leases_folder, take_lease
 
 GROUP_SIZES = "NEURONCORE_GROUP_SIZES"
-PLACEMENT_VARIABLES = (GROUP_SIZES, VISIBLE_CORES)  # that decide which cores a server's workers may take
+PLACEMENT_VARIABLES = (GROUP_SIZES, VISIBLE_CORES)  # they decide which cores a server's workers may take
 # VISIBLE_CORES overrides the first, and both must not be set; the runtime no longer reads the second.
 REMOVED_VARIABLES = ("NEURON_RT_NUM_CORES", GROUP_SIZES)
 TAG_LIMIT = 255  # maximum characters of NEURON_PROCESS_TAG
@@ -39,35 +39,35 @@ class Placement(NamedTuple):
     lease: Lease | None
 
 
-def core_groups(asked: str | None) -> GroupSizes:
-    """The core groups of a worker: those of NEURONCORE_GROUP_SIZES in the environment, else its archive's own.
+def core_groups(setting: str | None) -> GroupSizes:
+    """The core groups of a worker: from NEURONCORE_GROUP_SIZES in the environment, else from the archive.
 
     AWS's variable lists the groups of all models together: the first model that loads takes the first group. So it
     lists the groups of a server here, from which the workers of all its models take theirs.
 
     Args:
-        asked: the setting in the archive; None if it has none.
+        setting: `core_groups` in the archive; None if it has none.
 
     Raises:
         PlacementError: the sizes cannot be parsed.
     """
-    given = server_groups()
+    server_sizes = server_groups()
     try:
-        wanted = parse_core_groups(asked) if asked else None
+        archive_sizes = parse_core_groups(setting) if setting else None
     except ValueError as error:
         raise PlacementError("core_groups", str(error), ": ") from None
     return (
-        GroupSizes(given, wanted or (1,), together=True, source=GROUP_SIZES)
-        if given
-        else GroupSizes(wanted, wanted or (1,))
+        GroupSizes(server_sizes, archive_sizes or (1,), for_server=True, source=GROUP_SIZES)
+        if server_sizes
+        else GroupSizes(archive_sizes, archive_sizes or (1,))
     )
 
 
 def server_groups() -> tuple[int, ...] | None:
     """The sizes in NEURONCORE_GROUP_SIZES; None if it is not set. PlacementError if they cannot be parsed."""
-    given = os.environ.get(GROUP_SIZES, "").strip()
+    setting = os.environ.get(GROUP_SIZES, "").strip()
     try:
-        return parse_core_groups(given) if given else None
+        return parse_core_groups(setting) if setting else None
     except ValueError as error:
         raise PlacementError(GROUP_SIZES, str(error), ": ") from None
 
@@ -91,12 +91,12 @@ class Cores(NamedTuple):
     place: Callable[[GroupSizes, Holder, float], Placement]
 
 
-def place(cores: Cores, asked: str | None, model: str, version: str = "", wait_s: float = WAIT_S) -> Placement:
+def place(cores: Cores, setting: str | None, model: str, version: str = "", wait_s: float = WAIT_S) -> Placement:
     """Take a core group for this process, and make it the only one that the process's runtime sees.
 
     Args:
         cores: the kind of cores that the engine computes on.
-        asked: the archive's setting for core groups.
+        setting: `core_groups` in the archive; None if it has none.
         model: the model's name.
         version: the model's version.
         wait_s: how long to wait for cores that others hold.
@@ -104,13 +104,13 @@ def place(cores: Cores, asked: str | None, model: str, version: str = "", wait_s
     Raises:
         PlacementError: there is no such group, or others hold all of them.
     """
-    return cores.place(core_groups(asked), worker_of(model, version), wait_s)
+    return cores.place(core_groups(setting), worker_of(model, version), wait_s)
 
 
 def _place_on_neuron(sizes: GroupSizes, worker: Holder, wait_s: float) -> Placement:
     cores = neuron_cores()
     _check_sizes(cores, sizes.sizes or (1,))
-    lease = take_lease(leases_folder(NEURONCORES.leases), OwnGroup(worker, cores, sizes, wait_s))
+    lease = take_lease(leases_folder(NEURONCORES.leases), ExclusiveGroup(worker, cores, sizes, wait_s))
     for name in REMOVED_VARIABLES:
         os.environ.pop(name, None)
     os.environ[VISIBLE_CORES] = format_cores(lease.cores)
@@ -127,7 +127,7 @@ def _place_on_cpu(sizes: GroupSizes, worker: Holder, _: float) -> Placement:
     _check_sizes(cores, sizes.sizes)
     lease = take_lease(leases_folder(CPU_CORES.leases), SharedGroup(worker, cores, sizes.sizes))
     if len(cores) < len(allowed_cores()):
-        # a quota does not fix which cores; if every container took the first ones, they would compete there
+        # a quota does not fix which cores; if every container took the first cores, containers would compete there
         return Placement(lease.cores, len(lease.cores), lease)
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # the thread has just ended
@@ -143,9 +143,9 @@ def _check_sizes(cores: Group, sizes: tuple[int, ...]) -> None:
         )
 
 
-def group_cores(asked: str | None) -> int:
+def group_cores(setting: str | None) -> int:
     """The number of CPU cores that one worker computes on: its group's size, or all cores that it may keep busy."""
-    sizes = core_groups(asked).sizes
+    sizes = core_groups(setting).sizes
     return sizes[0] if sizes else len(cpu_cores())
 
 

@@ -1,4 +1,4 @@
-"""Chooses which core group of several a worker takes, given those that other workers hold."""
+"""Chooses the core group that a worker takes, given the groups that other workers hold."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class GroupSizes(NamedTuple):
 
     Attributes:
         sizes: one per group; None if there are as many groups of one core as there are workers.
-        wanted: the sizes in the model's archive, which its workers take first where there are others.
-        together: whether the groups are for all models of a server, and not for one model.
+        preferred: the sizes in the model's archive; its workers take groups of these sizes first.
+        for_server: whether the groups are for all models of a server, and not for one model.
         source: where the sizes come from.
     """
 
     sizes: tuple[int, ...] | None
-    wanted: tuple[int, ...] = ()
-    together: bool = False
+    preferred: tuple[int, ...] = ()
+    for_server: bool = False
     source: str = "core_groups"
 
     def __str__(self) -> str:
@@ -41,14 +41,14 @@ def worker_of(model: str, version: str = "") -> Holder:
 def server_of(pid: int) -> str:
     """Identifies a process on this host: containers that share cores may have processes with the same id."""
     try:
-        space = Path("/proc/self/ns/pid").readlink()
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        namespace = Path("/proc/self/ns/pid").readlink()
+        start_time = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return str(pid)
-    return f"{space} {pid} {started}"
+    return f"{namespace} {pid} {start_time}"
 
 
-class OwnGroup(NamedTuple):
+class ExclusiveGroup(NamedTuple):
     """A group for one worker alone, of cores that belong to one process.
 
     Attributes:
@@ -64,47 +64,50 @@ class OwnGroup(NamedTuple):
     wait_s: float
 
     def choose(self, holders: Sequence[Holder]) -> Group | NoGroup:
-        """A group that no worker holds, such that the other groups that are left find a place too."""
-        mine = [holder for holder in holders if self._shares(holder)]
-        left = remaining(self.sizes.sizes, mine)
-        held = {core for holder in holders for core in holder.cores}
-        if left:
-            size = next((size for size in left if size in self.sizes.wanted), left[0])
-            group = lay_out(left, set(self.cores) - held)[left.index(size)]
+        """A group that no worker holds, such that the other remaining groups find a place too."""
+        peers = [holder for holder in holders if self._is_peer(holder)]
+        sizes_left = remaining_sizes(self.sizes.sizes, peers)
+        held_cores = {core for holder in holders for core in holder.cores}
+        if sizes_left:
+            size = next((size for size in sizes_left if size in self.sizes.preferred), sizes_left[0])
+            group = lay_out(sizes_left, set(self.cores) - held_cores)[sizes_left.index(size)]
             if group:
                 return group
-            own = {core for holder in mine for core in holder.cores}
-            if lay_out([size], set(self.cores) - own)[0]:
-                return NoGroup(self._held_by_others(size, holders), self.wait_s)
-        return NoGroup(self._surplus(holders, mine), SURPLUS_WAIT_S if self.wait_s else 0.0)
+            peer_cores = {core for holder in peers for core in holder.cores}
+            if lay_out([size], set(self.cores) - peer_cores)[0]:
+                return NoGroup(self._wait_reason(size, holders), self.wait_s)
+        return NoGroup(self._surplus_reason(holders, peers), SURPLUS_WAIT_S if self.wait_s else 0.0)
 
-    def _shares(self, holder: Holder) -> bool:
-        """Whether a worker takes its group from the same ones."""
-        together = self.sizes.together and holder.server == self.worker.server
-        return together or _of_one_model(holder, self.worker)
+    def _is_peer(self, holder: Holder) -> bool:
+        """Whether a worker takes its group from the same groups as this worker."""
+        shares_server = self.sizes.for_server and holder.server == self.worker.server
+        return shares_server or _serve_same_model(holder, self.worker)
 
-    def _held_by_others(self, size: int, holders: Sequence[Holder]) -> str:
-        who = ", ".join(str(holder) for holder in holders if set(self.cores) & set(holder.cores))
+    def _wait_reason(self, size: int, holders: Sequence[Holder]) -> str:
+        holder_names = ", ".join(str(holder) for holder in holders if set(self.cores) & set(holder.cores))
         return (
             f"no group of {f'{size} contiguous cores' if size > 1 else 'one core'} became free within "
-            f"{self.wait_s:.0f} s; held are {who}; unregister one of these models, give it fewer workers, or use fewer "
-            "or smaller core_groups"
+            f"{self.wait_s:.0f} s; held are {holder_names}; unregister one of these models, give it fewer workers, "
+            "or use fewer or smaller core_groups"
         )
 
-    def _surplus(self, holders: Sequence[Holder], mine: Sequence[Holder]) -> str:
+    def _surplus_reason(self, holders: Sequence[Holder], peers: Sequence[Holder]) -> str:
         model, version = self.worker.model, self.worker.version
-        workers = sum(_of_one_model(holder, self.worker) for holder in mine)
-        who = ", ".join(str(holder) for holder in mine)
+        workers = sum(_serve_same_model(holder, self.worker) for holder in peers)
+        holder_names = ", ".join(str(holder) for holder in peers)
         path = f"/models/{model}/{version}?min_worker={workers}&max_worker={workers}"
         fix = f"scale it to {workers} workers: marina scale {model} {workers}, or PUT {path}"
         return (
             f"{NO_GROUP_LEFT}: {self.sizes} on {len(self.cores)} cores ({format_cores(self.cores)}), held are "
-            f"{who or 'none'}; {fix if workers else 'scale other models down, or unregister this one'}"
+            f"{holder_names or 'none'}; {fix if workers else 'scale other models down, or unregister this one'}"
         )
 
 
 class SharedGroup(NamedTuple):
-    """A group of cores that workers of several models may share: the least used one, by the model's own workers first.
+    """A group of cores that workers of several models may share.
+
+    A worker takes the group that its model's workers use least, and of several such groups the group that all workers
+    use least.
 
     Attributes:
         worker: the worker.
@@ -118,28 +121,31 @@ class SharedGroup(NamedTuple):
 
     def choose(self, holders: Sequence[Holder]) -> Group | NoGroup:
         """A group of a size that the model's other workers do not have, or else of the first size."""
-        same = [holder for holder in holders if _of_one_model(holder, self.worker)]
-        used = Counter(core for holder in holders for core in holder.cores)
-        own = Counter(core for holder in holders if holder.model == self.worker.model for core in holder.cores)
-        size = (remaining(self.sizes, same) or self.sizes)[0]
+        peers = [holder for holder in holders if _serve_same_model(holder, self.worker)]
+        holder_counts = Counter(core for holder in holders for core in holder.cores)
+        model_counts = Counter(core for holder in holders if holder.model == self.worker.model for core in holder.cores)
+        size = (remaining_sizes(self.sizes, peers) or self.sizes)[0]
         # contiguous among the allowed cores, whatever their numbers
         groups = [
-            tuple(self.cores[place] for place in places) for places in possible_groups(range(len(self.cores)), size)
+            tuple(self.cores[index] for index in indices) for indices in possible_groups(range(len(self.cores)), size)
         ]
-        return min(groups, key=lambda group: (sum(own[core] for core in group), sum(used[core] for core in group)))
+        return min(
+            groups,
+            key=lambda group: (sum(model_counts[core] for core in group), sum(holder_counts[core] for core in group)),
+        )
 
 
-def _of_one_model(one: Holder, other: Holder) -> bool:
+def _serve_same_model(worker: Holder, other: Holder) -> bool:
     """Whether two workers serve the same version of a model on the same server."""
-    return (one.server, one.model, one.version) == (other.server, other.model, other.version)
+    return (worker.server, worker.model, worker.version) == (other.server, other.model, other.version)
 
 
-def remaining(sizes: tuple[int, ...] | None, holders: Sequence[Holder]) -> list[int]:
-    """The sizes of the groups that none of these workers holds, in their order."""
+def remaining_sizes(sizes: tuple[int, ...] | None, holders: Sequence[Holder]) -> list[int]:
+    """The sizes of the groups that none of these workers holds, in the order of `sizes`."""
     if sizes is None:
         return [1]
-    left = list(sizes)
+    sizes_left = list(sizes)
     for holder in holders:
-        if len(holder.cores) in left:
-            left.remove(len(holder.cores))
-    return left
+        if len(holder.cores) in sizes_left:
+            sizes_left.remove(len(holder.cores))
+    return sizes_left

@@ -62,10 +62,10 @@ def list_devices() -> Any:
     """The output of `neuron-ls --json-output`; an empty list if it does not run or prints no JSON."""
     program = shutil.which("neuron-ls") or NEURON_LS
     try:
-        printed = subprocess.run(
+        output = subprocess.run(
             [program, "--json-output"], capture_output=True, timeout=NEURON_LS_TIMEOUT_S, check=False
         ).stdout
-        return json.loads(printed)
+        return json.loads(output)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return []
 

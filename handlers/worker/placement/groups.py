@@ -20,22 +20,22 @@ def parse_core_groups(text: str) -> tuple[int, ...]:
 
 
 def possible_groups(cores: Sequence[int], size: int) -> list[Group]:
-    """Every run of `size` contiguous cores; those that divide the cores without overlap come first.
+    """All runs of `size` contiguous cores; the runs that divide the cores without overlap come first.
 
     Args:
         cores: core numbers, ascending.
         size: the size of a group.
     """
     starts = [(run, start) for run in _runs(cores) for start in range(len(run) - size + 1)]
-    starts.sort(key=lambda place: place[1] % size != 0)
+    starts.sort(key=lambda run_and_start: run_and_start[1] % size != 0)
     return [tuple(run[start : start + size]) for run, start in starts]
 
 
 def lay_out(sizes: Sequence[int], cores: Iterable[int]) -> list[Group | None]:
     """Contiguous cores for groups of several sizes, without overlap; None for a group that finds no place.
 
-    The largest group is placed first, each on the lowest cores that hold it. If every worker takes its place in this
-    order, the places of the others stay free, whichever worker comes or ends first.
+    The largest group is placed first, each on the lowest cores that hold it. If every worker takes its group in this
+    order, the cores of the other groups stay free, whichever worker starts or ends first.
 
     Args:
         sizes: the sizes of the groups.

@@ -29,10 +29,10 @@ from handlers.worker.placement.groups import Group, format_cores
 FOLDER = "/var/tmp/marina-leases"
 FOLDER_VARIABLE = "MARINA_LEASES"
 MUTEX = "mutex"
-WAITS_S = (0.05, 1.0)  # seconds between two attempts: the first wait, and the longest
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 1.0  # between two attempts
 NO_GROUP_LEFT = "no core group is left for this worker"  # `marina serve` looks for it in the log
-TELL_S = 5.0  # a wait of so many seconds is worth a line in the log
-MUTEX_WAIT_S = 15.0  # it is held for milliseconds
+LOG_AFTER_S = 5.0  # a longer wait is logged
+MUTEX_WAIT_S = 15.0  # workers hold it for milliseconds
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +74,7 @@ def leases_folder(kind: str) -> Path:
 
 
 class NoGroup(NamedTuple):
-    """Why there is no group for a worker now, and how many seconds it is worth to wait for one."""
+    """Why there is no group for a worker at this time, and for how many seconds to wait for one."""
 
     reason: str
     wait_s: float
@@ -85,50 +85,50 @@ class GroupChooser(Protocol):
 
     @property
     def worker(self) -> Holder:
-        """The worker, with no cores."""
+        """The worker, without cores."""
 
     def choose(self, holders: Sequence[Holder]) -> Group | NoGroup:
-        """The cores to take, beside those that others hold."""
+        """The cores to take, given the cores that others hold; or the reason why there are none."""
 
 
-def take_lease(folder: Path, choice: GroupChooser) -> Lease:
+def take_lease(folder: Path, chooser: GroupChooser) -> Lease:
     """Take a group of cores, as soon as there is one: a worker that was killed takes a moment to end.
 
     Args:
         folder: from `leases_folder`.
-        choice: which group. If the wait is long, its reason is logged once.
+        chooser: chooses the group. If the wait is long, its reason is logged once.
 
     Raises:
-        PlacementError: no group became free in the time that the choice allows.
+        PlacementError: no group became free in the time that the chooser allows.
     """
     start = time.monotonic()
-    pause, told = WAITS_S[0], False
+    pause, logged = FIRST_PAUSE_S, False
     while True:
-        with _one_at_a_time(folder):
-            chosen = choice.choose(_holders(folder))
-            if not isinstance(chosen, NoGroup):
-                return _write(folder, choice.worker._replace(cores=chosen))
+        with _mutex(folder):
+            choice = chooser.choose(_read_holders(folder))
+            if not isinstance(choice, NoGroup):
+                return _write_lease(folder, chooser.worker._replace(cores=choice))
         waited = time.monotonic() - start
-        if waited >= chosen.wait_s:
-            raise PlacementError(chosen.reason)
-        if waited >= TELL_S and not told:
-            _log.warning("%s: %s", choice.worker.model, chosen.reason)
-            told = True
+        if waited >= choice.wait_s:
+            raise PlacementError(choice.reason)
+        if waited >= LOG_AFTER_S and not logged:
+            _log.warning("%s: %s", chooser.worker.model, choice.reason)
+            logged = True
         time.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(2 * pause, WAITS_S[1])
+        pause = min(2 * pause, MAX_PAUSE_S)
 
 
 def read_holders(folder: Path) -> list[Holder]:
     """The current holders of cores."""
     if not folder.is_dir():
         return []
-    with _one_at_a_time(folder):
-        return _holders(folder)
+    with _mutex(folder):
+        return _read_holders(folder)
 
 
-def _holders(folder: Path) -> list[Holder]:
+def _read_holders(folder: Path) -> list[Holder]:
     """The current holders of leases; removes files of processes that have ended."""
-    found = []
+    holders = []
     for path in sorted(folder.glob("*.lease")):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
@@ -141,21 +141,21 @@ def _holders(folder: Path) -> list[Holder]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read(descriptor)
+            holder = _read_lease(descriptor)
             if holder is None:
                 _log.warning("%s is locked, but is not a lease; remove it", path)
             else:
-                found.append(holder)
+                holders.append(holder)
         else:
             with suppress(PermissionError):  # another user's file; it does not count as held either way
                 path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
-    return found
+    return holders
 
 
-def _read(descriptor: int) -> Holder | None:
-    """The holder in a lease file; None if it does not hold one, as it is being written or is another file."""
+def _read_lease(descriptor: int) -> Holder | None:
+    """The holder in a lease file; None if the file has none: it is being written, or is no lease."""
     try:
         fields = json.loads(os.read(descriptor, 1 << 16))
         cores = tuple(int(core) for core in fields["cores"])
@@ -165,27 +165,27 @@ def _read(descriptor: int) -> Holder | None:
         return None
 
 
-def _write(folder: Path, holder: Holder) -> Lease:
+def _write_lease(folder: Path, holder: Holder) -> Lease:
     path = folder / f"{uuid.uuid4().hex}.lease"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     os.fchmod(descriptor, 0o644)  # regardless of the umask
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, json.dumps(holder._asdict()).encode())
-    locked = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(locked, fcntl.LOCK_SH)
-    return Lease(holder.cores, path, (descriptor, locked))
+    folder_descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(folder_descriptor, fcntl.LOCK_SH)
+    return Lease(holder.cores, path, (descriptor, folder_descriptor))
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def _mutex(folder: Path) -> Iterator[None]:
     """Hold the lock under which leases are granted; it works across all users of the host."""
     _make_shared(folder.parent)
     _make_shared(folder)
     path = folder / MUTEX
     with suppress(FileExistsError):
-        made = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        os.fchmod(made, 0o644)
-        os.close(made)
+        created = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        os.fchmod(created, 0o644)
+        os.close(created)
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         _lock(descriptor, path)
@@ -206,7 +206,7 @@ def _lock(descriptor: int, path: Path) -> None:
                 raise PlacementError(
                     f"{path} has been locked for {MUTEX_WAIT_S:.0f} s by {_locked_by(descriptor)}; end that process"
                 ) from None
-        time.sleep(WAITS_S[0])
+        time.sleep(FIRST_PAUSE_S)
 
 
 def _locked_by(descriptor: int) -> str:

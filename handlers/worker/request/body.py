@@ -10,7 +10,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.compression import decompress
 from handlers.worker.values import Json
 
-DEPTH = 16  # maximum nesting; the deepest body that a supported protocol needs has 5 levels
+MAX_DEPTH = 16  # maximum nesting; the deepest body that a supported protocol needs has 5 levels
 # Triton's clients append binary tensors to the JSON; this header gives the offset where they begin.
 HEADER_LENGTH = "inference-header-content-length"
 JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/jsonl", "application/x-ndjson")
@@ -28,11 +28,11 @@ class Body(NamedTuple):
     size: int = 0
 
 
-def decode(body: Any, headers: Mapping[str, str], most: int) -> Body:
+def decode(body: Any, headers: Mapping[str, str], max_bytes: int) -> Body:
     """Decompress and decode a body into text or JSON, and split off bytes after the JSON if the headers announce them.
 
     TorchServe passes either decoded JSON and text, or plain bytes (`decode_input_request=false`,
-    gRPC, unknown content types, and JSON that it could not decode). `most` is the maximum number of bytes.
+    gRPC, unknown content types, and JSON that it could not decode). `max_bytes` is the maximum number of bytes.
 
     Raises:
         RequestError: the body is empty, too large, not UTF-8, not JSON, or does not match its headers.
@@ -45,8 +45,8 @@ def decode(body: Any, headers: Mapping[str, str], most: int) -> Body:
     encoding = headers.get("content-encoding", "")
     is_json = media_type == "application/json"
     if isinstance(body, (bytes, bytearray)):
-        check_size(len(body), most)
-        body = decompress(bytes(body), encoding, most)
+        check_size(len(body), max_bytes)
+        body = decompress(bytes(body), encoding, max_bytes)
         size = len(body)
         length = _header_length(headers, len(body))
         if length is not None:
@@ -65,36 +65,36 @@ def decode(body: Any, headers: Mapping[str, str], most: int) -> Body:
 
 
 def has_lines(headers: Mapping[str, str]) -> bool:
-    """Whether a body is JSON Lines: a request a line, as SageMaker's Batch Transform sends them."""
+    """Whether a body is JSON Lines: one request per line, as SageMaker's Batch Transform sends them."""
     return _media_type(headers) in JSON_LINES
 
 
-def decode_lines(body: Any, headers: Mapping[str, str], most: int, lines: int) -> list[Body | RequestError]:
+def decode_lines(body: Any, headers: Mapping[str, str], max_bytes: int, max_lines: int) -> list[Body | RequestError]:
     """Decompress a body of JSON Lines, and decode each line into JSON, or a text if it is a JSON string.
 
     Args:
         body: the body.
         headers: the request's headers.
-        most: the maximum number of bytes.
-        lines: the maximum number of lines.
+        max_bytes: the maximum number of bytes.
+        max_lines: the maximum number of lines.
 
     Returns:
-        For each line its body, or why it cannot be read.
+        For each line its body, or the error if it cannot be read.
 
     Raises:
         RequestError: the body is empty, too large, or not UTF-8, or has too many lines.
     """
     if not isinstance(body, (bytes, bytearray)):
         raise RequestError("NoBody", "no body that can be read; send a JSON document on each line")
-    check_size(len(body), most)
-    found = _utf8(decompress(bytes(body), headers.get("content-encoding", ""), most)).split("\n")
-    if not found[-1].strip():
-        found.pop()
-    if not found:
+    check_size(len(body), max_bytes)
+    lines = _utf8(decompress(bytes(body), headers.get("content-encoding", ""), max_bytes)).split("\n")
+    if not lines[-1].strip():
+        lines.pop()
+    if not lines:
         raise RequestError("NoBody", "the body has no lines; send a JSON document on each line")
-    if len(found) > lines:
-        raise RequestError("TooManyInstances", f"the body has {len(found)} lines; at most {lines} are allowed")
-    return [_decode_line(line) for line in found]
+    if len(lines) > max_lines:
+        raise RequestError("TooManyInstances", f"the body has {len(lines)} lines; at most {max_lines} are allowed")
+    return [_decode_line(line) for line in lines]
 
 
 def _decode_line(line: str) -> Body | RequestError:
@@ -108,10 +108,10 @@ def _media_type(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def check_size(size: int, most: int) -> None:
+def check_size(size: int, max_bytes: int) -> None:
     """Refuse a body of too many bytes."""
-    if size > most:
-        raise RequestError("BodyTooLarge", f"the body has {size} bytes; at most {most} are allowed")
+    if size > max_bytes:
+        raise RequestError("BodyTooLarge", f"the body has {size} bytes; at most {max_bytes} are allowed")
 
 
 def _header_length(headers: Mapping[str, str], size: int) -> int | None:
@@ -138,7 +138,7 @@ def _decode_json(text: str) -> Any:
 
 def _parse_json(text: str) -> Any:
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise RequestError("InvalidJson", "the JSON body is nested too deeply") from None
     except ValueError as error:
@@ -148,13 +148,13 @@ def _parse_json(text: str) -> Any:
     return value
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
 def _check_depth(value: Any) -> None:
     level = [value]
-    for _ in range(DEPTH):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
             for outer in level
@@ -163,4 +163,4 @@ def _check_depth(value: Any) -> None:
         ]
         if not level:
             return
-    raise RequestError("InvalidJson", f"the JSON body is nested more than {DEPTH} levels deep")
+    raise RequestError("InvalidJson", f"the JSON body is nested more than {MAX_DEPTH} levels deep")

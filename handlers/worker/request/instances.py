@@ -26,7 +26,7 @@ class Answered(NamedTuple):
     """The answer for one instance, whether its text was truncated, and how many tokens were computed for it."""
 
     answer: Json
-    cut: bool
+    truncated: bool
     tokens: int
 
 
@@ -34,7 +34,7 @@ class Answered(NamedTuple):
 class Request:
     """The instances of one request, and how to write its answer.
 
-    protocol is the name of the protocol of the request; details belong to that protocol.
+    protocol is the name of the request's protocol; details are the protocol's notes for the response.
     """
 
     instances: tuple[Instance, ...]
@@ -43,7 +43,7 @@ class Request:
     details: Mapping[str, Json] = field(default_factory=dict)
 
     def place(self, number: int) -> str:
-        """How messages name the instance with this number; empty if there is only one."""
+        """The prefix of messages about the instance with this number; empty if the request has only one instance."""
         return str(self.details.get("place", "")).format(number)
 
 

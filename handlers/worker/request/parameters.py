@@ -21,10 +21,10 @@ class Parameter(NamedTuple):
 
 def choice(default: str | None, *others: str) -> Parameter:
     """One of a few words; also null if that is the default."""
-    words = (default, *others)
-    named = " or ".join("null" if one is None else one for one in words)
-    schema = {"enum": list(words)}
-    return Parameter(default, lambda value: isinstance(value, str | None) and value in words, named, schema)
+    values = (default, *others)
+    expected = " or ".join("null" if item is None else item for item in values)
+    schema = {"enum": list(values)}
+    return Parameter(default, lambda value: isinstance(value, str | None) and value in values, expected, schema)
 
 
 def word(default: str | None) -> Parameter:
@@ -33,16 +33,18 @@ def word(default: str | None) -> Parameter:
     return Parameter(default, lambda value: isinstance(value, str | None), "a word, or null", schema)
 
 
-def whole(default: int | None, least: int, most: int = 1_000_000, null: bool = False) -> Parameter:
+def integer(default: int | None, minimum: int, maximum: int = 1_000_000, null: bool = False) -> Parameter:
     """A whole number within bounds; also null if `null` is set."""
 
     def allows(value: Json) -> bool:
         if value is None:
             return null
-        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+        return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
 
-    schema = {"type": ["integer", "null"] if null else "integer", "minimum": least, "maximum": most}
-    return Parameter(default, allows, f"a whole number from {least} to {most}" + (", or null" if null else ""), schema)
+    schema = {"type": ["integer", "null"] if null else "integer", "minimum": minimum, "maximum": maximum}
+    return Parameter(
+        default, allows, f"a whole number from {minimum} to {maximum}" + (", or null" if null else ""), schema
+    )
 
 
 def flag(default: bool | None) -> Parameter:
@@ -65,33 +67,35 @@ def words(default: list[str]) -> Parameter:
     )
 
 
-def as_whole(value: Json) -> Json:
+def as_integer(value: Json) -> Json:
     """A number without fraction as int: JSON has one kind of number, in which 3.0 is 3."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def read_parameters(given: Json, known: Mapping[str, Parameter], defaults: Mapping[str, Json]) -> dict[str, Json]:
+def read_parameters(
+    requested: Json, parameters: Mapping[str, Parameter], defaults: Mapping[str, Json]
+) -> dict[str, Json]:
     """The value of every parameter of a task.
 
     Args:
-        given: the request's "parameters"; None if it has none.
-        known: the task's parameters.
+        requested: the request's "parameters"; None if it has none.
+        parameters: the task's parameters.
         defaults: the model's own defaults, if they differ from the task's.
 
     Raises:
         RequestError: a parameter is unknown or its value is not allowed.
     """
-    if given is None:
-        given = {}
-    if not isinstance(given, dict):
+    if requested is None:
+        requested = {}
+    if not isinstance(requested, dict):
         raise RequestError("InvalidParameter", '"parameters" must be an object')
-    values = {name: parameter.default for name, parameter in known.items()} | dict(defaults)
-    for name, item in given.items():
-        if name not in known:
-            allowed = ", ".join(known) or "none"
+    values = {name: parameter.default for name, parameter in parameters.items()} | dict(defaults)
+    for name, item in requested.items():
+        if name not in parameters:
+            allowed = ", ".join(parameters) or "none"
             raise RequestError("InvalidParameter", f"unknown parameter {quote(name)}; this model takes: {allowed}")
-        value = as_whole(item)
-        if not known[name].allows(value):
-            raise RequestError("InvalidParameter", f'the parameter "{name}" must be {known[name].expected}')
+        value = as_integer(item)
+        if not parameters[name].allows(value):
+            raise RequestError("InvalidParameter", f'the parameter "{name}" must be {parameters[name].expected}')
         values[name] = value
     return values

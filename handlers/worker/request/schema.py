@@ -29,8 +29,8 @@ class Fields(NamedTuple):
         return (self.first, *((self.second,) if self.second else ()), *self.others)
 
 
-def own_fields(names: Sequence[str]) -> Fields:
-    """The fields of a model that defines its own, all of which are required."""
+def required_fields(names: Sequence[str]) -> Fields:
+    """The fields of a model that defines its fields itself, all of which are required."""
     first, *others = names
     if not others:
         return Fields(first)
@@ -39,10 +39,10 @@ def own_fields(names: Sequence[str]) -> Fields:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The input of a task, and what requests may ask of several answers together.
+    """The input of a task, and how a response may combine several answers.
 
-    vectors is true if answers are vectors, which can be compared; ranks, if they are scores that documents are sorted
-    by.
+    vectors is true if answers are vectors, which can be compared; ranks is true if they are scores that documents are
+    sorted by.
     """
 
     fields: Fields

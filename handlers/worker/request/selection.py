@@ -21,16 +21,16 @@ def select(body: Body, names: Sequence[str]) -> tuple[dict[str, Body], bool]:
         names: the models of the bundle.
 
     Returns:
-        The bodies by model, and whether the answer is by model too.
+        The bodies by model, and whether the answer has an entry for each model.
 
     Raises:
         RequestError: the body names no model of the bundle.
     """
     value = body.value
     if not isinstance(value, dict):
-        raise RequestError("NoModel", f'a bundle needs JSON with a "model": {_listed(names)}')
+        raise RequestError("NoModel", f'a bundle needs JSON with a "model": {_join(names)}')
     if "models" in value:
-        return _several(body, value, names), True
+        return _select_several(body, value, names), True
     if "model" in value:
         name, rest = value["model"], {key: item for key, item in value.items() if key != "model"}
     elif isinstance(value.get("parameters"), dict) and "model" in value["parameters"]:
@@ -38,41 +38,41 @@ def select(body: Body, names: Sequence[str]) -> tuple[dict[str, Body], bool]:
         parameters = {key: item for key, item in value["parameters"].items() if key != "model"}
         rest = {**value, "parameters": parameters}
     else:
-        raise RequestError("NoModel", f'the JSON body needs a "model": {_listed(names)}')
-    return {_known(name, names): body._replace(value=rest)}, False
+        raise RequestError("NoModel", f'the JSON body needs a "model": {_join(names)}')
+    return {_checked_name(name, names): body._replace(value=rest)}, False
 
 
-def _several(body: Body, value: dict[str, Json], names: Sequence[str]) -> dict[str, Body]:
-    asked = value["models"]
+def _select_several(body: Body, value: dict[str, Json], names: Sequence[str]) -> dict[str, Body]:
+    requested = value["models"]
     if "model" in value:
         raise RequestError("InvalidBody", 'the JSON body has "model" and "models"; leave one out')
-    if not isinstance(asked, list) or not asked:
-        raise RequestError("InvalidBody", f'"models" must be a list of models: {_listed(names)}')
-    for number, name in enumerate(asked):
-        if _known(name, names) in asked[:number]:
+    if not isinstance(requested, list) or not requested:
+        raise RequestError("InvalidBody", f'"models" must be a list of models: {_join(names)}')
+    for number, name in enumerate(requested):
+        if _checked_name(name, names) in requested[:number]:
             raise RequestError("InvalidBody", f'"models" has {quote(name)} twice')
     parameters = {} if value.get("parameters") is None else value["parameters"]
     if not isinstance(parameters, dict):
         raise RequestError("InvalidParameter", '"parameters" must be an object')
-    others = sorted(set(parameters) - set(asked))
-    if others:
+    unknown = sorted(set(parameters) - set(requested))
+    if unknown:
         message = (
-            f'with "models", the parameters are by model: {{NAME: {{...}}}}; {quote(others[0])} is not one of them'
+            f'with "models", the parameters are by model: {{NAME: {{...}}}}; {quote(unknown[0])} is not one of them'
         )
         raise RequestError("InvalidParameter", message)
     rest = {key: item for key, item in value.items() if key not in ("models", "parameters")}
     return {
         name: body._replace(value={**rest, **({"parameters": parameters[name]} if name in parameters else {})})
-        for name in asked
+        for name in requested
     }
 
 
-def _known(name: Json, names: Sequence[str]) -> str:
+def _checked_name(name: Json, names: Sequence[str]) -> str:
     if not isinstance(name, str) or name not in names:
-        given = quote(name) if isinstance(name, str) else "that"
-        raise RequestError("NoModel", f"the bundle has no model {given}; it has: {_listed(names)}")
+        label = quote(name) if isinstance(name, str) else "that"
+        raise RequestError("NoModel", f"the bundle has no model {label}; it has: {_join(names)}")
     return name
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     return ", ".join(names)

@@ -10,12 +10,14 @@ from handlers.worker.errors import RequestError
 _TYPES = {dict: "an object", list: "a list", bool: "a boolean", type(None): "null", str: "a text"}
 
 
-def check_text(value: Any, where: str, most: int) -> str:
-    """A text of at most `most` characters that can be written as UTF-8; RequestError otherwise."""
+def check_text(value: Any, where: str, max_characters: int) -> str:
+    """A text of at most `max_characters` characters that can be written as UTF-8; RequestError otherwise."""
     if not isinstance(value, str):
         raise RequestError("InvalidInstance", f"{where} must be a text, not {type_name(value)}")
-    if len(value) > most:
-        raise RequestError("TooManyCharacters", f"{where} has {len(value)} characters; at most {most} are allowed")
+    if len(value) > max_characters:
+        raise RequestError(
+            "TooManyCharacters", f"{where} has {len(value)} characters; at most {max_characters} are allowed"
+        )
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Knows when requests may have waited too long in TorchServe's queue, which TorchServe does not tell."""
+"""Estimates when requests have waited too long in TorchServe's queue, as TorchServe does not report their wait."""
 
 from __future__ import annotations
 
@@ -6,35 +6,43 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 IDLE_S = 0.05  # TorchServe hands over the next batch sooner than this if requests wait
-LATE = 2  # requests that have waited for this part of the deadline are late
-PROBE = 2  # after this many deadlines the queue is emptied although its requests are probably not late
+LATE_DIVISOR = 2  # requests are late that have waited for the deadline divided by this
+PROBE_DEADLINES = 2  # after this many deadlines the queue is emptied although its requests are probably not late
+
+
+class _HandedOver(NamedTuple):
+    """A batch: when it was handed over, and its number of requests."""
+
+    time: float
+    requests: int
 
 
 class Backlog:
-    """The batches of a worker, and what they say about the queue: it is first in, first out, and has a known length.
+    """Estimates the queue from a worker's batches: the queue is first in, first out, and has a known length.
 
     - A worker that has to wait for a batch knows that the queue was empty, so the requests in that batch are new.
-    - TorchServe fills a batch for `batch_delay_ms`. On a busy machine that may be over before it has taken all that
-      waits, so one batch that is not full says little. If the next is not full either, the first one emptied the queue,
-      and the requests in the second came after it was handed over.
-    - A request that came into a queue of n places has waited while at most n others were handed over.
+    - TorchServe fills a batch for `batch_delay_ms`. On a busy machine that may be over before it has taken all
+      waiting requests, so one batch that is not full says little. If the next batch is not full either, the first
+      batch emptied the queue, and the requests in the second came after the first was handed over.
+    - A request that came into a queue of n places has waited while at most n other requests were handed over.
 
     These are bounds: full batches say that requests wait, and not how many. So the worker empties the queue when its
-    requests may be late. The part of all requests since the queue was last empty that it then refuses is the part that
-    came in excess of what the worker computes. As long as that does not change, the wait in the queue grows by this
-    part of every second, which tells when the queue has to be emptied next.
+    requests may be late. Of all requests since the queue was last empty, the part that it then refuses is the
+    part that the worker cannot compute: the excess. As long as the excess does not change, the wait in the queue grows
+    by this part of every second, from which follows when the queue has to be emptied next.
 
     Args:
         batch_size: requests in a full batch.
         queue_size: places in the queue for each worker of the model. With several workers the bound is an estimate,
-            because one may take more of the queue than another.
+            because a worker may take more of the queue than another.
         deadline_s: seconds that a request may take.
         clock: the time in seconds.
 
     Attributes:
-        batch_size: the same.
+        batch_size: the argument.
     """
 
     def __init__(
@@ -44,48 +52,50 @@ class Backlog:
         self._queue_size = queue_size
         self._deadline_s = deadline_s
         self._clock = clock
-        self._batches: deque[tuple[float, int]] = deque()  # when each was handed over, and its requests
+        self._batches: deque[_HandedOver] = deque()
         self._ended, self._emptied = -math.inf, clock()  # nothing waits yet
-        self._handed = self._refused = 0  # requests since the queue was empty
+        self._received = self._refused = 0  # requests since the queue was last empty
         self._excess = 1.0  # the part of the requests that came in excess; 1 if it is not known
 
     def begin(self, requests: int) -> bool:
-        """A batch of so many requests is handed over; returns whether to refuse them, since they may be late."""
+        """A batch of so many requests is handed over; returns whether to refuse them, because they may be late."""
         now = self._clock()
         full = requests >= self.batch_size
         if now - self._ended > IDLE_S:
             self._empty(now)
             self._batches.clear()
-        elif not full and self._batches[-1][1] < self.batch_size:
-            before = self._batches[-1]
-            self._empty(before[0])
-            self._batches = deque([before])
-        elif self._refused >= self._queue_size:  # whatever was in the queue has been refused
-            self._empty(self._batches[0][0])
-        refuse = self._refused > 0 or self._late(now)
-        self._handed += requests
+        elif not full and self._batches[-1].requests < self.batch_size:
+            previous = self._batches[-1]
+            self._empty(previous.time)
+            self._batches = deque([previous])
+        elif self._refused >= self._queue_size:  # all requests that were in the queue have been refused
+            self._empty(self._batches[0].time)
+        refuse = self._refused > 0 or self._is_late(now)
+        self._received += requests
         self._refused += requests if refuse else 0
-        self._batches.append((now, requests))
-        later = sum(count for _, count in self._batches) - self._batches[0][1]
-        while later >= self._queue_size:
+        self._batches.append(_HandedOver(now, requests))
+        later_requests = sum(batch.requests for batch in self._batches) - self._batches[0].requests
+        while later_requests >= self._queue_size:
             self._batches.popleft()
-            later -= self._batches[0][1]
+            later_requests -= self._batches[0].requests
         return refuse
 
     def end(self) -> None:
         """The batch has been answered."""
         self._ended = self._clock()
 
-    def _late(self, now: float) -> bool:
-        """Whether requests that are handed over now have probably waited too long, or may have and were not probed."""
-        most = now - self._batches[0][0] if self._batches else 0.0
-        since = now - self._emptied
-        limit = self._deadline_s / LATE
-        return most > limit and (self._excess * since > limit or since > PROBE * self._deadline_s)
+    def _is_late(self, now: float) -> bool:
+        """Whether requests handed over now are probably late, or may be late and the last probe is long ago."""
+        max_wait = now - self._batches[0].time if self._batches else 0.0
+        since_empty = now - self._emptied
+        limit = self._deadline_s / LATE_DIVISOR
+        return max_wait > limit and (
+            self._excess * since_empty > limit or since_empty > PROBE_DEADLINES * self._deadline_s
+        )
 
     def _empty(self, now: float) -> None:
-        """The queue is empty."""
-        known = 0 < self._refused < self._queue_size  # TorchServe itself refuses what finds the queue full
-        self._excess = self._refused / self._handed if known else 1.0
-        self._handed = self._refused = 0
+        """The queue was empty at this time."""
+        is_measured = 0 < self._refused < self._queue_size  # TorchServe itself refuses requests to a full queue
+        self._excess = self._refused / self._received if is_measured else 1.0
+        self._received = self._refused = 0
         self._emptied = now

@@ -88,13 +88,13 @@ class Runner:
 
         Returns:
             By the index of each row its outputs in the order of its model's `Signature.outputs`, without the batch
-            dimension, or the error of the call that it was in.
+            dimension, or the error of its call.
         """
         outputs: dict[int, Outputs | RequestError] = {}
-        waiting = iter(calls)
+        pending = iter(calls)
 
-        def work(stream: int) -> None:
-            for call in waiting:
+        def run_pending(stream: int) -> None:
+            for call in pending:
                 streams, signature = self._members[call.member]
                 try:
                     rows_of_call = [rows[index] for index in call.rows]
@@ -104,28 +104,28 @@ class Runner:
                     outputs.update(dict.fromkeys(call.rows, request_error(error)))
 
         if self._threads is None or len(calls) == 1:
-            work(self._streams[0])
+            run_pending(self._streams[0])
         else:
-            under_way = [self._threads.submit(work, stream) for stream in self._streams]
-            wait(under_way)  # wait for all of them, since the next batch writes into the same inputs
-            for stream in under_way:
-                stream.result()
+            futures = [self._threads.submit(run_pending, stream) for stream in self._streams]
+            wait(futures)  # wait for all streams, since the next batch writes into the same inputs
+            for future in futures:
+                future.result()
         return outputs
 
 
 def run_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
     """Run a call; returns the outputs of each of its rows, in the order of `Signature.outputs`."""
     write_call(graph, call, rows, signature)
-    results = graph.run(call.used)
-    values = call.used * (call.shape.texts_a_line if call.shape.packed and not signature.per_token else 1)
-    if len(results) != len(signature.outputs) or any(len(result) < values for result in results):
+    results = graph.run(call.used_rows)
+    min_values = call.used_rows * (call.shape.texts_a_line if call.shape.packed and not signature.per_token else 1)
+    if len(results) != len(signature.outputs) or any(len(result) < min_values for result in results):
         raise ValueError(
-            f"graph {call.shape} returned {[len(result) for result in results]} values; at least {values} are needed "
-            f"of each of {len(signature.outputs)} outputs"
+            f"graph {call.shape} returned {[len(result) for result in results]} values; at least {min_values} are "
+            f"needed of each of {len(signature.outputs)} outputs"
         )
     if call.shape.packed:
         return read_packed(results, call, rows, signature)
-    return [[result[place] for result in results] for place in range(len(rows))]
+    return [[result[index] for result in results] for index in range(len(rows))]
 
 
 def write_call(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> None:
@@ -155,7 +155,7 @@ def run_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> Outputs
 def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
     """Write rows into a graph's inputs, padded on the right.
 
-    An empty place attends to its first padding token, because some kernels return NaN for attention
+    An empty row attends to its first padding token, because some kernels return NaN for attention
     over no tokens.
     """
     inputs = dict(zip(signature.inputs, graph.inputs, strict=True))
@@ -165,48 +165,48 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
         elif name == ATTENTION_MASK:
             array.fill(0)
             array[len(rows) :, 0] = 1
-            for place, row in enumerate(rows):
-                array[place, : len(row.ids)] = 1
+            for index, row in enumerate(rows):
+                array[index, : len(row.ids)] = 1
         elif name == POOLING_MASK:
             array.fill(0)
             array[len(rows) :, 0] = 1
-            for place, row in enumerate(rows):
-                array[place, row.prompt_tokens : len(row.ids)] = 1
+            for index, row in enumerate(rows):
+                array[index, row.prompt_tokens : len(row.ids)] = 1
         elif name == "token_type_ids":
             array.fill(signature.pad_token_type_id)
-            for place, row in enumerate(rows):
-                array[place, : len(row.type_ids)] = row.type_ids
+            for index, row in enumerate(rows):
+                array[index, : len(row.type_ids)] = row.type_ids
         elif name == "input_ids":
             array.fill(signature.pad_token_id)
-            for place, row in enumerate(rows):
-                array[place, : len(row.ids)] = row.ids
+            for index, row in enumerate(rows):
+                array[index, : len(row.ids)] = row.ids
     if signature.padding_position is not None:
         inputs[POSITION_IDS][:] = number_positions(inputs["input_ids"], signature.padding_position)
 
 
 def _write_tensor(array: npt.NDArray[Any], name: str, rows: Sequence[Row], tensor: InputTensor) -> None:
-    """Write the values that a preprocessor gave for an input; an empty place repeats the first row."""
+    """Write the values that a preprocessor gave for an input; an empty row of the graph repeats the first row."""
     array.fill(tensor.padding)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         values = row.tensors[name]
         if isinstance(values, list):
-            array[place, : len(values)] = values
+            array[index, : len(values)] = values
         else:
-            array[place] = values
+            array[index] = values
     if rows:
         array[len(rows) :] = array[0]
 
 
-def full_row(signature: Signature, length: int, like: Row) -> Row:
-    """A row of this many tokens, with those of another row in turn."""
+def full_row(signature: Signature, length: int, pattern: Row) -> Row:
+    """A row of this many tokens, which repeats the tokens of another row."""
     tensors: dict[str, list[float] | float] = {}
     for name, tensor in signature.tensors.items():
-        values = like.tensors.get(name, tensor.padding)
+        values = pattern.tensors.get(name, tensor.padding)
         if tensor.per_row:
             tensors[name] = length if name == VALID_LENGTH else values
         else:
             tensors[name] = _cycled(values if isinstance(values, list) else [values], length)
-    return Row(_cycled(like.ids or [signature.pad_token_id], length), [0] * length, 0, tensors)
+    return Row(_cycled(pattern.ids or [signature.pad_token_id], length), [0] * length, 0, tensors)
 
 
 def _cycled(values: Sequence[T], length: int) -> list[T]:

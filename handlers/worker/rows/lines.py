@@ -2,7 +2,7 @@
 
 The inputs, all of shape (batch_size, sequence_length): the tokens; `SEGMENTS`, the number in its line of the text that
 a token belongs to, or -1; and its position in that text, as the model counts. An output per text has
-`Shape.texts_a_line` rows for each line; an output per token has one for each line.
+`Shape.texts_a_line` rows for each line; an output per token has one row for each line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write_packed(graph: Graph, call: Call, rows: Sequence[Row], signature: Signa
 
 
 def read_packed(results: Outputs, call: Call, rows: Sequence[Row], signature: Signature) -> list[Outputs]:
-    """The outputs of each row, in the order of `Signature.outputs`, from those of a packed graph."""
+    """The outputs of each row, in the order of `Signature.outputs`, from the outputs of a packed graph."""
     if signature.per_token:
         return [
             [result[line, start : start + len(row.ids)] for result in results]
@@ -47,31 +47,31 @@ def write_lines(
 
     Args:
         arrays: by name.
-        rows: to write.
-        places: of each.
+        rows: the rows to write.
+        places: the place of each row.
         padding_position: see `Signature`.
-        padding: the values of inputs where there is no token; 0 if they are not named here.
+        padding: the values of inputs where there is no token; 0 for inputs that are not named here.
     """
-    first = 0 if padding_position is None else padding_position + 1
-    empty = {SEGMENTS: -1, POSITION_IDS: first, **padding}
+    first_position = 0 if padding_position is None else padding_position + 1
+    fill_values = {SEGMENTS: -1, POSITION_IDS: first_position, **padding}
     for name, array in arrays.items():
-        array.fill(empty.get(name, 0))
+        array.fill(fill_values.get(name, 0))
         for row, (line, number, start) in zip(rows, places, strict=True):
-            own = array[line, start : start + len(row.ids)]
+            target = array[line, start : start + len(row.ids)]
             if name == "input_ids":
-                own[:] = row.ids
+                target[:] = row.ids
             elif name == "token_type_ids":
-                own[:] = row.type_ids
+                target[:] = row.type_ids
             elif name == SEGMENTS:
-                own.fill(number)
+                target.fill(number)
             elif name == POSITION_IDS:
-                own[:] = _positions(row, padding_position)
+                target[:] = _positions(row, padding_position)
             elif name == POOLING_MASK:
-                own[row.prompt_tokens :] = 1
+                target[row.prompt_tokens :] = 1
 
 
 def _positions(row: Row, padding_position: int | None) -> npt.NDArray[np.int64]:
     if padding_position is None:
         return np.arange(len(row.ids))
-    counted: npt.NDArray[np.int64] = number_positions(np.array([row.ids]), padding_position)[0]
-    return counted
+    positions: npt.NDArray[np.int64] = number_positions(np.array([row.ids]), padding_position)[0]
+    return positions

@@ -1,7 +1,7 @@
-"""How long calls take now, beside the times that were measured at the worker's start.
+"""How long calls take at present, compared with the times that were measured at the worker's start.
 
-Workers often start side by side, so each measures its graphs on cores that others use. Later they share the cores in
-other ways.
+Workers often start side by side, so each measures its graphs on cores that other workers use. Later they share the
+cores in other ways.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-KEPT = 0.9  # of what is known, at every batch
-STALE_S = 60.0  # an observation says nothing after this
-QUICKEST = 1 / 3  # calls may be this much quicker than what is known, if that is stale
-MOST = 10  # times the expected, of a batch that took longer: a machine that stood still says nothing about the next one
-PRIOR_MS = 100.0  # so much work was observed at the times of the start, so that a first slow call is not taken for all
+DECAY = 0.9  # weight of all earlier batches, at every batch
+STALE_S = 60.0  # age after which an observation says nothing
+STALE_FACTOR = 1 / 3  # calls may be this much quicker than observed, if the observation is stale
+# of a batch's actual to its expected time: after a machine stood still, one batch says nothing about the next one
+MAX_RATIO = 10
+PRIOR_MS = 100.0  # work that counts as observed at the times of the start, so that one slow first call does not decide
 
 
 class Pace:
@@ -25,22 +26,22 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._expected = self._took = PRIOR_MS
-        self._observed: float | None = None
+        self._expected = self._actual = PRIOR_MS
+        self._observed_at: float | None = None
 
-    def observe(self, expected_ms: float, took_ms: float) -> None:
-        """The calls of a batch, which need `expected_ms` at the times of the start, took `took_ms`."""
-        self._expected = KEPT * self._expected + expected_ms
-        self._took = KEPT * self._took + min(took_ms, MOST * expected_ms)
-        self._observed = self._clock()
+    def observe(self, expected_ms: float, actual_ms: float) -> None:
+        """Count the calls of a batch, which need `expected_ms` at the times of the start, and took `actual_ms`."""
+        self._expected = DECAY * self._expected + expected_ms
+        self._actual = DECAY * self._actual + min(actual_ms, MAX_RATIO * expected_ms)
+        self._observed_at = self._clock()
 
     @property
     def value(self) -> float:
-        """What calls take, as a multiple of the times of the start."""
-        return self._took / self._expected
+        """The time of calls at present, as a multiple of the times of the start."""
+        return self._actual / self._expected
 
     @property
-    def least(self) -> float:
-        """The same for a time without other work, and smaller if nothing was computed lately."""
-        stale = self._observed is None or self._clock() - self._observed > STALE_S
-        return min(self.value, 1.0) * (QUICKEST if stale else 1.0)
+    def best(self) -> float:
+        """The value without other work on the cores, and smaller still if nothing was computed lately."""
+        stale = self._observed_at is None or self._clock() - self._observed_at > STALE_S
+        return min(self.value, 1.0) * (STALE_FACTOR if stale else 1.0)

@@ -2,7 +2,7 @@
 
 Which rows share a line is bin packing: best-fit decreasing takes the longest row first, and puts it into the fullest
 line that has room for it. Where no line is full of texts that have fewer than 4 tokens, it needs at most 11/9 of the
-fewest lines that are possible, and 4 more. Source: Johnson, Near-optimal bin packing algorithms, 1973.
+minimum number of lines, and 4 more. Source: Johnson, Near-optimal bin packing algorithms, 1973.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from handlers.worker.values import TOKENS_A_TEXT, Call, Place, Shape
 
-Line = list[tuple[int, Place]]  # its rows, and where they are
+Line = list[tuple[int, Place]]  # its rows with their places
 
 
 class Packer:
     """The packed shapes of one sequence length.
 
     Args:
-        times: the time of one call of each, in any unit.
+        times: the time of one call of each shape, in any unit.
 
     Attributes:
         length: their sequence length.
@@ -27,16 +27,16 @@ class Packer:
 
     def __init__(self, times: Mapping[Shape, float]) -> None:
         (self.length,) = {shape.sequence_length for shape in times}
-        self._texts = next(iter(times)).texts_a_line
+        self._max_texts = next(iter(times)).texts_a_line
         self._times = [(shape.batch_size, time) for shape, time in times.items()]
-        self._least = [0.0]  # for every number of lines, the least time
+        self._min_times = [0.0]  # for every number of lines, the minimum time
 
     def time(self, lines: int) -> float:
-        """The least time of calls for a number of lines, each in a shape of this length."""
-        while len(self._least) <= lines:
-            number = len(self._least)
-            self._least.append(min(time + self._least[max(0, number - size)] for size, time in self._times))
-        return self._least[lines]
+        """The minimum time of calls for a number of lines, each in a shape of this length."""
+        while len(self._min_times) <= lines:
+            number = len(self._min_times)
+            self._min_times.append(min(time + self._min_times[max(0, number - size)] for size, time in self._times))
+        return self._min_times[lines]
 
     def pack(self, lengths: Sequence[int]) -> tuple[list[Place], list[int]]:
         """Places of rows.
@@ -45,44 +45,44 @@ class Packer:
             lengths: the tokens of each row, in descending order, each at most `length`.
 
         Returns:
-            The place of each row, and the lines that are used up to each row: the first n places are those of the
-            first n rows alone.
+            The place of each row, and the number of lines in use after each row. The first n places are the places of
+            the first n rows packed alone.
         """
         places: list[Place] = []
-        used: list[int] = []
-        room: list[list[int]] = [[] for _ in range(self.length + 1)]  # lines by the tokens that they have left
-        texts: list[int] = []
-        open_rooms = 0  # bit n: some line has n tokens left
+        used_lines: list[int] = []
+        lines_by_room: list[list[int]] = [[] for _ in range(self.length + 1)]  # by tokens left
+        text_counts: list[int] = []
+        room_bits = 0  # bit n: some line has room for n tokens
         for tokens in lengths:
-            fitting = open_rooms >> tokens
-            if fitting:
-                left = tokens + (fitting & -fitting).bit_length() - 1
-                line = room[left].pop()
-                if not room[left]:
-                    open_rooms &= ~(1 << left)
+            fitting_bits = room_bits >> tokens
+            if fitting_bits:
+                room = tokens + (fitting_bits & -fitting_bits).bit_length() - 1
+                line = lines_by_room[room].pop()
+                if not lines_by_room[room]:
+                    room_bits &= ~(1 << room)
             else:
-                left, line = self.length, len(texts)
-                texts.append(0)
-            places.append(Place(line, texts[line], self.length - left))
-            texts[line] += 1
-            rest = left - tokens
-            if rest and texts[line] < self._texts:
-                room[rest].append(line)
-                open_rooms |= 1 << rest
-            used.append(len(texts))
-        return places, used
+                room, line = self.length, len(text_counts)
+                text_counts.append(0)
+            places.append(Place(line, text_counts[line], self.length - room))
+            text_counts[line] += 1
+            room_left = room - tokens
+            if room_left and text_counts[line] < self._max_texts:
+                lines_by_room[room_left].append(line)
+                room_bits |= 1 << room_left
+            used_lines.append(len(text_counts))
+        return places, used_lines
 
 
 def lines_of(rows: Sequence[int], places: Sequence[Place]) -> list[Line]:
-    """The lines that rows were packed into, from the places of each."""
+    """The lines that rows were packed into, from the place of each row."""
     lines: list[Line] = [[] for _ in range(max((place.line for place in places), default=-1) + 1)]
     for row, place in zip(rows, places, strict=True):
         lines[place.line].append((row, place))
     return lines
 
 
-def load_of(line: Line, lengths: Sequence[int]) -> int:
-    """The least sequence length that holds the rows of a line, which are indices of `lengths`."""
+def required_length(line: Line, lengths: Sequence[int]) -> int:
+    """The minimum sequence length that holds the rows of a line, which are indices of `lengths`."""
     return max(sum(lengths[row] for row, _ in line), TOKENS_A_TEXT * len(line))
 
 
@@ -96,10 +96,10 @@ def calls_of(shape: Shape, lengths: Sequence[int], fill: bool = False) -> list[C
     """Calls of one shape for all rows.
 
     Args:
-        shape: holds each of them.
+        shape: holds each of the rows.
         lengths: the tokens of each row.
-        fill: whether to add a call with every row filled, if one call has room for all of them: replicas that share a
-            call have cores of their own.
+        fill: whether to add a call with every row of the graph filled, if one call has room for all rows: replicas that
+            share a call have cores of their own.
     """
     if not lengths:
         return []
@@ -111,13 +111,13 @@ def calls_of(shape: Shape, lengths: Sequence[int], fill: bool = False) -> list[C
     else:
         rows = range(len(lengths))
         calls = [Call(shape, tuple(rows[start : start + size])) for start in range(0, len(rows), size)]
-    if fill and len(calls) == 1 and calls[0].used < size:
-        again = itertools.islice(itertools.cycle(range(len(lengths))), size)
-        calls.append(spread_call(shape, tuple(again)))
+    if fill and len(calls) == 1 and calls[0].used_rows < size:
+        repeated_rows = itertools.islice(itertools.cycle(range(len(lengths))), size)
+        calls.append(spread_call(shape, tuple(repeated_rows)))
     return calls
 
 
 def spread_call(shape: Shape, rows: tuple[int, ...]) -> Call:
-    """A call in which each of these rows has a row of the graph of its own."""
+    """A call in which each of these rows has its own row of the graph."""
     places = tuple(Place(line, 0, 0) for line in range(len(rows))) if shape.packed else ()
     return Call(shape, rows, places=places)

@@ -7,39 +7,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from handlers.worker.rows.packing import Packer, lines_of, load_of, packed_call
+from handlers.worker.rows.packing import Packer, lines_of, packed_call, required_length
 from handlers.worker.values import Call, Shape
 
-Worthy = list[list[tuple[int, float, Shape]]]  # rows, time and shape, by tokens
+UsefulShapes = list[list[tuple[int, float, Shape]]]  # by number of tokens: rows, time and shape
 
 
 class _Part(NamedTuple):
-    """The plan for so many of the longest rows, and its time."""
+    """A plan for the longest rows: their number, its time, and its calls."""
 
     rows: int
     time: float
     calls: list[Call]
 
 
-def longest(shapes: Iterable[Shape]) -> int:
-    """The maximum number of tokens that any of the shapes holds."""
+def max_sequence_length(shapes: Iterable[Shape]) -> int:
+    """The maximum number of tokens in a row of any of the shapes."""
     return max(shape.sequence_length for shape in shapes)
 
 
 class Planner:
-    """Chooses the calls that compute the rows of a batch in the least total time.
+    """Chooses the calls that compute the rows of a batch in the minimum total time.
 
     Without packed shapes, plans are exact. Some optimal plan has this form: with the rows sorted by length, every call
     computes adjacent rows, and the call of the longest row takes as many rows as fit, because leaving a row out of it
-    never makes the other calls cheaper. So the least time for the i shortest rows is a minimum over the shapes that
-    hold the i-th row: the shape's time plus the least time for the i - batch_size shortest rows. This is a dynamic
+    never makes the other calls cheaper. So the minimum time for the i shortest rows is a minimum over the shapes that
+    hold the i-th row: the shape's time plus the minimum time for the i - batch_size shortest rows. This is a dynamic
     programme over i.
 
     With packed shapes, plans are good and not always the best. The longest rows that fit into lines of some length are
-    packed, down to some row; the shorter ones are computed as above, and those that are too long are planned by
-    themselves, in the same way. The best length and the best row are found by trying all. Rows are packed by best-fit
-    decreasing, see `handlers.worker.rows.packing`. The lines then have calls as rows have above, so a line that is not
-    full may have a shorter shape: that part is exact.
+    packed, down to some row; shorter rows are computed as above, and rows that are too long for the lines are planned
+    by themselves, in the same way. The best length and the best row are found by trying all. Rows are packed by
+    best-fit decreasing, see `handlers.worker.rows.packing`. The calls for the lines are then chosen as for rows above,
+    so a line that is not full may have a shorter shape: this step is exact.
 
     Args:
         times: the time of one call of every compiled shape, in any unit.
@@ -47,15 +47,19 @@ class Planner:
 
     def __init__(self, times: Mapping[Shape, float]) -> None:
         self._times = dict(times)
-        self._longest = longest(times)
-        self._worthy = _worthy({shape: time for shape, time in times.items() if not shape.packed}, self._longest)
-        self._worthy_lines = _worthy({shape: time for shape, time in times.items() if shape.packed}, self._longest)
+        self._max_length = max_sequence_length(times)
+        self._useful_shapes = _useful_shapes(
+            {shape: time for shape, time in times.items() if not shape.packed}, self._max_length
+        )
+        self._useful_line_shapes = _useful_shapes(
+            {shape: time for shape, time in times.items() if shape.packed}, self._max_length
+        )
         lengths = sorted({shape.sequence_length for shape in times if shape.packed})
         self._packers = [
             Packer({shape: time for shape, time in times.items() if shape.packed and shape.sequence_length == length})
             for length in lengths
         ]
-        self._alone: dict[int, list[Call]] = {}  # the plans of single rows, by their tokens
+        self._single_row_plans: dict[int, list[Call]] = {}  # the plans of single rows, by their tokens
 
     def plan(self, lengths: Sequence[int]) -> list[Call]:
         """The calls in ascending order of time per row, which minimises the mean waiting time of rows.
@@ -69,87 +73,94 @@ class Planner:
         if not lengths:
             return []
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
-        if lengths[order[-1]] > self._longest:
-            raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {self._longest}")
+        if lengths[order[-1]] > self._max_length:
+            raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {self._max_length}")
         if len(lengths) > 1:
-            return self._best(order, lengths)
-        if lengths[0] not in self._alone:
-            self._alone[lengths[0]] = self._best(order, lengths)
-        return list(self._alone[lengths[0]])
+            return self._best_calls(order, lengths)
+        if lengths[0] not in self._single_row_plans:
+            self._single_row_plans[lengths[0]] = self._best_calls(order, lengths)
+        return list(self._single_row_plans[lengths[0]])
 
-    def _best(self, order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
+    def _best_calls(self, order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
         """The best calls for rows, whose ascending order is given."""
-        ordered = [lengths[row] for row in order]
+        sorted_lengths = [lengths[row] for row in order]
         # parts[k]: the best plan for the rows that are too long for the first k packers
-        starts = [0, *(bisect_right(ordered, packer.length) for packer in self._packers)]
+        starts = [0, *(bisect_right(sorted_lengths, packer.length) for packer in self._packers)]
         parts: list[_Part] = []
         for number in range(len(self._packers), -1, -1):
-            parts.insert(0, self._part(order[starts[number] :], lengths, self._packers[number:], parts))
+            parts.insert(0, self._best_part(order[starts[number] :], lengths, self._packers[number:], parts))
         return sorted(parts[0].calls, key=lambda call: self._times[call.shape] / len(call.rows))
 
-    def _part(
-        self, order: Sequence[int], lengths: Sequence[int], packers: Sequence[Packer], longer: Sequence[_Part]
+    def _best_part(
+        self, order: Sequence[int], lengths: Sequence[int], packers: Sequence[Packer], longer_parts: Sequence[_Part]
     ) -> _Part:
-        """The best plan for some rows in ascending order; `longer[k]` is that of the rows too long for `packers[k]`."""
-        least, chosen = _programme([lengths[row] for row in order], self._worthy)
-        best = _Part(len(order), least[-1], [])
-        if least[-1] < inf:
-            best.calls.extend(_read_back(order, chosen))
-        for packer, beyond in zip(packers, longer, strict=False):
-            own = order[: len(order) - beyond.rows]
-            places, used = packer.pack([lengths[row] for row in reversed(own)])
-            # how many of the longest rows to pack, told by the time of lines of this length alone
-            estimates = [least[len(own) - count] + packer.time(used[count - 1]) for count in range(1, len(own) + 1)]
+        """The best plan for rows in ascending order; `longer_parts[k]` has the rows too long for `packers[k]`."""
+        min_times, last_shapes = _solve([lengths[row] for row in order], self._useful_shapes)
+        best = _Part(len(order), min_times[-1], [])
+        if min_times[-1] < inf:
+            best.calls.extend(_read_back(order, last_shapes))
+        for packer, longer_part in zip(packers, longer_parts, strict=False):
+            fitting_rows = order[: len(order) - longer_part.rows]
+            places, used_lines = packer.pack([lengths[row] for row in reversed(fitting_rows)])
+            # estimates[n - 1]: the time if the longest n rows are packed, all into lines of this length
+            estimates = [
+                min_times[len(fitting_rows) - count] + packer.time(used_lines[count - 1])
+                for count in range(1, len(fitting_rows) + 1)
+            ]
             if not estimates:
                 continue
-            packed = min(range(len(own)), key=estimates.__getitem__) + 1
-            lines = lines_of(own[::-1][:packed], places[:packed])
-            loads = [load_of(line, lengths) for line in lines]
-            ordered = sorted(range(len(lines)), key=loads.__getitem__)
-            line_least, line_chosen = _programme([loads[line] for line in ordered], self._worthy_lines)
-            total = least[len(own) - packed] + line_least[-1] + beyond.time
+            packed_count = min(range(len(fitting_rows)), key=estimates.__getitem__) + 1
+            lines = lines_of(fitting_rows[::-1][:packed_count], places[:packed_count])
+            line_lengths = [required_length(line, lengths) for line in lines]
+            line_order = sorted(range(len(lines)), key=line_lengths.__getitem__)
+            line_min_times, line_last_shapes = _solve(
+                [line_lengths[line] for line in line_order], self._useful_line_shapes
+            )
+            total = min_times[len(fitting_rows) - packed_count] + line_min_times[-1] + longer_part.time
             if total < best.time:
-                calls = _read_back(own[: len(own) - packed], chosen)
-                for call in _read_back(ordered, line_chosen):
+                calls = _read_back(fitting_rows[: len(fitting_rows) - packed_count], last_shapes)
+                for call in _read_back(line_order, line_last_shapes):
                     calls.append(packed_call(call.shape, [lines[line] for line in call.rows]))
-                best = _Part(len(order), total, calls + beyond.calls)
+                best = _Part(len(order), total, calls + longer_part.calls)
         return best
 
 
-def _worthy(times: Mapping[Shape, float], longest: int) -> Worthy:
-    """For every number of tokens, the shapes worth considering, each larger and slower than the one before."""
-    found: Worthy = []
-    for tokens in range(longest + 1):
-        worthy: list[tuple[int, float, Shape]] = []
-        holding = [(time, -shape.batch_size, shape) for shape, time in times.items() if shape.sequence_length >= tokens]
-        for time, _, shape in sorted(holding):
-            if not worthy or shape.batch_size > worthy[-1][0]:
-                worthy.append((shape.batch_size, time, shape))
-        found.append(worthy)
-    return found
+def _useful_shapes(times: Mapping[Shape, float], max_tokens: int) -> UsefulShapes:
+    """For every number of tokens, the shapes worth considering, each larger and slower than the previous shape."""
+    useful_shapes: UsefulShapes = []
+    for tokens in range(max_tokens + 1):
+        useful: list[tuple[int, float, Shape]] = []
+        holding_shapes = [
+            (time, -shape.batch_size, shape) for shape, time in times.items() if shape.sequence_length >= tokens
+        ]
+        for time, _, shape in sorted(holding_shapes):
+            if not useful or shape.batch_size > useful[-1][0]:
+                useful.append((shape.batch_size, time, shape))
+        useful_shapes.append(useful)
+    return useful_shapes
 
 
-def _programme(ordered: Sequence[int], worthy: Worthy) -> tuple[list[float], list[Shape | None]]:
-    """For the i shortest rows, the least time, and the shape of the last call."""
-    least = [0.0]
-    chosen: list[Shape | None] = []
-    for last, tokens in enumerate(ordered):
+def _solve(lengths: Sequence[int], useful_shapes: UsefulShapes) -> tuple[list[float], list[Shape | None]]:
+    """For the i shortest rows, whose lengths are ascending: the minimum time, and the shape of the last call."""
+    min_times = [0.0]
+    last_shapes: list[Shape | None] = []
+    for last, tokens in enumerate(lengths):
         best, best_shape = inf, None
-        for size, time, shape in worthy[tokens]:
-            total = time + (least[last + 1 - size] if last >= size else 0.0)
+        for size, time, shape in useful_shapes[tokens]:
+            total = time + (min_times[last + 1 - size] if last >= size else 0.0)
             if total < best:
                 best, best_shape = total, shape
-        least.append(best)
-        chosen.append(best_shape)
-    return least, chosen
+        min_times.append(best)
+        last_shapes.append(best_shape)
+    return min_times, last_shapes
 
 
-def _read_back(order: Sequence[int], chosen: Sequence[Shape | None]) -> list[Call]:
-    """The calls of the first rows of an order."""
+def _read_back(order: Sequence[int], last_shapes: Sequence[Shape | None]) -> list[Call]:
+    """The calls for rows in ascending order, from the shape of the last call for each number of rows."""
     calls = []
     end = len(order)
     while end > 0:
-        shape = chosen[end - 1]
+        shape = last_shapes[end - 1]
         assert shape  # since the time of these rows is finite
         start = max(0, end - shape.batch_size)
         calls.append(Call(shape, tuple(order[start:end])))

@@ -50,27 +50,27 @@ class Preprocessor:
             )
 
     def encode(self, texts: Mapping[K, Text], _: bool = False) -> dict[K, Tokenized | RequestError]:
-        """The row of each text, or why it has none, under the text's key; see `RowTokenizer.encode`."""
+        """The row of each text, or the error if it has none, under the text's key; see `RowTokenizer.encode`."""
         distinct = list(dict.fromkeys(instance for instance, _ in texts.values()))
         rows: dict[Instance, Row | RequestError]
         try:
             rows = dict(zip(distinct, self._rows(distinct), strict=True))
         except Exception:  # of the user's code: find out which instance caused it
-            rows = {instance: self._alone(instance) for instance in distinct}
-        return {key: _checked(rows[instance], window) for key, (instance, window) in texts.items()}
+            rows = {instance: self._single_row(instance) for instance in distinct}
+        return {key: _tokenized(rows[instance], window) for key, (instance, window) in texts.items()}
 
     def run(self, instances: Sequence[Instance]) -> Arrays:
-        """What the module returns for instances, by the names of the inputs, with the instances as first dimension."""
+        """The module's tensors for instances, by the names of the inputs, with the instances as first dimension."""
         import torch
 
         with torch.inference_mode():
             if self.arguments[0] == "str":
-                single = [self._named(self._module(*instance.texts)) for instance in instances]
-                return {name: _stacked([own[name] for own in single]) for name in self._inputs}
+                results = [self._by_name(self._module(*instance.texts)) for instance in instances]
+                return {name: _stacked([result[name] for result in results]) for name in self._inputs}
             columns = [list(column) for column in zip(*(instance.texts for instance in instances), strict=True)]
-            return {name: tensor.numpy() for name, tensor in self._named(self._module(*columns)).items()}
+            return {name: tensor.numpy() for name, tensor in self._by_name(self._module(*columns)).items()}
 
-    def _named(self, result: Any) -> dict[str, Any]:
+    def _by_name(self, result: Any) -> dict[str, Any]:
         if not isinstance(result, dict):
             result = dict(zip(self._inputs, result if isinstance(result, (tuple, list)) else [result], strict=False))
         return {name: result[name] for name in self._inputs}
@@ -81,7 +81,7 @@ class Preprocessor:
             raise ValueError(f"the preprocessing module gives {len(rows)} rows for {len(instances)} instances")
         return rows
 
-    def _alone(self, instance: Instance) -> Row | RequestError:
+    def _single_row(self, instance: Instance) -> Row | RequestError:
         try:
             (row,) = self._rows([instance])
             return row
@@ -108,24 +108,24 @@ def rows_of(arrays: Arrays) -> list[Row]:
         raise ValueError(f"tensors have {sorted(counts)} rows of {sorted(widths)} tokens; they must be as many")
     (width,), (count,) = widths, counts
     rows = []
-    for place in range(count):
+    for index in range(count):
         length = width
         if ATTENTION_MASK in arrays:
-            tokens = np.flatnonzero(arrays[ATTENTION_MASK][place])
+            tokens = np.flatnonzero(arrays[ATTENTION_MASK][index])
             length = len(tokens)
             if length and tokens[-1] != length - 1:
                 raise ValueError(f"{ATTENTION_MASK} has zeros before ones; padding must come last")
         elif VALID_LENGTH in arrays:
-            length = int(arrays[VALID_LENGTH][place])
+            length = int(arrays[VALID_LENGTH][index])
         tensors = {
-            name: array[place, :length].tolist() if array.ndim == 2 else array[place].item()
+            name: array[index, :length].tolist() if array.ndim == 2 else array[index].item()
             for name, array in arrays.items()
         }
         rows.append(Row(tensors.get("input_ids", [0] * length), [0] * length, 0, tensors))
     return rows
 
 
-def _checked(row: Row | RequestError, window: Window) -> Tokenized | RequestError:
+def _tokenized(row: Row | RequestError, window: Window) -> Tokenized | RequestError:
     if isinstance(row, RequestError):
         return row
     if not row.ids:
@@ -133,11 +133,11 @@ def _checked(row: Row | RequestError, window: Window) -> Tokenized | RequestErro
     if len(row.ids) > window.max_length:
         message = f"the preprocessing module makes {len(row.ids)} tokens; at most {window.max_length} are allowed"
         return RequestError("TextTooLong", message)
-    return Tokenized([row], [], cut=False)
+    return Tokenized([row], [], truncated=False)
 
 
 def _stacked(tensors: Sequence[Any]) -> npt.NDArray[Any]:
-    """Tensors of single texts as one array; shorter ones are padded with zeros."""
+    """Tensors of single texts as one array; shorter tensors are padded with zeros."""
     arrays = [tensor.numpy() for tensor in tensors]
     # a module for single texts may keep the dimension of the batch
     arrays = [array[0] if array.ndim == 2 else array for array in arrays]

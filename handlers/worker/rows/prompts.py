@@ -12,11 +12,11 @@ from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Row
 
 
-def prompted(instance: Instance, name: str | None, signature: Signature) -> tuple[Instance, int]:
+def add_prompt(instance: Instance, name: str | None, signature: Signature) -> tuple[Instance, int]:
     """Prepend a prompt to a text; returns the text for the tokenizer and the number of tokens that pooling excludes.
 
     Args:
-        instance: its first text receives the prompt.
+        instance: the prompt is added to its first text.
         name: the name of the prompt; None for no prompt.
         signature: contains the model's prompts.
 
@@ -35,7 +35,7 @@ def prompted(instance: Instance, name: str | None, signature: Signature) -> tupl
 def default_rows(
     instances: Sequence[Instance], signature: Signature, tokenizer: RowReader, max_length: int, rule: str
 ) -> list[Row]:
-    """The rows of texts, read as in a request that names no prompt; texts that have no row are left out.
+    """The rows of texts, read as in a request that names no prompt; texts without a row are left out.
 
     Args:
         instances: the texts.
@@ -46,7 +46,7 @@ def default_rows(
     """
     texts = {}
     for number, instance in enumerate(instances):
-        text, tokens = prompted(instance, signature.default_prompt, signature)
+        text, tokens = add_prompt(instance, signature.default_prompt, signature)
         texts[number] = Text(text, Window(max_length, rule, prompt_tokens=tokens))
     tokenized = tokenizer.encode(texts)
     rows_of = (tokenized[number] for number in texts)

@@ -1,4 +1,4 @@
-"""Opens what turns a model's instances into rows: its tokenizer, or the preprocessing module in its place."""
+"""Opens a model's reader, which turns instances into rows: its tokenizer, or a preprocessing module in its place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ RowReader = RowTokenizer | Preprocessor
 
 
 def reader_file(signature: Signature) -> str:
-    """The name of its file in an artifact."""
+    """The name of the reader's file in an artifact."""
     return PREPROCESSOR_FILE if signature.tensors else TOKENIZER_FILE
 
 
 def open_reader(locate: Locate, signature: Signature) -> RowReader:
-    """Open it; ArtifactError if its file cannot be read.
+    """Open the reader of a model; ArtifactError if its file cannot be read.
 
     Args:
         locate: finds the files of the artifact.

@@ -22,7 +22,7 @@ class Schedule:
 
     def __init__(self, planners: Sequence[Planner]) -> None:
         self._planners = planners
-        self._last: int | None = None
+        self._last_member: int | None = None
         self._switches = 0
 
     def plan(self, lengths: Sequence[int], members: Sequence[int]) -> list[Call]:
@@ -36,7 +36,7 @@ class Schedule:
         for row, member in enumerate(members):
             rows.setdefault(member, []).append(row)
         calls = []
-        for member in sorted(rows, key=lambda member: (member != self._last, member)):
+        for member in sorted(rows, key=lambda member: (member != self._last_member, member)):
             member_rows = rows[member]
             try:
                 member_calls = self._planners[member].plan([lengths[row] for row in member_rows])
@@ -45,11 +45,11 @@ class Schedule:
                 continue
             for call in member_calls:
                 calls.append(call._replace(rows=tuple(member_rows[index] for index in call.rows), member=member))
-            self._switches += self._last not in (None, member)
-            self._last = member
+            self._switches += self._last_member not in (None, member)
+            self._last_member = member
         return calls
 
     def take_switches(self) -> int:
-        """How often the model has changed since the last time."""
+        """The number of changes of the model since the last call of this method."""
         switches, self._switches = self._switches, 0
         return switches

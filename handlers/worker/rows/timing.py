@@ -13,12 +13,12 @@ from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_call
 from handlers.worker.rows.packing import spread_call
 from handlers.worker.values import Row, Shape
 
-ROUNDS = (3, 50)  # minimum and maximum
-SWITCHES = (3, 15)  # minimum and maximum, of each model
+MIN_ROUNDS, MAX_ROUNDS = 3, 50
+MIN_SWITCHES, MAX_SWITCHES = 3, 15  # of each model
 
 
 def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float) -> dict[Shape, float]:
-    """Median milliseconds of one call of each graph with every place filled, after a warm-up.
+    """Median milliseconds of one call of each graph with every row filled, after a warm-up.
 
     The graphs run in turn, as they do in plans. Each has its own weights; a graph that runs repeatedly finds them in
     the processor's cache, which makes small graphs look up to twice as fast as they are. If the runtime supports
@@ -37,8 +37,8 @@ def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float
     times: dict[Shape, list[float]] = {shape: [] for shape in shapes}
     end = time.perf_counter() + budget_s
     with ThreadPoolExecutor(len(streams)) as threads:
-        for done in range(ROUNDS[1]):
-            if done >= ROUNDS[0] and time.perf_counter() > end:
+        for round_number in range(MAX_ROUNDS):
+            if round_number >= MIN_ROUNDS and time.perf_counter() > end:
                 break
             for shape in shapes:
                 start = time.perf_counter()
@@ -47,39 +47,39 @@ def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float
                 else:
                     list(threads.map(lambda stream, shape=shape: stream[shape].run(shape.batch_size), streams))
                 times[shape].append((time.perf_counter() - start) / len(streams))
-    return {shape: statistics.median(found) * 1000 for shape, found in times.items()}
+    return {shape: statistics.median(seconds) * 1000 for shape, seconds in times.items()}
 
 
 def time_switches(
     models: Sequence[ModelGraphs], times: Sequence[Mapping[Shape, float]], budget_s: float
 ) -> list[float]:
-    """For each model, how many milliseconds longer a call takes if the call before it was another model's.
+    """For each model, how many milliseconds longer a call takes after a call of another model.
 
-    Two graphs run in turn, the quickest of the model and of the next one; this is compared with the first alone. A
-    worker with one model has no switches.
+    The quickest graph of the model and the quickest graph of the next model run in turn; this is compared with the
+    first graph alone. A worker with one model has no switches.
 
     Args:
-        models: the graphs.
-        times: milliseconds of one call of every shape of each.
-        budget_s: seconds for all of them together; each is measured a few times in any case.
+        models: the graphs of each model.
+        times: milliseconds of one call of every shape of each model.
+        budget_s: seconds for all models together; each is measured a few times in any case.
     """
     if len(models) == 1:
         return [0.0]
-    quickest = [min(own, key=own.__getitem__) for own in times]
+    quickest = [min(model_times, key=model_times.__getitem__) for model_times in times]
     graphs = [model.streams[0][shape] for model, shape in zip(models, quickest, strict=True)]
-    found = []
+    switch_ms = []
     for number, (graph, shape) in enumerate(zip(graphs, quickest, strict=True)):
-        other = (number + 1) % len(graphs)
-        alone: list[float] = []
-        in_turn: list[float] = []
+        next_number = (number + 1) % len(graphs)
+        alone_s: list[float] = []
+        in_turn_s: list[float] = []
         end = time.perf_counter() + budget_s / len(models)
-        while len(alone) < SWITCHES[0] or (len(alone) < SWITCHES[1] and time.perf_counter() < end):
+        while len(alone_s) < MIN_SWITCHES or (len(alone_s) < MAX_SWITCHES and time.perf_counter() < end):
             graph.run(shape.batch_size)
-            alone.append(_seconds(graph, shape))
-            graphs[other].run(quickest[other].batch_size)
-            in_turn.append(_seconds(graph, shape))
-        found.append(max(0.0, statistics.median(in_turn) - statistics.median(alone)) * 1000)
-    return found
+            alone_s.append(_seconds(graph, shape))
+            graphs[next_number].run(quickest[next_number].batch_size)
+            in_turn_s.append(_seconds(graph, shape))
+        switch_ms.append(max(0.0, statistics.median(in_turn_s) - statistics.median(alone_s)) * 1000)
+    return switch_ms
 
 
 def _seconds(graph: Graph, shape: Shape) -> float:
@@ -89,7 +89,7 @@ def _seconds(graph: Graph, shape: Shape) -> float:
 
 
 def warm_up(graph: Graph, shape: Shape, signature: Signature) -> None:
-    """Fill every place of a graph of this shape, and run it once."""
+    """Fill every row of a graph of this shape, and run it once."""
     rows = [full_row(signature, shape.sequence_length, Row([signature.pad_token_id], []))] * shape.batch_size
     write_call(graph, spread_call(shape, tuple(range(len(rows)))), rows, signature)
     graph.run(shape.batch_size)

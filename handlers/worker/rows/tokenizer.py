@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from handlers.worker.errors import ArtifactError, RequestError
-from handlers.worker.rows.truncation import cut
+from handlers.worker.rows.truncation import truncate
 from handlers.worker.values import Instance, Row
 
-# exceptions that end the process and must not become the error of one request
-ENDINGS = (KeyboardInterrupt, SystemExit)
+# exceptions that end the process, and are not an error of one request
+EXIT_EXCEPTIONS = (KeyboardInterrupt, SystemExit)
 K = TypeVar("K", bound=Hashable)
 
 
@@ -21,25 +21,25 @@ class Window(NamedTuple):
     """How an instance's tokens are laid out in rows.
 
     rule is "truncate", "reject" or "window". stride is the number of tokens that two consecutive windows share; it is
-    an upper bound unless exact is true. cut is the text that is truncated: "longest_first" or "only_second", in the
+    an upper bound unless exact is true. strategy says which text is truncated: "longest_first" or "only_second", in the
     terms of the `tokenizers` library. side is the side that is truncated; None means the tokenizer's own side.
-    most is the maximum number of windows of one instance. prompt_tokens is the value for its rows. empty_pair is true
-    if an empty second text makes a pair too.
+    max_windows is the maximum number of windows of one instance. prompt_tokens is the value for its rows. empty_pair
+    is true if an empty second text makes a pair too.
     """
 
     max_length: int
     rule: str
     stride: int = 0
     exact: bool = True
-    cut: str = "longest_first"
+    strategy: str = "longest_first"
     side: str | None = None
-    most: int = 256
+    max_windows: int = 256
     prompt_tokens: int = 0
     empty_pair: bool = False
 
 
 class Text(NamedTuple):
-    """What the tokenizer reads for an instance, and how it is laid out in rows."""
+    """The instance that the tokenizer reads, and how its tokens are laid out in rows."""
 
     instance: Instance
     window: Window
@@ -50,7 +50,7 @@ class Tokenized(NamedTuple):
 
     rows: list[Row]
     encodings: list[Any]
-    cut: bool
+    truncated: bool
 
 
 class RowTokenizer:
@@ -76,10 +76,10 @@ class RowTokenizer:
         self.library.no_truncation()
 
     def encode(self, texts: Mapping[K, Text], offsets: bool = False) -> dict[K, Tokenized | RequestError]:
-        """The rows of each text, or why it has none, under the text's key.
+        """The rows of each text, or the error if it has none, under the text's key.
 
         Args:
-            texts: under any keys; those that are equal are tokenized once.
+            texts: under any keys; equal texts are tokenized once.
             offsets: whether encodings must contain the offsets of tokens in the text, which is slower.
         """
         inputs = {key: _input(text) for key, text in texts.items()}
@@ -87,43 +87,45 @@ class RowTokenizer:
         encode = self.library.encode_batch if offsets else self.library.encode_batch_fast
         try:
             encodings: dict[Any, Any] = dict(zip(distinct, encode(distinct), strict=True))
-        except ENDINGS:
+        except EXIT_EXCEPTIONS:
             raise
         except BaseException:  # bare Exception, or a panic, which is a BaseException: find out which text caused it
-            encodings = {text: _encode_alone(encode, text) for text in distinct}
+            encodings = {text: _encode_single(encode, text) for text in distinct}
         tokenized: dict[K, Tokenized | RequestError] = {}
         for key, (instance, window) in texts.items():
             encoding = encodings[inputs[key]]
             failed = isinstance(encoding, RequestError)
-            tokenized[key] = encoding if failed else self._laid_out(instance, window, encoding)
+            tokenized[key] = encoding if failed else self._lay_out(instance, window, encoding)
         return tokenized
 
-    def _laid_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
+    def _lay_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
         tokens = len(encoding)
         if tokens <= window.prompt_tokens or window.max_length <= window.prompt_tokens:
             return RequestError("NoTokens", "the text has no tokens" + " but the prompt's" * bool(window.prompt_tokens))
         if tokens <= window.max_length:
-            return _tokenized([encoding], window, cut=False)
+            return _tokenized([encoding], window, truncated=False)
         if window.rule == "reject":
             message = f"the text has {tokens} tokens; at most {window.max_length} are allowed"
             return RequestError("TextTooLong", message)
         try:
             if window.rule == "truncate":
                 side = window.side or self._truncation_side
-                return _tokenized([cut(encoding, window.max_length, window.cut, side)], window, cut=True)
-            window = _checked(window, encoding)
-            return _tokenized(self._windows(instance, window), window, cut=False)
+                return _tokenized(
+                    [truncate(encoding, window.max_length, window.strategy, side)], window, truncated=True
+                )
+            window = _fit_window(window, encoding)
+            return _tokenized(self._windows(instance, window), window, truncated=False)
         except RequestError as error:
             return error
 
     def _windows(self, instance: Instance, window: Window) -> list[Any]:
         """The library's encodings of an instance, one per window."""
         self.library.enable_truncation(
-            window.max_length, stride=window.stride, strategy=window.cut, direction=self._truncation_side
+            window.max_length, stride=window.stride, strategy=window.strategy, direction=self._truncation_side
         )
         try:
             first = self.library.encode(instance.text, instance.text_pair or None)
-        except ENDINGS:
+        except EXIT_EXCEPTIONS:
             raise
         except BaseException:  # bare Exception, or a panic; its message may contain the client's text
             raise RequestError("TextTooLong", f"the text cannot be cut to {window.max_length} tokens") from None
@@ -139,11 +141,11 @@ def _input(text: Text) -> Any:
     return (instance.text, instance.text_pair) if paired else instance.text
 
 
-def _encode_alone(encode: Callable[[list[Any]], list[Any]], text: Any) -> Any:
+def _encode_single(encode: Callable[[list[Any]], list[Any]], text: Any) -> Any:
     try:
         (encoding,) = encode([text])
         return encoding
-    except ENDINGS:
+    except EXIT_EXCEPTIONS:
         raise
     except Exception:
         return RequestError("InvalidText", "the tokenizer cannot read the text")
@@ -152,29 +154,31 @@ def _encode_alone(encode: Callable[[list[Any]], list[Any]], text: Any) -> Any:
         return RequestError("Unexpected", f"the tokenizer failed with {type(error).__name__}")
 
 
-def _checked(window: Window, encoding: Any) -> Window:
+def _fit_window(window: Window, encoding: Any) -> Window:
     """Fit the stride of a window to its room; refuse a window without room for new tokens, and too many windows.
 
     The library panics in the first case, and runs out of memory in the second.
     """
-    fixed = sum(encoding.special_tokens_mask)
-    if window.cut == "only_second":
-        fixed += sum(sequence == 0 for sequence in encoding.sequence_ids)
-    room = window.max_length - fixed
+    fixed_tokens = sum(encoding.special_tokens_mask)
+    if window.strategy == "only_second":
+        fixed_tokens += sum(sequence == 0 for sequence in encoding.sequence_ids)
+    room = window.max_length - fixed_tokens
     if room < 1:
-        message = f"{fixed} tokens are not the context's, which leaves it no room in {window.max_length}"
+        message = f"{fixed_tokens} tokens are not the context's, which leaves it no room in {window.max_length}"
         raise RequestError("TextTooLong", message)
     if window.exact and window.stride >= room:
         message = f"windows that share {window.stride} tokens must have room for more, and have room for {room}"
         raise RequestError("InvalidParameter", message)
     stride = window.stride if window.stride < room else room // 2
-    count = 1 + math.ceil((len(encoding.ids) - fixed - room) / (room - stride))
-    if count > window.most:
-        message = f"the text makes {count} windows of {window.max_length} tokens; at most {window.most} are allowed"
+    count = 1 + math.ceil((len(encoding.ids) - fixed_tokens - room) / (room - stride))
+    if count > window.max_windows:
+        message = (
+            f"the text makes {count} windows of {window.max_length} tokens; at most {window.max_windows} are allowed"
+        )
         raise RequestError("TooManyWindows", message)
     return window._replace(stride=stride)
 
 
-def _tokenized(encodings: list[Any], window: Window, cut: bool) -> Tokenized:
+def _tokenized(encodings: list[Any], window: Window, truncated: bool) -> Tokenized:
     rows = [Row(encoding.ids, encoding.type_ids, window.prompt_tokens) for encoding in encodings]
-    return Tokenized(rows, encodings, cut)
+    return Tokenized(rows, encodings, truncated)

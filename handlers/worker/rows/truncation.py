@@ -1,8 +1,8 @@
 """Truncates an instance to the tokens that a row holds, with the same result as the `tokenizers` library.
 
-The library also turns everything that it cuts off into rows; for two texts it makes every combination of their
+The library also turns the tokens that it cuts off into rows; for two texts it makes every combination of their
 parts. For long texts that takes seconds and gigabytes. The tokens that it keeps depend only on the numbers of
-tokens, so this module chooses them from the tokens of the whole instance.
+tokens, so this module selects them from the tokens of the whole instance.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from typing import Any
 from handlers.worker.errors import RequestError
 
 
-class Cut:
-    """The part of an encoding that is kept; it has the interface of the library's encodings.
+class TruncatedEncoding:
+    """An encoding without the tokens that do not fit; it has the interface of the library's encodings.
 
     Lists are built once, because every access to a list of a library encoding rebuilds it for the whole text.
 
     Args:
         encoding: the library's encoding of the whole instance.
-        places: the positions of the tokens to keep.
+        positions: of the tokens to keep.
     """
 
-    def __init__(self, encoding: Any, places: list[int]) -> None:
+    def __init__(self, encoding: Any, positions: list[int]) -> None:
         self._encoding = encoding
-        self._places = places
-        self.ids = self._kept(encoding.ids)
-        self.type_ids = self._kept(encoding.type_ids)
+        self._positions = positions
+        self.ids = self._select(encoding.ids)
+        self.type_ids = self._select(encoding.type_ids)
 
     @cached_property
     def tokens(self) -> list[str]:
-        return self._kept(self._encoding.tokens)
+        return self._select(self._encoding.tokens)
 
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
-        return self._kept(self._encoding.offsets)
+        return self._select(self._encoding.offsets)
 
     @cached_property
     def special_tokens_mask(self) -> list[int]:
-        return self._kept(self._encoding.special_tokens_mask)
+        return self._select(self._encoding.special_tokens_mask)
 
     @cached_property
     def sequence_ids(self) -> list[int | None]:
-        return self._kept(self._encoding.sequence_ids)
+        return self._select(self._encoding.sequence_ids)
 
-    def token_to_word(self, place: int) -> int | None:
+    def token_to_word(self, position: int) -> int | None:
         """The index of a token's word in its text; None if the tokenizer has no words."""
-        return self._words[place]
+        return self._words[position]
 
     def word_to_chars(self, word: int, sequence: int) -> tuple[int, int] | None:
         """The character range of a word, as far as its tokens are kept."""
@@ -55,7 +55,7 @@ class Cut:
 
     @cached_property
     def _words(self) -> list[int | None]:
-        return self._kept(self._encoding.word_ids)
+        return self._select(self._encoding.word_ids)
 
     @cached_property
     def _spans(self) -> dict[tuple[int | None, int | None], tuple[int, int]]:
@@ -65,12 +65,12 @@ class Cut:
             spans[word[0], word[1]] = first, end
         return spans
 
-    def _kept(self, values: list[Any]) -> list[Any]:
-        return [values[place] for place in self._places]
+    def _select(self, values: list[Any]) -> list[Any]:
+        return [values[position] for position in self._positions]
 
 
-def cut(encoding: Any, max_length: int, strategy: str, side: str) -> Cut:
-    """Keep only the tokens that fit.
+def truncate(encoding: Any, max_length: int, strategy: str, side: str) -> TruncatedEncoding:
+    """Keep the tokens that fit into a row.
 
     Args:
         encoding: the library's encoding of the whole instance with its special tokens, which are all kept.
@@ -86,20 +86,20 @@ def cut(encoding: Any, max_length: int, strategy: str, side: str) -> Cut:
     first, second = counts
     room = max_length - (len(sequences) - first - second)
     only_second = strategy == "only_second" and room > 0
-    kept = (first, room - first) if only_second else _longest_first(first, second, room)
-    if kept[1] < int(only_second):
+    kept_counts = (first, room - first) if only_second else _longest_first(first, second, room)
+    if kept_counts[1] < int(only_second):
         raise RequestError("TextTooLong", f"the text cannot be cut to {max_length} tokens")
-    places = []
-    seen = [0, 0]
-    for place, sequence in enumerate(sequences):
+    positions = []
+    seen_counts = [0, 0]
+    for position, sequence in enumerate(sequences):
         if sequence is None:
-            places.append(place)
+            positions.append(position)
             continue
-        number = seen[sequence]
-        seen[sequence] += 1
-        if number < kept[sequence] if side == "right" else number >= counts[sequence] - kept[sequence]:
-            places.append(place)
-    return Cut(encoding, places)
+        number = seen_counts[sequence]
+        seen_counts[sequence] += 1
+        if number < kept_counts[sequence] if side == "right" else number >= counts[sequence] - kept_counts[sequence]:
+            positions.append(position)
+    return TruncatedEncoding(encoding, positions)
 
 
 def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:

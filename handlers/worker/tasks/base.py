@@ -18,7 +18,7 @@ Parameters = Mapping[str, Json]
 
 
 class Example(NamedTuple):
-    """One instance with everything needed to answer it."""
+    """One instance, its rows and outputs, and the parameters of its request."""
 
     instance: Instance
     tokenized: Tokenized
@@ -26,12 +26,12 @@ class Example(NamedTuple):
     parameters: Parameters
 
 
-def one_window(_: Parameters, max_length: int, long_text: str) -> Window:
+def single_window(_: Parameters, max_length: int, long_text: str) -> Window:
     """The spec's rule for long texts, applied to every row."""
     return Window(max_length, long_text)
 
 
-def as_it_is(instance: Instance, _: Parameters, __: Signature) -> tuple[Instance, int]:
+def unchanged(instance: Instance, _: Parameters, __: Signature) -> tuple[Instance, int]:
     """The instance unchanged; pooling excludes none of its tokens."""
     return instance, 0
 
@@ -43,7 +43,7 @@ class Task(Schema):
     Attributes:
         name: the name in specs.
         answer: computes the answer for one instance, as JSON types, from its outputs. Its last
-            argument is the `RowTokenizer`, which tasks with offsets need, or else a `RowReader`.
+            argument is the `RowTokenizer`, which tasks with offsets need, or another `RowReader`.
         columns: the columns of a model's answers to requests with these parameters.
         window: chooses how the tokens of an instance are laid out in rows, from a request's parameters, the maximum
             number of tokens in a row and the spec's long_text. RequestError if the parameters contradict each other.
@@ -59,8 +59,8 @@ class Task(Schema):
     name: str
     answer: Callable[[Example, Signature, Any], Json]
     columns: Callable[[Signature, Parameters], list[Column]]
-    window: Callable[[Parameters, int, str], Window] = one_window
-    prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = as_it_is
+    window: Callable[[Parameters, int, str], Window] = single_window
+    prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = unchanged
     offsets: bool = False
     long_text: str = "truncate"
     usual_length: int = 128
@@ -73,21 +73,21 @@ class Task(Schema):
         return f"{self.name.replace('-', '_')}.py"
 
 
-def own_parameters(task: Task, artifact: Artifact, given: Mapping[str, Json]) -> dict[str, Json]:
+def default_parameters(task: Task, artifact: Artifact, spec_parameters: Mapping[str, Json]) -> dict[str, Json]:
     """The model's defaults for parameters that a request omits, if they differ from the task's defaults.
 
     Args:
         task: the model's task.
         artifact: the model's artifact, which contains its default prompt.
-        given: the parameters in the spec.
+        spec_parameters: the parameters in the spec.
 
     Raises:
         ArtifactError: the parameters do not fit the model, so every request would be refused.
     """
-    own = {"prompt_name": artifact.signature.default_prompt} if "prompt_name" in task.parameters else {}
-    own |= given
+    defaults = {"prompt_name": artifact.signature.default_prompt} if "prompt_name" in task.parameters else {}
+    defaults |= spec_parameters
     try:
-        task.prepare(Instance("x", "x"), read_parameters(None, task.parameters, own), artifact.signature)
+        task.prepare(Instance("x", "x"), read_parameters(None, task.parameters, defaults), artifact.signature)
     except RequestError as error:
         raise ArtifactError(f"{artifact.name}: parameters in the spec do not fit the model: {error}") from None
-    return own
+    return defaults

@@ -12,7 +12,7 @@ Take = Callable[[Json], Any]
 
 
 class ValueKind(Enum):
-    """What the values of a column are."""
+    """The kind of the values of a column."""
 
     TEXT = "text"
     WHOLE = "a whole number"
@@ -26,8 +26,8 @@ class Column(NamedTuple):
     """A column of answers.
 
     Attributes:
-        name: of the column.
-        kind: of its values.
+        name: the column's name.
+        kind: the kind of its values.
         value: takes the column's value from an answer.
     """
 

@@ -48,7 +48,7 @@ def join_tokens(tokens: Sequence[Token], strategy: str, labels: Sequence[Json], 
         library: the tokenizer, which joins tokens into text.
     """
     if strategy == "none":
-        return [_alone(token, labels) for token in tokens]
+        return [_token_entity(token, labels) for token in tokens]
     labels = [label_text(label) for label in labels]
     if strategy == "simple":
         labelled = [_labelled([token], "first", labels, token.text) for token in tokens]
@@ -59,21 +59,21 @@ def join_tokens(tokens: Sequence[Token], strategy: str, labels: Sequence[Json], 
 
 
 def join_windows(entities: Sequence[Entity]) -> list[Entity]:
-    """The entities of all windows: of two that overlap, the longer one is kept; if equally long, the likelier one."""
-    kept: list[Entity] = []
+    """The entities of all windows: of two that overlap, the longer is kept; of two equally long, the likelier."""
+    joined: list[Entity] = []
     for entity in sorted(entities, key=lambda entity: int(entity["start"])):
-        if not kept or not kept[-1]["start"] <= entity["start"] < kept[-1]["end"]:
-            kept.append(entity)
-        elif _weight(entity) > _weight(kept[-1]):
-            kept[-1] = entity
-    return kept
+        if not joined or not joined[-1]["start"] <= entity["start"] < joined[-1]["end"]:
+            joined.append(entity)
+        elif _weight(entity) > _weight(joined[-1]):
+            joined[-1] = entity
+    return joined
 
 
 def _weight(entity: Entity) -> tuple[int, float]:
     return entity["end"] - entity["start"], entity["score"]
 
 
-def _alone(token: Token, labels: Sequence[Json]) -> Entity:
+def _token_entity(token: Token, labels: Sequence[Json]) -> Entity:
     best = int(token.scores.argmax())
     return {
         "entity": labels[best],

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
-from handlers.worker.request.parameters import Parameter, flag, whole
+from handlers.worker.request.parameters import Parameter, flag, integer
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.base import Example, Parameters, Task
@@ -24,12 +24,12 @@ DEFAULT_STRIDE = 128
 
 
 PARAMETERS: Mapping[str, Parameter] = {
-    "top_k": whole(1, least=1, most=100),
-    "doc_stride": whole(None, least=0, null=True),
-    "max_seq_len": whole(None, least=1, null=True),
-    "max_answer_len": whole(15, least=1),
+    "top_k": integer(1, minimum=1, maximum=100),
+    "doc_stride": integer(None, minimum=0, null=True),
+    "max_seq_len": integer(None, minimum=1, null=True),
+    "max_answer_len": integer(15, minimum=1),
     # transformers accepts it but, with fast tokenizers, does not use it
-    "max_question_len": whole(64, least=1),
+    "max_question_len": integer(64, minimum=1),
     "handle_impossible_answer": flag(default=False),
     "align_to_words": flag(default=True),
 }
@@ -39,10 +39,10 @@ def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
     length = min(parameters["max_seq_len"] or DEFAULT_LENGTH, max_length)
     stride = parameters["doc_stride"]
     if stride is None:
-        return Window(length, long_text, min(length // 2, DEFAULT_STRIDE), exact=False, cut="only_second")
+        return Window(length, long_text, min(length // 2, DEFAULT_STRIDE), exact=False, strategy="only_second")
     if stride > length:
         raise RequestError("InvalidParameter", f"doc_stride {stride} is larger than a window of {length} tokens")
-    return Window(length, long_text, stride, cut="only_second")
+    return Window(length, long_text, stride, strategy="only_second")
 
 
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
@@ -52,20 +52,20 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     merged: dict[str, Span] = {}
     null_score = 1.0
     for encoding, (starts, ends) in zip(example.tokenized.encodings, example.outputs, strict=True):
-        found, null = best_spans(
+        window_spans, window_null_score = best_spans(
             starts,
             ends,
             encoding,
             cls=signature.special_tokens.get("cls"),
             # some spans become equal when they are widened to words
             top_k=2 * top_k + 10 if align else top_k,
-            longest=parameters["max_answer_len"],
+            max_tokens=parameters["max_answer_len"],
         )
-        null_score = min(null_score, null)
-        for span in (place_in_text(span, encoding, align) for span in found):
+        null_score = min(null_score, window_null_score)
+        for span in (place_in_text(span, encoding, align) for span in window_spans):
             text = context[span.start : span.end].lower()
-            before = merged.get(text)
-            merged[text] = before._replace(score=before.score + span.score) if before else span
+            previous = merged.get(text)
+            merged[text] = previous._replace(score=previous.score + span.score) if previous else span
     spans = list(merged.values())
     if parameters["handle_impossible_answer"]:
         spans.append(Span(null_score, 0, 0))
@@ -83,11 +83,11 @@ def columns(_: Signature, parameters: Parameters) -> list[Column]:
     def ranked(answer: Json) -> list[Json]:
         return answer if isinstance(answer, list) else [answer]
 
-    def of_best(name: str, kind: ValueKind) -> Column:
+    def best_column(name: str, kind: ValueKind) -> Column:
         return Column(name, kind, lambda answer: ranked(answer)[0][name])
 
     kinds = {"answer": ValueKind.TEXT, "score": ValueKind.NUMBER, "start": ValueKind.WHOLE, "end": ValueKind.WHOLE}
-    best = [of_best(name, kind) for name, kind in kinds.items()]
+    best = [best_column(name, kind) for name, kind in kinds.items()]
     return [*best, Column("answers", ValueKind.JSON, ranked)] if parameters["top_k"] > 1 else best
 
 

@@ -17,7 +17,7 @@ from handlers.worker.values import Json
 
 
 def window(_: Parameters, max_length: int, long_text: str) -> Window:
-    """An empty document is one, as for the library, which tokenizes lists of pairs."""
+    """An empty document counts as a document, as for the library, which tokenizes lists of pairs."""
     return Window(max_length, long_text, empty_pair=True)
 
 

@@ -1,7 +1,7 @@
 """Sentence embeddings: the answer for a text is its embedding, a list of floats.
 
-The parameters are those of Hugging Face's feature-extraction task. prompt_name selects a prompt of the model; null
-means no prompt. normalize scales to unit length. truncate controls whether a text that is too long is truncated.
+The parameters are the same as in Hugging Face's feature-extraction task. prompt_name selects a prompt of the model;
+null means no prompt. normalize scales to unit length. truncate controls whether a text that is too long is truncated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, word
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.prompts import prompted
+from handlers.worker.rows.prompts import add_prompt
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
@@ -37,7 +37,7 @@ def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
 def prepare(instance: Instance, parameters: Parameters, signature: Signature) -> tuple[Instance, int]:
     if parameters["normalize"] is False and signature.unit_length:
         raise RequestError("InvalidParameter", "this model's own embeddings are of unit length; leave out normalize")
-    return prompted(instance, parameters["prompt_name"], signature)
+    return add_prompt(instance, parameters["prompt_name"], signature)
 
 
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:

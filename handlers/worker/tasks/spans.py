@@ -26,7 +26,7 @@ def best_spans(
     *,
     cls: int | None,
     top_k: int,
-    longest: int,
+    max_tokens: int,
 ) -> tuple[list[Span], float]:
     """The likeliest spans of one window, and the score of "no answer".
 
@@ -35,7 +35,7 @@ def best_spans(
         encoding: the window's encoding.
         cls: the id of the token that stands for "no answer".
         top_k: the number of spans; fewer are returned if some lie outside the context.
-        longest: the maximum number of tokens in a span.
+        max_tokens: the maximum number of tokens in a span.
     """
     tokens = len(encoding.ids)
     allowed = np.array([sequence == CONTEXT for sequence in encoding.sequence_ids])
@@ -46,8 +46,8 @@ def best_spans(
     null_score = float(start[0] * end[0])
     start[0] = end[0] = 0.0
 
-    # a span does not end before its start, and has at most `longest` tokens
-    scores = np.tril(np.triu(np.outer(start, end)), longest - 1)
+    # a span does not end before its start, and has at most `max_tokens` tokens
+    scores = np.tril(np.triu(np.outer(start, end)), max_tokens - 1)
     flat = scores.ravel()
     if top_k == 1:
         order = np.array([flat.argmax()])

@@ -1,6 +1,6 @@
 """Tensors: the answer is the model's outputs as they are, by name, for models that are no other task.
 
-An output with a value per token has those of the text's tokens, without padding.
+An output with a value per token has the values of the text's tokens, without padding.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.artifact import Head, Signature, label_text
-from handlers.worker.request.parameters import Parameter, choice, flag, whole
+from handlers.worker.request.parameters import Parameter, choice, flag, integer
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.tasks.activation import activate
@@ -24,7 +24,7 @@ ONLY_OUTPUT = ("logits",)  # for a model without named heads
 
 
 PARAMETERS: Mapping[str, Parameter] = {
-    "top_k": whole(None, least=1, null=True),
+    "top_k": integer(None, minimum=1, null=True),
     "function_to_apply": choice("default", "softmax", "sigmoid", "none"),
     "return_all_scores": flag(default=True),
 }

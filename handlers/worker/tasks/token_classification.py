@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
-from handlers.worker.request.parameters import Parameter, choice, whole, words
+from handlers.worker.request.parameters import Parameter, choice, integer, words
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.tasks.activation import activate
@@ -23,7 +23,7 @@ from handlers.worker.values import Json
 PARAMETERS: Mapping[str, Parameter] = {
     "aggregation_strategy": choice("none", "simple", "first", "average", "max"),
     "ignore_labels": words(["O"]),
-    "stride": whole(None, least=0, null=True),
+    "stride": integer(None, minimum=0, null=True),
 }
 
 
@@ -65,7 +65,7 @@ def _tokens(
     for position, (start, end) in enumerate(encoding.offsets):
         if encoding.special_tokens_mask[position]:
             continue
-        # as the vocabulary has it: those of an encoding have the spaces beside them too
+        # as in the vocabulary: tokens of an encoding also have the spaces beside them
         token = tokenizer.library.id_to_token(encoding.ids[position]) or ""
         continues = len(token) != end - start if word_aware else start > 0 and " " not in text[start - 1 : start + 1]
         if encoding.ids[position] == signature.special_tokens.get("unk"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from handlers.worker.member import Member
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.settings import Settings
 from handlers.worker.values import Json
 
@@ -27,7 +27,7 @@ def describe_member(member: Member) -> dict[str, Json]:
         "precision": artifact.precision,
         "shapes": [str(shape) for shape in artifact.shapes],
         "milliseconds": {str(shape): round(time, 3) for shape, time in member.times.items()},
-        "max_tokens": longest(artifact.shapes),
+        "max_tokens": max_sequence_length(artifact.shapes),
         "long_text": member.settings.long_text,
         "parameters": {name: member.defaults.get(name, parameter.default) for name, parameter in parameters.items()},
         "prompts": {name: prompt.text for name, prompt in artifact.signature.prompts.items()},
@@ -62,10 +62,10 @@ def describe_worker(settings: Settings, cores: Sequence[int]) -> dict[str, Json]
 
 def _installed(packages: Mapping[str, str]) -> dict[str, str]:
     """The installed versions of packages on this host; packages that are not installed are left out."""
-    found = {}
+    versions = {}
     for name in packages:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -39,7 +39,7 @@ BUCKETS: Mapping[str, Sequence[float]] = {
 class Metric(NamedTuple):
     """A counter: its labels besides the archive's name, and what it counts.
 
-    The label `member` is the model: that of the archive, or one of its bundle.
+    The label `member` is the model of the archive, or a member of its bundle.
     """
 
     labels: tuple[str, ...]
@@ -75,7 +75,7 @@ COUNTERS = {
 
 
 class Metrics:
-    """Counts since they were last taken. One thread may count while another takes."""
+    """Counts since the last `take`. One thread may count while another thread takes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,18 +105,18 @@ class Metrics:
         for call in calls:
             name = members[call.member]
             tokens = sum(lengths[row] for row in call.rows)
-            in_rows = call.used * call.shape.sequence_length
+            row_tokens = call.used_rows * call.shape.sequence_length
             self.add("marina_calls_total", 1, name, str(call.shape))
             self.add("marina_rows_total", len(call.rows), name)
             self.add("marina_tokens_total", tokens, name)
-            self.add("marina_padding_tokens_total", in_rows - tokens, name, "length")
-            self.add("marina_padding_tokens_total", call.shape.tokens - in_rows, name, "empty")
+            self.add("marina_padding_tokens_total", row_tokens - tokens, name, "length")
+            self.add("marina_padding_tokens_total", call.shape.tokens - row_tokens, name, "empty")
             with self._lock:
                 for row in call.rows:
                     self._count(ROW_TOKENS, lengths[row], 1, name)
 
     def count_repeats(self, rows: int) -> None:
-        """Count rows that were not computed, since they equal others."""
+        """Count rows that were not computed, since they equal other rows."""
         self.add("marina_repeated_rows_total", rows)
 
     def count_switches(self, switches: int) -> None:

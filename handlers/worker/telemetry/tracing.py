@@ -32,8 +32,8 @@ class StageTimes:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-def given_id(headers: Mapping[str, str]) -> str | None:
-    """The id that a client set for its request; None if there is none that is safe in a header and a log."""
+def client_request_id(headers: Mapping[str, str]) -> str | None:
+    """The id that a client set for its request; None without an id that is safe in a header and a log."""
     value = headers.get(REQUEST_ID, "")
     return value if _ID.fullmatch(value) else None
 
@@ -45,10 +45,10 @@ def waited_ms(headers: Mapping[str, str], received: float) -> float | None:
         headers: the request's headers; `X-Request-Start: t=SECONDS` is set by proxies such as nginx.
         received: when the worker got the request, in seconds since 1970.
     """
-    found = _START.fullmatch(headers.get(REQUEST_START, ""))
-    if not found:
+    match = _START.fullmatch(headers.get(REQUEST_START, ""))
+    if not match:
         return None
-    return max(0.0, received - float(f"{found[1]}{found[2] or ''}")) * 1000
+    return max(0.0, received - float(f"{match[1]}{match[2] or ''}")) * 1000
 
 
 def server_timing(seconds: Mapping[str, float], requests: int, waited: float | None) -> str:

@@ -92,14 +92,14 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     from handlers.worker.engines import Setup, engine_module, open_runtime
     from handlers.worker.placement import place
     from handlers.worker.rows.calls import load_graphs
-    from handlers.worker.rows.plan import Planner, longest
+    from handlers.worker.rows.plan import Planner, max_sequence_length
     from handlers.worker.rows.prompts import default_rows
     from handlers.worker.rows.reader import open_reader
     from handlers.worker.rows.timing import time_graphs
 
     described = read_artifact(artifact)
     tokenizer = open_reader(artifact.joinpath, described.signature)
-    rows = default_rows(texts, described.signature, tokenizer, longest(described.shapes), "truncate")
+    rows = default_rows(texts, described.signature, tokenizer, max_sequence_length(described.shapes), "truncate")
     placement = place(engine_module(described.engine).CORES, core_groups, described.name)
     before = psutil.Process().memory_info().rss
     setup = Setup(
@@ -133,7 +133,7 @@ def _run(seconds: float) -> Bare:
                 write_call(graphs[call.shape], call, own, loaded.signature)
                 last = call.shape
             start = time.perf_counter()
-            graphs[call.shape].run(call.used)
+            graphs[call.shape].run(call.used_rows)
             spent += time.perf_counter() - start
             computed += len(call.rows)
     alone = _alone(loaded, seconds / 4, pause_s=0.0)
@@ -153,6 +153,6 @@ def _alone(loaded: _LoadedModel, seconds: float, pause_s: float) -> Any:
         time.sleep(pause_s)
         write_call(loaded.graphs[call.shape], call, [row], loaded.signature)
         start = time.perf_counter()
-        loaded.graphs[call.shape].run(call.used)
+        loaded.graphs[call.shape].run(call.used_rows)
         record(times, time.perf_counter() - start)
     return times

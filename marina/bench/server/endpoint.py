@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from handlers.worker.request.schema import Fields, own_fields
+from handlers.worker.request.schema import Fields, required_fields
 from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import LoadCase, Payload
@@ -127,4 +127,4 @@ def measure_endpoint(endpoint: Endpoint, workload: LoadCase, report: WindowRepor
 def _fields_of(task: str | None, names: Sequence[str] = ()) -> Fields:
     """The fields of a task, or those that a model with a preprocessing module has instead."""
     usual = TASKS[task].fields if task in TASKS else Fields("text")
-    return usual if not names or tuple(names) == usual.names else own_fields(names)
+    return usual if not names or tuple(names) == usual.names else required_fields(names)

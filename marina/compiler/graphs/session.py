@@ -12,7 +12,7 @@ import psutil
 from handlers.worker.artifact import Signature
 from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.values import Row, Shape
@@ -141,7 +141,7 @@ class CompileSession:
         texts = self.job.examples.calibration
         if "int8" not in self.job.candidates or not texts:
             return []
-        max_tokens = longest(self.job.shapes)
+        max_tokens = max_sequence_length(self.job.shapes)
         tokenizer = open_reader(self.folder.joinpath, self._signature)
         rows = default_rows(texts, self._signature, tokenizer, max_tokens, "reject")
         if not rows:

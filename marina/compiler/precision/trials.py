@@ -9,7 +9,7 @@ from functools import cached_property
 from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.calls import run_all
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard
@@ -98,7 +98,7 @@ class Trials:
             return PrecisionTrial(precision, None)
         spec = self._job.spec
         if not self._held_out:
-            raise too_few(spec, longest(self._job.shapes), "judge")
+            raise too_few(spec, max_sequence_length(self._job.shapes), "judge")
         outputs = run_all(loaded.graph, loaded.shape, [row.row for row in self._held_out], self._signature)
         tokenizer = open_reader(self._session.folder.joinpath, self._signature)
         agree = EXPORTERS[spec.task].agree

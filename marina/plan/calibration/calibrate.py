@@ -11,7 +11,7 @@ import numpy as np
 
 from handlers.worker.artifact import read_artifact
 from handlers.worker.placement.discovery import cpu_cores
-from handlers.worker.rows.plan import longest
+from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.unpack import unpack
@@ -121,7 +121,7 @@ def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[RequestSample, d
     instances: list[Instance] = read_instances(source, spec.instance_fields)
     description = read_artifact(artifact)
     reader = open_reader(artifact.joinpath, description.signature)
-    rows = default_rows(instances, description.signature, reader, longest(description.shapes), "truncate")
+    rows = default_rows(instances, description.signature, reader, max_sequence_length(description.shapes), "truncate")
     documents = documents_of(instances, spec.instance_fields)
     payloads = {count: Payload(bodies_of(documents, count), count, source) for count in INSTANCES}
     return RequestSample(documents, [len(row.ids) for row in rows]), payloads

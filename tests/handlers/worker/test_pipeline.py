@@ -62,7 +62,7 @@ class Reader:
         for key in self._faults.values(list(texts)):
             parts = texts[key].instance.text.split("|")
             ids = [[int(token) for token in part.split()] for part in parts]
-            rows[key] = Tokenized([Row(row, [0] * len(row)) for row in ids], [], cut=False)
+            rows[key] = Tokenized([Row(row, [0] * len(row)) for row in ids], [], truncated=False)
         return rows
 
 
@@ -99,7 +99,7 @@ def member(faults: Faults, reader: Reader) -> Member:
             graphs=ModelGraphs([{shape: Graph(shape, faults) for shape in TIMES}], SIGNATURE),
             window=lambda _: Window(16, "reject"),
             text=lambda instance, _, window: Text(instance, window),
-            excess=lambda rows: RequestError("TooManyRows", "") if len(rows) > 12 else None,
+            limit_error=lambda rows: RequestError("TooManyRows", "") if len(rows) > 12 else None,
             answer=answer,
         ),
     )

@@ -18,7 +18,7 @@ from handlers.worker.engines import packages
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import check_installed, check_versions
 from handlers.worker.errors import ArtifactError
-from handlers.worker.placement.choice import GroupSizes, OwnGroup, worker_of
+from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, worker_of
 from handlers.worker.placement.leases import leases_folder, take_lease
 from marina.archive.describe import Archive, describe_archive
 from marina.archive.pack import pack
@@ -171,7 +171,7 @@ def test_neuron_cores_are_counted_against_groups(
     assert cores("1,1,1,1,1", 5).state == "fails"
     assert cores("8", 1).state == "fails"
     assert cores("2", 1, pipeline_cores=4).found.endswith("its graphs span 4")
-    lease = take_lease(leases_folder("neuron"), OwnGroup(worker_of("other"), (2,), GroupSizes(None), 0))
+    lease = take_lease(leases_folder("neuron"), ExclusiveGroup(worker_of("other"), (2,), GroupSizes(None), 0))
     held = next(finding for finding in check_engines(["neuronx"]) if finding.check == "NeuronCores in use")
     assert held.found.startswith("2 by other (pid")
     lease.release()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from handlers.worker.engines import engine_module
-from handlers.worker.placement.choice import GroupSizes, OwnGroup, server_of, worker_of
+from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, server_of, worker_of
 from handlers.worker.placement.leases import Lease, leases_folder, take_lease
 from marina.errors import ServerError
 from marina.server import room
@@ -49,7 +49,7 @@ def hold() -> Hold:
 
     def take(name: str, size: int) -> Lease:
         worker = worker_of(name)._replace(server=server_of(os.getpid()))
-        return take_lease(leases_folder(CORES.leases), OwnGroup(worker, (0, 1, 2, 3), GroupSizes((size,) * 8), 0))
+        return take_lease(leases_folder(CORES.leases), ExclusiveGroup(worker, (0, 1, 2, 3), GroupSizes((size,) * 8), 0))
 
     return take
 

@@ -21,7 +21,7 @@ def recognises(value: Json, _: Schema) -> bool:
 
 
 def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
-    """Read a body with "instances", and with "parameters" if there are any."""
+    """Read a body with "instances" and optional "parameters"."""
     value = body.value
     unknown = sorted(set(value) - {"instances", "parameters"})
     if unknown:
@@ -36,7 +36,7 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
 
 
 def write(_: Request, answers: Sequence[Answered], __: Mapping[str, str]) -> Json:
-    """The predictions, and the numbers of those whose texts were truncated, if any."""
+    """The predictions, and the numbers of the instances whose texts were truncated, if any."""
     document: dict[str, Json] = {"predictions": [answered.answer for answered in answers]}
-    cut = [number for number, answered in enumerate(answers) if answered.cut]
-    return {**document, "truncated": cut} if cut else document
+    truncated = [number for number, answered in enumerate(answers) if answered.truncated]
+    return {**document, "truncated": truncated} if truncated else document

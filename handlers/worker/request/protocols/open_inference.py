@@ -29,8 +29,8 @@ from handlers.worker.request.text import check_text, quote, type_name
 from handlers.worker.values import Instance, Json
 
 NAME = "open-inference"
-# the protocol's own parameters, which control how a client wants its tensors
-_OWN = {"binary_data_output", "sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
+# parameters of the protocol, not of tasks: the form in which a client expects its tensors
+_PROTOCOL_PARAMETERS = {"binary_data_output", "sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
 
 
 def recognises(value: Json, _: Schema) -> bool:
@@ -48,23 +48,27 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     if unknown:
         raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
     tensors: dict[str, list[str]] = {}
-    place = 0
+    offset = 0
     for number, tensor in enumerate(value["inputs"]):
-        name, texts, used = _read_tensor(tensor, f"inputs[{number}]", tail[place:], limits)
+        name, texts, size = _read_tensor(tensor, f"inputs[{number}]", tail[offset:], limits)
         if name in tensors:
             raise RequestError("InvalidBody", f"there are two inputs of the name {quote(name)}")
         tensors[name] = texts
-        place += used
-    if place < len(tail):
-        raise RequestError("InvalidBody", f"{len(tail) - place} bytes behind the JSON belong to no tensor")
+        offset += size
+    if offset < len(tail):
+        raise RequestError("InvalidBody", f"{len(tail) - offset} bytes behind the JSON belong to no tensor")
     instances = _instances(tensors, schema, limits)
-    own = value.get("parameters")
-    given = {name: item for name, item in own.items() if name not in _OWN} if isinstance(own, dict) else own
+    parameters = value.get("parameters")
+    task_parameters = (
+        {name: item for name, item in parameters.items() if name not in _PROTOCOL_PARAMETERS}
+        if isinstance(parameters, dict)
+        else parameters
+    )
     identity = value.get("id")
     if identity is not None:
         check_text(identity, "id", limits.characters)
     details = {"id": identity, "outputs": _output_names(value.get("outputs")), "place": "inputs, element {}: "}
-    return Request(instances, read_parameters(given, schema.parameters, defaults), NAME, details)
+    return Request(instances, read_parameters(task_parameters, schema.parameters, defaults), NAME, details)
 
 
 def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
@@ -74,16 +78,16 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
         RequestError: a requested output does not exist.
     """
     tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers])}
-    wanted = request.details["outputs"] or list(tensors)
-    for name in wanted:
+    output_names = request.details["outputs"] or list(tensors)
+    for name in output_names:
         if name not in tensors:
             raise RequestError("InvalidBody", f"there is no output {quote(name)}; there are: {', '.join(tensors)}")
     document = {"model_name": identity["name"], "model_version": identity["version"]}
     if request.details["id"] is not None:
         document["id"] = request.details["id"]
-    cut = [number for number, answered in enumerate(answers) if answered.cut]
-    parameters = {"parameters": {"truncated": json.dumps(cut)}} if cut else {}
-    return {**document, **parameters, "outputs": [tensors[name] for name in wanted]}
+    truncated = [number for number, answered in enumerate(answers) if answered.truncated]
+    parameters = {"parameters": {"truncated": json.dumps(truncated)}} if truncated else {}
+    return {**document, **parameters, "outputs": [tensors[name] for name in output_names]}
 
 
 def _read_tensor(tensor: Json, where: str, tail: bytes, limits: RequestLimits) -> tuple[str, list[str], int]:
@@ -99,14 +103,14 @@ def _read_tensor(tensor: Json, where: str, tail: bytes, limits: RequestLimits) -
     size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
     if size is None:
         texts = _flatten(tensor.get("data"), where)
-        used = 0
+        tail_bytes = 0
     else:
         if type(size) is not int or not 0 <= size <= len(tail):
             raise RequestError("InvalidBody", f"{where}: binary_data_size is not the size of what follows the JSON")
-        texts, used = _read_binary(tail[:size], where, limits), size
+        texts, tail_bytes = _read_binary(tail[:size], where, limits), size
     if shape not in ([len(texts)], [len(texts), 1]):
         raise RequestError("InvalidBody", f'{where}: "shape" {json.dumps(shape)[:40]} does not fit {len(texts)} texts')
-    return tensor["name"], texts, used
+    return tensor["name"], texts, tail_bytes
 
 
 def _flatten(data: Json, where: str) -> list[str]:
@@ -121,16 +125,16 @@ def _flatten(data: Json, where: str) -> list[str]:
 
 def _read_binary(data: bytes, where: str, limits: RequestLimits) -> list[str]:
     texts: list[str] = []
-    place = 0
-    while place < len(data):
+    end = 0
+    while end < len(data):
         check_count(len(texts) + 1, where, limits)
-        start = place + 4
-        length = struct.unpack_from("<I", data, place)[0] if start <= len(data) else len(data)
-        place = start + length
-        if place > len(data):
+        start = end + 4
+        length = struct.unpack_from("<I", data, end)[0] if start <= len(data) else len(data)
+        end = start + length
+        if end > len(data):
             raise RequestError("InvalidBody", f"{where}: element {len(texts)} is longer than the tensor")
         try:
-            texts.append(data[start:place].decode("utf-8"))
+            texts.append(data[start:end].decode("utf-8"))
         except UnicodeDecodeError:
             raise RequestError("InvalidEncoding", f"{where}: element {len(texts)} is not UTF-8") from None
     return texts
@@ -158,7 +162,7 @@ def _output_names(outputs: Json) -> list[str]:
     if outputs is None:
         return []
     if not isinstance(outputs, list) or not all(
-        isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs
+        isinstance(output, dict) and isinstance(output.get("name"), str) for output in outputs
     ):
         raise RequestError("InvalidBody", '"outputs" must be a list of objects with "name"')
     for output in outputs:
@@ -184,8 +188,8 @@ def _tensors(answers: list[Json]) -> list[Json]:
     if isinstance(first, dict) and all(_is_ranking(value) for value in first.values()):
         heads = [_ranking(f"{head}_", [answer[head] for answer in answers]) for head in first]
         return [tensor for tensors in heads for tensor in tensors]
-    if isinstance(first, dict) and (named := _named_tensors(answers)):
-        return named
+    if isinstance(first, dict) and (named_tensors := _named_tensors(answers)):
+        return named_tensors
     texts = [json.dumps(answer, ensure_ascii=False, separators=(",", ":")) for answer in answers]
     return [{"name": "answer", "datatype": "BYTES", "shape": [len(texts)], "data": texts}]
 

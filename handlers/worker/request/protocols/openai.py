@@ -34,17 +34,17 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     encoding = value.get("encoding_format", "float")
     if encoding not in ("float", "base64"):
         raise RequestError("InvalidBody", '"encoding_format" must be float or base64')
-    given = value["input"]
-    items = given if isinstance(given, list) else [given]
+    texts = value["input"]
+    items = texts if isinstance(texts, list) else [texts]
     check_count(len(items), "input", limits)
-    several = isinstance(given, list)
+    several = isinstance(texts, list)
     for number, item in enumerate(items):
         if not isinstance(item, str):
             where = f"input[{number}]" if several else "input"
             raise RequestError("InvalidInstance", f"{where} must be a text; lists of tokens are not taken")
     instances = tuple(read_instance(item, f"input[{i}]", schema.fields, limits) for i, item in enumerate(items))
-    named = {name: value[name] for name in schema.parameters if name in value}
-    parameters = read_parameters(named, schema.parameters, defaults)
+    task_parameters = {name: value[name] for name in schema.parameters if name in value}
+    parameters = read_parameters(task_parameters, schema.parameters, defaults)
     return Request(instances, parameters, NAME, {"place": "input[{}]: " if several else "", "encoding": encoding})
 
 

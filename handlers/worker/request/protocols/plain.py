@@ -31,18 +31,21 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
         return Request((instance,), read_parameters(None, schema.parameters, defaults), NAME, {"single": True})
     fields = schema.fields
     if "inputs" not in value and fields.first in value:
-        bare = {name: value[name] for name in fields.names if name in value}
-        value = {"inputs": bare, **{name: item for name, item in value.items() if name not in bare}}
+        instance_fields = {name: value[name] for name in fields.names if name in value}
+        value = {
+            "inputs": instance_fields,
+            **{name: item for name, item in value.items() if name not in instance_fields},
+        }
     if "inputs" not in value or "instances" in value:
         raise RequestError("InvalidBody", f'the JSON body needs "inputs" or "instances": {EXAMPLE}')
-    beside = {name: item for name, item in value.items() if name in schema.parameters}
-    unknown = sorted(set(value) - {"inputs", "parameters"} - set(beside))
+    top_level_parameters = {name: item for name, item in value.items() if name in schema.parameters}
+    unknown = sorted(set(value) - {"inputs", "parameters"} - set(top_level_parameters))
     if unknown:
         raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
-    given = value.get("parameters")
-    if beside and given not in (None, {}):
+    nested_parameters = value.get("parameters")
+    if top_level_parameters and nested_parameters not in (None, {}):
         raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside "inputs", not in both')
-    parameters = read_parameters(beside or given, schema.parameters, defaults)
+    parameters = read_parameters(top_level_parameters or nested_parameters, schema.parameters, defaults)
     inputs = value["inputs"]
     if not isinstance(inputs, list):
         details = {"single": True, "nested": HUB_CLIENT in body.headers.get("user-agent", "")}

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import as_whole, read_parameters
+from handlers.worker.request.parameters import as_integer, read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import quote, type_name
 from handlers.worker.values import Json
@@ -26,7 +26,7 @@ FIELDS = {
     "texts": {"query", "texts", "top_n", "return_text", "raw_scores", *IGNORED},
     "documents": {"query", "documents", "top_n", "return_documents", "raw_scores", *IGNORED},
 }
-SHOWN = {"texts": "return_text", "documents": "return_documents"}  # whether an answer repeats the texts
+RETURN_FLAG = {"texts": "return_text", "documents": "return_documents"}  # whether an answer repeats the texts
 SCORE = {"texts": "score", "documents": "relevance_score"}
 
 
@@ -46,10 +46,10 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     if not isinstance(documents, list):
         raise RequestError("InvalidBody", f'"{form}" must be a list of texts, not {type_name(documents)}')
     check_count(len(documents), form, limits)
-    for flag in (SHOWN[form], "raw_scores"):
+    for flag in (RETURN_FLAG[form], "raw_scores"):
         if not isinstance(value.get(flag, False), bool):
             raise RequestError("InvalidBody", f'"{flag}" must be true or false')
-    top_n = as_whole(value.get("top_n"))
+    top_n = as_integer(value.get("top_n"))
     if top_n is not None and (not isinstance(top_n, int) or isinstance(top_n, bool) or top_n < 1):
         raise RequestError("InvalidBody", '"top_n" must be a whole number from 1 on')
     instances = []
@@ -60,20 +60,20 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     parameters = read_parameters(
         {"function_to_apply": "none" if value.get("raw_scores") else "sigmoid"}, schema.parameters, defaults
     )
-    shown = [instance.text_pair for instance in instances] if value.get(SHOWN[form]) else None
-    details = {"place": f"{form}[{{}}]: ", "form": form, "top_n": top_n, "shown": shown}
+    returned_texts = [instance.text_pair for instance in instances] if value.get(RETURN_FLAG[form]) else None
+    details = {"place": f"{form}[{{}}]: ", "form": form, "top_n": top_n, "returned_texts": returned_texts}
     return Request(tuple(instances), parameters, NAME, details)
 
 
 def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
     """The documents with the highest scores, best first; equal scores in the order of the request."""
-    form, shown, top_n = (request.details[name] for name in ("form", "shown", "top_n"))
+    form, returned_texts, top_n = (request.details[name] for name in ("form", "returned_texts", "top_n"))
     best = sorted(range(len(answers)), key=lambda number: -answers[number].answer)[:top_n]
     results = []
     for number in best:
         result = {"index": number, SCORE[form]: answers[number].answer}
-        if shown:
-            text = {"text": shown[number]}
+        if returned_texts:
+            text = {"text": returned_texts[number]}
             result |= text if form == "texts" else {"document": text}
         results.append(result)
     if form == "texts":

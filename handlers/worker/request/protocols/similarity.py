@@ -35,14 +35,14 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     if not isinstance(sentences, list) or "source_sentence" not in inputs:
         raise RequestError("InvalidBody", '"inputs" needs "source_sentence", a text, and "sentences", a list of texts')
     check_count(len(sentences), "sentences", limits)
-    named = [("inputs.source_sentence", inputs["source_sentence"])]
-    named += [(f"inputs.sentences[{number}]", sentence) for number, sentence in enumerate(sentences)]
-    instances = tuple(read_instance(sentence, where, schema.fields, limits) for where, sentence in named)
+    sentences_by_place = [("inputs.source_sentence", inputs["source_sentence"])]
+    sentences_by_place += [(f"inputs.sentences[{number}]", sentence) for number, sentence in enumerate(sentences)]
+    instances = tuple(read_instance(sentence, where, schema.fields, limits) for where, sentence in sentences_by_place)
     parameters = read_parameters(value.get("parameters"), schema.parameters, defaults)
     return Request(instances, parameters, NAME, {"place": "text {}, the source sentence being 0: "})
 
 
 def write(_: Request, answers: Sequence[Answered], __: Mapping[str, str]) -> Json:
-    """The cosine similarity between the source sentence's embedding and each of the others."""
+    """The cosine similarity between the source sentence's embedding and the embedding of each sentence."""
     source, *others = (np.asarray(answered.answer, dtype=np.float64) for answered in answers)
     return [float(source @ other / max(np.linalg.norm(source) * np.linalg.norm(other), 1e-12)) for other in others]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.hosts.torchserve_socket import FUNCTION, MODULE, Stream, read_at_once
+from handlers.worker.hosts.torchserve_socket import FUNCTION, MODULE, BufferedReader, install_buffered_reads
 
 
 def number(value: int) -> bytes:
@@ -73,7 +73,7 @@ def test_torchserve_reads_the_same_messages_however_their_bytes_arrive(
         thread.join()
         return found
 
-    found = read(Stream().read)
+    found = read(BufferedReader().read)
     assert found == read(getattr(handler, FUNCTION))
     assert [[one["requestId"] for one in batch] for _, batch in found] == [
         [name for name, _, _ in batch] for batch in batches
@@ -81,7 +81,7 @@ def test_torchserve_reads_the_same_messages_however_their_bytes_arrive(
 
 
 def test_a_new_connection_begins_anew() -> None:
-    stream = Stream()
+    stream = BufferedReader()
     for sent in (b"first", b"other"):
         here, there = socket.socketpair()
         with here, there:
@@ -93,10 +93,10 @@ def test_torchserves_own_function_is_replaced() -> None:
     module = pytest.importorskip(MODULE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, FUNCTION, getattr(module, FUNCTION))
-        assert read_at_once(sys.modules)
-        assert getattr(module, FUNCTION).__func__ is Stream.read
+        assert install_buffered_reads(sys.modules)
+        assert getattr(module, FUNCTION).__func__ is BufferedReader.read
 
 
 def test_other_versions_of_torchserve_are_left_alone() -> None:
-    assert not read_at_once({})
-    assert not read_at_once({MODULE: ModuleType(MODULE)})
+    assert not install_buffered_reads({})
+    assert not install_buffered_reads({MODULE: ModuleType(MODULE)})

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.placement.choice import GroupSizes, OwnGroup, worker_of
+from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, worker_of
 from handlers.worker.placement.groups import Group
 from handlers.worker.placement.leases import Holder, NoGroup
 
@@ -16,7 +16,7 @@ ENVIRONMENT = "NEURONCORE_GROUP_SIZES"
 
 
 def choose(sizes: GroupSizes, holders: list[Holder], cores: int = 8, worker: Holder = ME) -> Group | NoGroup:
-    return OwnGroup(worker, tuple(range(cores)), sizes, wait_s=30).choose(holders)
+    return ExclusiveGroup(worker, tuple(range(cores)), sizes, wait_s=30).choose(holders)
 
 
 def fill(sizes: GroupSizes, cores: int, worker: Holder = ME) -> list[Holder]:
@@ -81,7 +81,7 @@ def test_models_of_a_server_share_its_groups_and_take_their_own_sizes_first() ->
     assert first == (0, 1, 2, 3)
     holders = [ME._replace(cores=first)]
     b = worker_of("b", "1")
-    assert choose(asked._replace(wanted=(1,)), holders, worker=b) == (4,)
+    assert choose(asked._replace(preferred=(1,)), holders, worker=b) == (4,)
     # a second version of a model takes from the same groups, and one of another server does not
     assert choose(asked, holders, worker=ME._replace(version="2")) == (4,)
     assert choose(asked, holders, worker=ME._replace(server="another")) == (4, 5, 6, 7)

@@ -15,7 +15,7 @@ import pytest
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import leases as module
-from handlers.worker.placement.choice import GroupSizes, OwnGroup, SharedGroup, worker_of
+from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, SharedGroup, worker_of
 from handlers.worker.placement.leases import FOLDER_VARIABLE, Lease, leases_folder, read_holders, take_lease
 from tests.conftest import ROOT
 
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def take(folder: Path, model: str, cores: int = 4, size: int = 1, wait_s: float = 0) -> Lease:
     """A lease on one of as many groups of a size as there can be."""
     sizes = GroupSizes((size,) * 64)
-    return take_lease(folder, OwnGroup(worker_of(model), tuple(range(cores)), sizes, wait_s))
+    return take_lease(folder, ExclusiveGroup(worker_of(model), tuple(range(cores)), sizes, wait_s))
 
 
 def hold(folder: Path, cores: int, size: int) -> subprocess.Popen[str]:

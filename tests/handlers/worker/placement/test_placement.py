@@ -92,7 +92,7 @@ def test_groups_of_the_environment_are_for_all_models(monkeypatch: pytest.Monkey
     assert (group_cores("2,2"), group_cores(None)) == (2, len(cpu_cores()))
     monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "3,4,1")
     assert core_groups("2,2") == GroupSizes((3, 4, 1), (2, 2), True, "NEURONCORE_GROUP_SIZES")
-    assert core_groups(None).wanted == (1,)
+    assert core_groups(None).preferred == (1,)
     monkeypatch.setenv("NEURONCORE_GROUP_SIZES", "2;2")
     with pytest.raises(PlacementError, match="NEURONCORE_GROUP_SIZES: '2;2' is not a list"):
         core_groups("2,2")

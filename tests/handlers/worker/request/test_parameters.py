@@ -8,11 +8,11 @@ import jsonschema
 import pytest
 
 from handlers.worker.errors import RequestError
-from handlers.worker.request.parameters import Parameter, choice, flag, read_parameters, whole, word, words
+from handlers.worker.request.parameters import Parameter, choice, flag, integer, read_parameters, word, words
 
 KNOWN = {
-    "count": whole(3, 1, 9),
-    "most": whole(None, 0, null=True),
+    "count": integer(3, 1, 9),
+    "most": integer(None, 0, null=True),
     "how": choice("a", "b"),
     "where": choice(None, "left"),
     "prompt": word(None),
@@ -82,8 +82,8 @@ def test_an_unknown_parameter_is_refused_with_those_that_exist(known: dict[str, 
 @pytest.mark.parametrize(
     ("parameter", "words_for_people"),
     [
-        (whole(3, 1, 9), "a whole number from 1 to 9"),
-        (whole(None, 0, null=True), "a whole number from 0 to 1000000, or null"),
+        (integer(3, 1, 9), "a whole number from 1 to 9"),
+        (integer(None, 0, null=True), "a whole number from 0 to 1000000, or null"),
         (choice("a", "b"), "a or b"),
         (choice(None, "left"), "null or left"),
         (word(None), "a word, or null"),

@@ -172,10 +172,10 @@ def test_switching_between_models_leaves_less_for_costly_requests_and_none_starv
     worker = Worker()
     with worker.admission.batch(2):
         costs = [worker.costs.of_request(request) for request in (COSTLY, [SHORT])]
-        assert [one is None for one in worker.admission.refusals(costs, switching=1000.0)] == [True, True]
+        assert [one is None for one in worker.admission.refusals(costs, switch_ms=1000.0)] == [True, True]
     for _ in range(20):  # after an overload too, cheap requests are computed
         with worker.admission.batch(FULL):
-            refusals = worker.admission.refusals([*costs[:1] * (FULL - 1), *costs[1:]], switching=1000.0)
+            refusals = worker.admission.refusals([*costs[:1] * (FULL - 1), *costs[1:]], switch_ms=1000.0)
             assert refusals[-1] is None
 
 

@@ -7,11 +7,11 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.rows.backlog import LATE, PROBE, Backlog
+from handlers.worker.rows.backlog import LATE_DIVISOR, PROBE_DEADLINES, Backlog
 
 BATCH, QUEUE = 4, 40
 DEADLINE_S = 4.0
-LIMIT_S = DEADLINE_S / LATE
+LIMIT_S = DEADLINE_S / LATE_DIVISOR
 
 
 class Queue:
@@ -119,7 +119,7 @@ def test_connections_that_send_again_at_once_are_rarely_refused() -> None:
         idle.extend([queue.now + 0.01] * answered)
     assert max(queue.waits) < 1
     # the worker looks how many wait when the deadline has passed a few times
-    assert 0 < refused <= 3 * queue.now / (PROBE * DEADLINE_S)
+    assert 0 < refused <= 3 * queue.now / (PROBE_DEADLINES * DEADLINE_S)
 
 
 def test_a_queue_that_is_refused_ends_although_requests_come_faster() -> None:
@@ -134,7 +134,7 @@ def test_more_load_than_before_is_late_once_at_most() -> None:
     queue.run(50, rate=10.5)
     queue.waits.clear()
     queue.run(200, rate=30)
-    assert sum(wait > LIMIT_S for wait in queue.waits) < PROBE * DEADLINE_S / 0.1
+    assert sum(wait > LIMIT_S for wait in queue.waits) < PROBE_DEADLINES * DEADLINE_S / 0.1
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=1, max_size=60), st.integers(4, 60))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.worker.rows.pace import QUICKEST, STALE_S, Pace
+from handlers.worker.rows.pace import STALE_FACTOR, STALE_S, Pace
 
 
 class Worker:
@@ -20,7 +20,7 @@ class Worker:
 def test_a_new_worker_takes_its_times_for_true_and_may_be_quicker() -> None:
     worker = Worker()
     assert worker.pace.value == 1
-    assert worker.pace.least == QUICKEST
+    assert worker.pace.best == STALE_FACTOR
 
 
 @pytest.mark.parametrize("ratio", [0.25, 1.0, 4.0])
@@ -28,9 +28,9 @@ def test_the_pace_is_what_was_observed(ratio: float) -> None:
     worker = Worker()
     worker.observe(20, 20 * ratio, times=60)
     assert worker.pace.value == pytest.approx(ratio, rel=0.02)
-    assert worker.pace.least == pytest.approx(min(ratio, 1.0), rel=0.02)
+    assert worker.pace.best == pytest.approx(min(ratio, 1.0), rel=0.02)
     worker.now = STALE_S + 1
-    assert worker.pace.least == pytest.approx(min(ratio, 1.0) * QUICKEST, rel=0.02)
+    assert worker.pace.best == pytest.approx(min(ratio, 1.0) * STALE_FACTOR, rel=0.02)
 
 
 def test_one_slow_call_says_little() -> None:

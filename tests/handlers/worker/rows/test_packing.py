@@ -57,7 +57,7 @@ def test_calls_of_one_shape_hold_all_rows(length: int, size: int, packed: bool, 
     lengths = [min(tokens, length) for tokens in lengths]
     calls = calls_of(Shape(size, length, packed), lengths)
     check(calls, lengths)
-    assert all(call.used == size for call in calls[:-1])
+    assert all(call.used_rows == size for call in calls[:-1])
 
 
 @given(rows_of)

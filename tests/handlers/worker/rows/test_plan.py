@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.rows.plan import Planner, longest
+from handlers.worker.rows.plan import Planner, max_sequence_length
 from handlers.worker.values import Call, Shape
 
 Times = dict[Shape, float]
@@ -20,7 +20,7 @@ times = st.dictionaries(
 @st.composite
 def plannable(draw: st.DrawFn, rows: int = 60) -> tuple[list[int], Times]:
     chosen = draw(times)
-    return draw(st.lists(st.integers(1, longest(chosen)), max_size=rows)), chosen
+    return draw(st.lists(st.integers(1, max_sequence_length(chosen)), max_size=rows)), chosen
 
 
 def total(calls: list[Call], chosen: Times) -> float:

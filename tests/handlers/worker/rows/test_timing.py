@@ -7,7 +7,7 @@ import pytest
 
 from handlers.worker.artifact import artifact_from, read_json
 from handlers.worker.engines import Inputs
-from handlers.worker.rows.timing import ROUNDS, SWITCHES, time_graphs, time_switches
+from handlers.worker.rows.timing import MAX_ROUNDS, MAX_SWITCHES, MIN_ROUNDS, MIN_SWITCHES, time_graphs, time_switches
 from handlers.worker.values import Shape
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
@@ -29,7 +29,7 @@ def test_graphs_run_in_turn_and_at_least_a_few_times(compiled: dict[tuple[str, s
     folder = compiled["text-classification", ENGINE].artifact
     artifact = artifact_from(read_json(folder / "artifact.json"), Path(folder))
     shapes = [Shape(1, 16), Shape(4, 16), Shape(4, 64)]
-    for budget_s, rounds in ((0.0, ROUNDS[0]), (60.0, ROUNDS[1])):
+    for budget_s, rounds in ((0.0, MIN_ROUNDS), (60.0, MAX_ROUNDS)):
         runs: list[Shape] = []
         times = time_graphs([{shape: Counted(shape, runs) for shape in shapes}], artifact.signature, budget_s)
         assert runs == shapes * (rounds + 1)
@@ -84,13 +84,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_switch_costs_what_a_call_takes_longer_after_another_model(clock: Clock) -> None:
     assert switches(clock, [0.5, 1.0, -0.1], 0.0) == pytest.approx([500, 1000, 0.0])
     # the quickest graph of each model and of the next one, in turn; the least number of rounds
-    of_each = [[0, 0, 1, 0] * SWITCHES[0], [1, 1, 2, 1] * SWITCHES[0], [2, 2, 0, 2] * SWITCHES[0]]
+    of_each = [[0, 0, 1, 0] * MIN_SWITCHES, [1, 1, 2, 1] * MIN_SWITCHES, [2, 2, 0, 2] * MIN_SWITCHES]
     assert clock.runs == [number for runs in of_each for number in runs]
 
 
 def test_switches_are_measured_as_long_as_the_budget_lasts(clock: Clock) -> None:
     switches(clock, [0.5, 0.5], 1000.0)
-    assert len(clock.runs) == 2 * 4 * SWITCHES[1]
+    assert len(clock.runs) == 2 * 4 * MAX_SWITCHES
     clock.runs.clear()
     # 5 rounds of the first model of 10 seconds, and 4 of the second one of 12: each has half of the time
     switches(clock, [0.5, 0.5], 90.0)

@@ -36,14 +36,16 @@ def test_rows_are_those_of_transformers(source: Path, text: str, pair: str | Non
     assert isinstance(tokenized, Tokenized)
     assert tokenized.rows == [Row(reference["input_ids"], reference["token_type_ids"])]
     whole = AutoTokenizer.from_pretrained(source)(text, pair)
-    assert tokenized.cut == (len(whole["input_ids"]) > 24)
+    assert tokenized.truncated == (len(whole["input_ids"]) > 24)
 
 
 @in_any_project
 @given(st.sampled_from(WORDS), texts, st.integers(8, 30), st.integers(0, 20))
 def test_windows_are_those_of_transformers(source: Path, question: str, context: str, length: int, stride: int) -> None:
     (tokenized,) = encode(
-        tokenizer(source), [Instance(question, context or "ok")], [Window(length, "window", stride, cut="only_second")]
+        tokenizer(source),
+        [Instance(question, context or "ok")],
+        [Window(length, "window", stride, strategy="only_second")],
     )
     if isinstance(tokenized, RequestError):
         assert "must have room for more" in str(tokenized)
@@ -74,23 +76,23 @@ def test_a_text_that_is_too_long_is_refused_where_the_spec_says_so(source: Path)
     [
         (
             "ok " * 9,
-            Window(10, "window", 0, cut="only_second"),
+            Window(10, "window", 0, strategy="only_second"),
             "12 tokens are not the context's, which leaves it no room",
         ),
-        ("ok", Window(10, "window", 6, cut="only_second"), "windows that share 6 tokens must have room for more"),
+        ("ok", Window(10, "window", 6, strategy="only_second"), "windows that share 6 tokens must have room for more"),
         (
             "ok",
-            Window(6, "window", 1, cut="only_second", most=64),
+            Window(6, "window", 1, strategy="only_second", max_windows=64),
             "makes 299 windows of 6 tokens; at most 64 are allowed",
         ),
-        ("ok " * 9, Window(10, "truncate", 0, cut="only_second"), "the text cannot be cut to 10 tokens"),
+        ("ok " * 9, Window(10, "truncate", 0, strategy="only_second"), "the text cannot be cut to 10 tokens"),
     ],
 )
 def test_windows_that_cannot_be_made_are_refused(source: Path, question: str, window: Window, message: str) -> None:
     neighbour, refused = encode(
         tokenizer(source),
         [Instance("ok", "ok"), Instance(question, "ok " * 300)],
-        [Window(10, "window", 1, cut="only_second"), window],
+        [Window(10, "window", 1, strategy="only_second"), window],
     )
     assert isinstance(neighbour, Tokenized)
     assert isinstance(refused, RequestError)
@@ -105,11 +107,11 @@ def test_a_damaged_tokenizer_is_said_so(tmp_path: Path) -> None:
 
 
 def test_an_overlap_that_nobody_asked_for_gives_way(source: Path) -> None:
-    window = Window(10, "window", 9, exact=False, cut="only_second")
+    window = Window(10, "window", 9, exact=False, strategy="only_second")
     (tokenized,) = encode(tokenizer(source), [Instance("ok ok", "ok " * 40)], [window])
     assert isinstance(tokenized, Tokenized)
     assert len(tokenized.rows) > 8
-    assert not tokenized.cut
+    assert not tokenized.truncated
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -165,7 +167,7 @@ def test_any_pair_is_cut_as_the_library_cuts_it_whole(
 ) -> None:
     text, other = pair[0], pair[1] or "ok"
     cutter = RowTokenizer(tokenizers[kind], side)
-    (found,) = encode(cutter, [Instance(text, other)], [Window(length, "truncate", cut=strategy)], offsets=True)
+    (found,) = encode(cutter, [Instance(text, other)], [Window(length, "truncate", strategy=strategy)], offsets=True)
     library = Tokenizer.from_file(str(tokenizers[kind]))
     library.enable_truncation(length, strategy=strategy, direction=side)
     try:

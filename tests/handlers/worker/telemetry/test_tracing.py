@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.telemetry.tracing import StageTimes, given_id, server_timing, waited_ms
+from handlers.worker.telemetry.tracing import StageTimes, client_request_id, server_timing, waited_ms
 
 
 @given(st.text(max_size=200))
 def test_an_id_is_one_word_that_can_stand_in_a_header(value: str) -> None:
-    found = given_id({"x-request-id": value})
+    found = client_request_id({"x-request-id": value})
     assert found in (None, value)
     assert found is None or (re.fullmatch(r"[!-~]+", found) and len(found) <= 128)
 
 
 def test_ids_as_proxies_make_them_are_kept() -> None:
     for value in ("4aad1ed9-7e76-4c13-8df6-a8327ad66b86", "Root=1-67891233-abcdef012345678912345678", "a/b:1"):
-        assert given_id({"x-request-id": value}) == value
-    assert given_id({}) is None
+        assert client_request_id({"x-request-id": value}) == value
+    assert client_request_id({}) is None
 
 
 def test_a_stage_that_fails_is_counted_too() -> None:
