@@ -101,12 +101,12 @@ def make_project(root: Path, engine: str, all_trials: list[HardwareTrial]) -> Pr
 
 def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
     """Compile, serve, query and measure a trial, and fill in its results."""
-    ports = free_ports(len(PORTS))
-    options = [part for name, port in zip(PORTS, ports, strict=True) for part in (name, str(port))]
     try:
         start = time.monotonic()
         _marina(project, "archive", trial.name)
         trial.seconds = round(time.monotonic() - start, 1)
+        ports = free_ports(len(PORTS))  # chosen now, since others may take them while a model is compiled
+        options = [part for name, port in zip(PORTS, ports, strict=True) for part in (name, str(port))]
         _marina(project, "serve", trial.name, "--timeout", "600", *options)
         client = Client.http(
             f"http://127.0.0.1:{ports[0]}", token=lambda: token(project.run, "inference", ports[1]), timeout_s=120
