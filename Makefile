@@ -120,12 +120,13 @@ has-python310:
 has-python312:
 	@$(PYTHON312) -c "" 2>/dev/null
 
-check: $(VENV)/dev  ## check format, style, types, import order and workflows
+check: $(VENV)/dev  ## check format, style, types, import order, workflows and the number of lines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/zizmor --quiet --offline .github
+	@$(BIN)/python -m tests.lines
 
 bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs, and say where milliseconds go (an hour)
 	$(BIN)/python -m benchmarks overhead

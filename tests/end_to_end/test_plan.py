@@ -14,6 +14,7 @@ import pytest
 from handlers.worker.placement.discovery import cpu_cores
 from marina.project import Project
 from marina.spec import read_spec
+from tests.conftest import ROOT
 from tests.end_to_end.conftest import run_marina
 
 pytestmark = pytest.mark.long
@@ -55,7 +56,7 @@ def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_ti
     verified = subprocess.run(
         [sys.executable, "-m", "benchmarks.verify", "m", "--cases", "2", "--sweep-rounds", "0"],
         cwd=project.root,
-        env=os.environ,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ import hashlib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from handlers.worker.artifact import sha256_of
 from handlers.worker.scripts import load_script
@@ -18,10 +18,8 @@ from marina.compiler.hugging_face.loading import auto_tokenizer, source_errors
 from marina.errors import SourceError
 from marina.spec import Spec
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 BYTES_PER_WEIGHT = 4
+Files = TypeVar("Files", bound="TorchScriptFiles")
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class TorchScriptFiles:
     preprocess: Path | None
 
     @classmethod
-    def find(cls, spec: Spec, root: Path) -> Self:
+    def find(cls: type[Files], spec: Spec, root: Path) -> Files:
         """The files that a spec names; SourceError if one is missing, or is of the wrong kind."""
         module = root / str(spec.source.torchscript)
         tokenizer = root / spec.tokenizer if spec.tokenizer else None
