@@ -39,8 +39,8 @@ def main() -> None:
     options = parser.parse_args()
     try:
         result = read_result(Path(options.name or "")) if options.table == "report" else measure(options)
-        kept = Path(options.name).parent if options.table == "report" else find_project().root / "build" / "bench"
-        finish(result, options.out or (kept if options.table == "report" else kept / result.kind), options.json)
+        parent = Path(options.name).parent if options.table == "report" else find_project().root / "build" / "bench"
+        finish(result, options.out or (parent if options.table == "report" else parent / result.kind), options.json)
     except MarinaError as error:
         print_error(str(error))
         sys.exit(1)

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.compare_wrk`: whether wrk, which shares no code with `marina bench`, sees the same.
+"""`python -m benchmarks.compare_wrk`: whether wrk, which shares no code with `marina bench`, measures the same.
 
-Both ask ava-intent on the project's running server with the same bodies and connections, in turns. Needs wrk.
+Both send the same bodies to ava-intent on the project's running server, with the same connections, in turns. Needs wrk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ end
 
 
 def main() -> None:
-    """Measure in turns and print both, with the ratio of their medians."""
+    """Measure with both in turns, and print their medians and the ratios of these."""
     if shutil.which("wrk") is None:
         raise MarinaError("wrk is not on the PATH; install it, for example with apt install wrk")
     endpoint = local_endpoint(find_project(), MODEL, "rest")
@@ -53,20 +53,31 @@ def main() -> None:
         bodies.write_bytes(b"\n".join(payload.bodies))
         script.write_text(SCRIPT % (bodies, target.token, target.paths[0]))
         for connections in CONNECTIONS:
-            theirs, ours = [], []
+            wrk_runs, marina_runs = [], []
             for _ in range(ROUNDS):
                 command = ["wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", "-s", str(script)]
-                ran = subprocess.run(
+                process = subprocess.run(
                     [*command, f"http://{target.host}:{target.port}"], capture_output=True, text=True, check=True
                 )
-                found = json.loads(re.findall(r"^\{.*\}$", ran.stdout, re.MULTILINE)[-1])
-                theirs.append((found["answered"] / found["us"] * 1e6, found["p50"], found["p99"]))
+                summary = json.loads(re.findall(r"^\{.*\}$", process.stdout, re.MULTILINE)[-1])
+                wrk_runs.append((summary["answered"] / summary["us"] * 1e6, summary["p50"], summary["p99"]))
                 load = Load(connections, warm_up_s=0, seconds=SECONDS)
-                measured = measure(target, payload.bodies, 1, load)
-                ours.append((measured.throughput, measured.latency_ms["p50"], measured.latency_ms["p99"]))
-            for place, (name, digits) in enumerate((("requests/s", 0), ("p50 ms", 1), ("p99 ms", 1))):
-                one, other = median(each[place] for each in theirs), median(each[place] for each in ours)
-                rows.append([str(connections), name, f"{one:.{digits}f}", f"{other:.{digits}f}", f"{other / one:.2f}"])
+                measurement = measure(target, payload.bodies, 1, load)
+                marina_runs.append(
+                    (measurement.throughput, measurement.latency_ms["p50"], measurement.latency_ms["p99"])
+                )
+            for index, (name, digits) in enumerate((("requests/s", 0), ("p50 ms", 1), ("p99 ms", 1))):
+                wrk_median = median(run[index] for run in wrk_runs)
+                marina_median = median(run[index] for run in marina_runs)
+                rows.append(
+                    [
+                        str(connections),
+                        name,
+                        f"{wrk_median:.{digits}f}",
+                        f"{marina_median:.{digits}f}",
+                        f"{marina_median / wrk_median:.2f}",
+                    ]
+                )
     print_table(["connections", "", "wrk", "marina bench", "ratio"], rows, numbers=3)
 
 

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from marina.bench.load.mix import text
+from marina.bench.load.mix import random_text
 from marina.compiler.hugging_face import find_source
 from marina.spec.sections import Source
 
@@ -34,7 +34,7 @@ def bert_base(folder: Path, batch_sizes: list[int], **fields: Any) -> dict[str, 
 
 
 def tiny_bert(folder: Path, shapes: list[str], **fields: Any) -> dict[str, Any]:
-    """The fields of the spec of a model that computes next to nothing; the rest is as for `bert_base`."""
+    """The fields of the spec of a model that computes next to nothing. Arguments and errors: as of `bert_base`."""
     return {"name": "tiny-bert", **_spec(folder, shapes, TINY), **fields}
 
 
@@ -59,5 +59,5 @@ def _spec(folder: Path, shapes: list[str], sizes: dict[str, int]) -> dict[str, A
 
 def bert_texts() -> list[str]:
     """Texts of exactly `TOKENS` tokens."""
-    source = random.Random(1)
-    return [text(TOKENS, source) for _ in range(TEXTS)]
+    rng = random.Random(1)
+    return [random_text(TOKENS, rng) for _ in range(TEXTS)]

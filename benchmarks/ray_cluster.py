@@ -22,18 +22,18 @@ from marina.project import Project
 from marina.server.torchserve.config import free_ports
 
 START_S = 180
-MARK = "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC"  # tells the cluster's processes from others
+MARK = "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC"  # distinguishes the cluster's processes from others
 
 
 @contextmanager
 def served_by_ray(project: Project, name: str, cores: int, folder: Path) -> Iterator[Target]:
-    """Serve an archive of a project with Ray Serve: one replica on so many cores.
+    """Serve an archive of a project with Ray Serve: one replica on `cores` cores.
 
     Args:
-        project: of the model store.
-        name: of the model.
-        cores: CPU cores of the replica, which are all that Ray gets.
-        folder: where the application is written, which must not exist.
+        project: project of the archive.
+        name: name of the model.
+        cores: CPU cores of the replica, and all that Ray gets.
+        folder: folder for the application; it must not exist.
 
     Raises:
         MarinaError: Ray is not installed, or does not serve the model in three minutes.
@@ -42,15 +42,15 @@ def served_by_ray(project: Project, name: str, cores: int, folder: Path) -> Iter
     _run([sys.executable, "-m", "marina", "deploy", "ray", name, *options], project.root, dict(os.environ))
     port, gcs, dashboard, stats, metrics, agent, exported = free_ports(7)
     app, token = folder / "app", secrets.token_hex(16)
-    lines = [line for line in (app / "ray.env").read_text().splitlines() if not line.startswith("#")]
-    document = yaml.safe_load((folder / "config.yaml").read_text())
-    document["http_options"]["port"] = port
-    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    env_lines = [line for line in (app / "ray.env").read_text().splitlines() if not line.startswith("#")]
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["http_options"]["port"] = port
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
     programs = Path(sys.executable).parent
     with tempfile.TemporaryDirectory(prefix="marina-ray-", ignore_cleanup_errors=True) as temp:
         environment = {
             **os.environ,
-            **dict(line.split("=", 1) for line in lines),
+            **dict(line.split("=", 1) for line in env_lines),
             "MARINA_TOKEN": token,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": token,
@@ -60,13 +60,13 @@ def served_by_ray(project: Project, name: str, cores: int, folder: Path) -> Iter
             MARK: f"{temp}/haproxy.cfg",
         }
         ports = [f"--port={gcs}", f"--dashboard-port={dashboard}", f"--dashboard-agent-listen-port={agent}"]
-        own = [*ports, f"--metrics-export-port={exported}", f"--num-cpus={cores}", f"--temp-dir={temp}"]
-        # asked for by name, a dashboard that does not start is an error of this command
+        start_options = [*ports, f"--metrics-export-port={exported}", f"--num-cpus={cores}", f"--temp-dir={temp}"]
+        # with --include-dashboard=true, a dashboard that does not start is an error of this command
         head = ["start", "--head", "--include-dashboard=true", "--disable-usage-stats"]
         try:
-            _run([str(programs / "ray"), *head, *own], app, environment)
-            where = f"--address=http://127.0.0.1:{dashboard}"
-            _run([str(programs / "serve"), "deploy", str(folder / "config.yaml"), where], app, environment)
+            _run([str(programs / "ray"), *head, *start_options], app, environment)
+            address = f"--address=http://127.0.0.1:{dashboard}"
+            _run([str(programs / "serve"), "deploy", str(folder / "config.yaml"), address], app, environment)
             _wait(f"http://127.0.0.1:{port}/ping")
             yield Target("rest", "127.0.0.1", port, (f"/predictions/{name}",), name, token)
         finally:
@@ -75,12 +75,12 @@ def served_by_ray(project: Project, name: str, cores: int, folder: Path) -> Iter
 
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise MarinaError("Ray is not installed", "pip install 'ray[serve]'") from None
-    if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise MarinaError(f"{Path(command[0]).name} {command[1]} failed: {last}")
+    if process.returncode:
+        last_line = (process.stderr.strip() or process.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise MarinaError(f"{Path(command[0]).name} {command[1]} failed: {last_line}")
 
 
 def _wait(url: str) -> None:

@@ -16,7 +16,7 @@ SAMPLES = 300  # as sentence-transformers' own export
 
 
 def quantize(source, folder, texts):
-    """What `export_static_quantized_openvino_model` does, with these texts in place of a data set from the hub."""
+    """As `export_static_quantized_openvino_model`, with these texts in place of a data set from the hub."""
     from datasets import Dataset
     from optimum.intel import OVConfig, OVQuantizationConfig, OVQuantizer
     from sentence_transformers import SentenceTransformer
@@ -25,12 +25,12 @@ def quantize(source, folder, texts):
     model.save_pretrained(str(folder))
     encoded = model.tokenizer(texts[:SAMPLES], padding="max_length", max_length=256, truncation=True)
     quantizer = OVQuantizer(model.transformers_model)
-    own = OVConfig(quantization_config=OVQuantizationConfig(num_samples=SAMPLES))
+    ov_config = OVConfig(quantization_config=OVQuantizationConfig(num_samples=SAMPLES))
     calibration = Dataset.from_dict(dict(encoded))
-    quantizer.quantize(calibration, save_directory=str(folder / "quantized"), ov_config=own)
+    quantizer.quantize(calibration, save_directory=str(folder / "quantized"), ov_config=ov_config)
     for suffix in (".xml", ".bin"):
-        made = folder / "quantized" / "openvino" / f"openvino_model{suffix}"
-        made.replace((folder / "openvino" / QUANTIZED).with_suffix(suffix))
+        quantized_file = folder / "quantized" / "openvino" / f"openvino_model{suffix}"
+        quantized_file.replace((folder / "openvino" / QUANTIZED).with_suffix(suffix))
 
 
 def main(backend, source, texts_file, folder):
@@ -48,9 +48,9 @@ def main(backend, source, texts_file, folder):
         home = Path(folder)
         if not (home / "openvino" / QUANTIZED).exists():
             quantize(source, home, texts)
-        own = {"file_name": QUANTIZED, "ov_config": {"INFERENCE_NUM_THREADS": threads}}
+        model_kwargs = {"file_name": QUANTIZED, "ov_config": {"INFERENCE_NUM_THREADS": threads}}
         model = SentenceTransformer(
-            str(home), backend="openvino", device="cpu", model_kwargs=own, trust_remote_code=False
+            str(home), backend="openvino", device="cpu", model_kwargs=model_kwargs, trust_remote_code=False
         )
     model.encode(texts[:64])
     print("ready", flush=True)

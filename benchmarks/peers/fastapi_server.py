@@ -18,7 +18,7 @@ WAIT_S = 0.001
 torch.set_num_threads(int(os.environ["PEER_THREADS"]))
 
 
-class Asked(BaseModel):
+class PredictRequest(BaseModel):
     inputs: str
 
 
@@ -26,22 +26,22 @@ async def work(queue):
     pipe = pipeline("text-classification", model=os.environ["PEER_MODEL"], device="cpu", trust_remote_code=False)
     loop = asyncio.get_running_loop()
     while True:
-        waiting = [await queue.get()]
-        while len(waiting) < BATCH:
+        batch = [await queue.get()]
+        while len(batch) < BATCH:
             try:
-                waiting.append(await asyncio.wait_for(queue.get(), WAIT_S))
+                batch.append(await asyncio.wait_for(queue.get(), WAIT_S))
             except asyncio.TimeoutError:
                 break
-        texts = [text for text, _ in waiting]
+        texts = [text for text, _ in batch]
         try:
             # in a thread, so that requests are read in the meantime
             answers = await loop.run_in_executor(None, lambda texts=texts: pipe(texts, batch_size=len(texts)))
         except Exception as error:
-            for _, answered in waiting:
-                answered.set_exception(error)
+            for _, future in batch:
+                future.set_exception(error)
             continue
-        for (_, answered), answer in zip(waiting, answers, strict=True):
-            answered.set_result(answer)
+        for (_, future), answer in zip(batch, answers, strict=True):
+            future.set_result(answer)
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ app = FastAPI(lifespan=lifespan)
 
 
 @app.post("/predict")
-async def predict(asked: Asked):
-    answered = asyncio.get_running_loop().create_future()
-    await app.state.queue.put((asked.inputs, answered))
-    return await answered
+async def predict(request: PredictRequest):
+    answer = asyncio.get_running_loop().create_future()
+    await app.state.queue.put((request.inputs, answer))
+    return await answer

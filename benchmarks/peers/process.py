@@ -29,15 +29,15 @@ def install(packages: str, folder: Path) -> None:
     Raises:
         MarinaError: pip cannot install them.
     """
-    wanted = HERE / f"{packages}.txt"
+    requirements = HERE / f"{packages}.txt"
     home = folder / "venvs" / packages
     stamp = home / "installed.txt"
-    if stamp.exists() and stamp.read_text() == wanted.read_text():
+    if stamp.exists() and stamp.read_text() == requirements.read_text():
         return
     _run([sys.executable, "-m", "venv", "--clear", str(home)])
     pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run([*pip, "-r", str(wanted)])
-    stamp.write_text(wanted.read_text())
+    _run([*pip, "-r", str(requirements)])
+    stamp.write_text(requirements.read_text())
 
 
 @contextmanager
@@ -69,13 +69,15 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Targ
         **{"DO_NOT_TRACK": "1", "INFINITY_ANONYMOUS_USAGE_STATS": "0"},
     }
     # infinity finds an exported model only if it runs in the model's folder
-    here, name = (model, Path()) if peer.export else (folder, model)
+    work_folder, model_argument = (model, Path()) if peer.export else (folder, model)
     log_file = folder / "peer.log"
     with log_file.open("w") as log:
-        command = _words(peer.start, peer, name, source, port, folder)
-        process = subprocess.Popen(command, cwd=here, env=environment, stdout=log, stderr=log, start_new_session=True)
+        command = _words(peer.start, peer, model_argument, source, port, folder)
+        process = subprocess.Popen(
+            command, cwd=work_folder, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
     try:
-        if not _answers(peer, target, process):
+        if not _wait_for_answer(peer, target, process):
             raise MarinaError(f"it did not start; see {log_file}")
         yield target
     finally:
@@ -85,25 +87,25 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Targ
 
 
 def _run(command: list[str]) -> None:
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ran.returncode:
-        last = (ran.stderr.strip().splitlines() or ["nothing was said"])[-1]
-        raise MarinaError(f"{shlex.join(command)} failed: {last}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        last_line = (process.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        raise MarinaError(f"{shlex.join(command)} failed: {last_line}")
 
 
 def _words(command: str, peer: Peer, model: Path, source: Path, port: int, folder: Path) -> list[str]:
-    places = {"bin": folder / "venvs" / peer.packages / "bin", "here": HERE, "model": model, "source": source}
-    return shlex.split(command.format(**places, port=port, workers=peer.workers, onnx_task=ONNX_TASKS[peer.task]))
+    paths = {"bin": folder / "venvs" / peer.packages / "bin", "here": HERE, "model": model, "source": source}
+    return shlex.split(command.format(**paths, port=port, workers=peer.workers, onnx_task=ONNX_TASKS[peer.task]))
 
 
-def _answers(peer: Peer, target: Target, process: subprocess.Popen[bytes]) -> bool:
+def _wait_for_answer(peer: Peer, target: Target, process: subprocess.Popen[bytes]) -> bool:
     """Wait for a successful answer; False if the process exits, or after three minutes."""
-    once = Load(connections=1, warm_up_s=0, requests=1, timeout_s=60)
+    one_request = Load(connections=1, warm_up_s=0, requests=1, timeout_s=60)
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as probe:
             listening = probe.connect_ex((target.host, target.port)) == 0
-        if listening and measure(target, peer.bodies(["hello"]), 1, once).requests:
+        if listening and measure(target, peer.bodies(["hello"]), 1, one_request).requests:
             return True
         time.sleep(0.5)
     return False

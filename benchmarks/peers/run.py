@@ -11,7 +11,7 @@ from benchmarks.peers.settings import Peer, peers
 from benchmarks.usual.pack import pack_usual
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.mix import mixed
+from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, Result
@@ -33,17 +33,17 @@ USUAL_TOKENS, USUAL_BATCH = 128, 6
 
 
 def measure_peers(project: Project, progress: Progress) -> Result:
-    """Install and measure the peers; `more` lists what could not be measured, and quotes of their documentation.
+    """Install and measure the peers; `more` lists the failures, and quotes of the peers' documentation.
 
     Raises:
         MarinaError: a peer cannot be installed, or a demonstration model is missing.
     """
     cores = len(cpu_cores())
     folder = project.root / "build" / "bench" / KIND
-    wanted = peers(cores)
-    packages = sorted({peer.packages for peer in wanted})
-    for done, name in enumerate(packages):
-        progress(f"installing {name}", done, len(packages))
+    all_peers = peers(cores)
+    packages = sorted({peer.packages for peer in all_peers})
+    for index, name in enumerate(packages):
+        progress(f"installing {name}", index, len(packages))
         install(name, folder)
     with benchmark_server(project, progress) as server:
         specs = {task: read_spec(project.models / f"{name}.yaml") for task, name in MODELS.items()}
@@ -51,13 +51,13 @@ def measure_peers(project: Project, progress: Progress) -> Result:
         work = server.project.root / "usual"
         source = sources["text-classification"]
         pack_usual(source, "usual", server.project.model_store, work, USUAL_TOKENS, USUAL_BATCH)
-        strategies = [_peer_strategy(peer, sources[peer.task], folder, cores) for peer in wanted]
-        strategies += _own_strategies(server, project, cores)
+        strategies = [_peer_strategy(peer, sources[peer.task], folder, cores) for peer in all_peers]
+        strategies += _torchserve_strategies(server, project, cores)
         entries, failures = measure_rounds(strategies, ROUNDS, progress, leave_out_failures=True)
     if not entries:
         raise MarinaError(f"no peer could be measured; {failures[0]}")
     entries.sort(key=lambda entry: entry.configuration.connections or 0)
-    quotes = list(dict.fromkeys(f"{peer.name}: {peer.quote}" for peer in wanted))
+    quotes = list(dict.fromkeys(f"{peer.name}: {peer.quote}" for peer in all_peers))
     more = {"failures": failures, "quotes": quotes}
     baseline = Configuration(strategy=USUAL)
     return Result(KIND, "Marina and other servers, one text per request", entries, baseline=baseline, more=more)
@@ -75,17 +75,17 @@ def _peer_strategy(peer: Peer, source: Path, folder: Path, cores: int) -> Strate
             endpoint = Endpoint(target, Configuration(protocol="rest", workers=peer.workers))
 
             def measure(workload: LoadCase) -> tuple[Configuration, Measurement]:
-                return endpoint.configuration.under(workload), measure_endpoint(endpoint, workload)
+                return endpoint.configuration.with_load_of(workload), measure_endpoint(endpoint, workload)
 
             yield measure
 
     configuration = Configuration(model=MODELS[peer.task], strategy=peer.name)
-    return Strategy(f"{peer.name}, {peer.task}", configuration, _workloads(peer.bodies(mixed())), start)
+    return Strategy(f"{peer.name}, {peer.task}", configuration, _workloads(peer.bodies(mixed_texts())), start)
 
 
-def _own_strategies(server: BenchmarkServer, project: Project, cores: int) -> list[Strategy]:
+def _torchserve_strategies(server: BenchmarkServer, project: Project, cores: int) -> list[Strategy]:
     """The usual TorchServe handler, and Marina in several settings."""
-    workloads = _workloads(bodies_of(list(mixed()), 1))
+    workloads = _workloads(bodies_of(list(mixed_texts()), 1))
     usual = Configuration(model=MODELS["text-classification"], strategy=USUAL)
     strategies = [served_strategy(server, USUAL, usual, "usual", workloads)]
     groups = ",".join(["1"] * cores)

@@ -34,40 +34,42 @@ def measure(job: TableJob) -> Result:
     def workload(workers: int) -> LoadCase:
         return LoadCase(Load(connections=workers, window_s=WINDOW_S, seconds=SECONDS), payload)
 
-    ours = Configuration(model=spec.name, strategy=MARINA)
-    strategies = [served_strategy(job.server, MARINA, ours, spec, [workload(spec.workers)])]
-    base = None
+    marina_row = Configuration(model=spec.name, strategy=MARINA)
+    strategies = [served_strategy(job.server, MARINA, marina_row, spec, [workload(spec.workers)])]
+    baseline = None
     try:
-        source, own = find_source(spec.source, job.project.root), job.server.project
-        pack_usual(source, "usual-1", own.model_store, own.root / "usual-1", TOKENS, 1, delay_ms=1)
+        source, server_project = find_source(spec.source, job.project.root), job.server.project
+        pack_usual(
+            source, "usual-1", server_project.model_store, server_project.root / "usual-1", TOKENS, 1, delay_ms=1
+        )
     except SourceError:
         pass  # no text classifier, so there is no usual handler to compare with
     else:
-        usual = Configuration(model=spec.name, strategy=USUAL)
-        strategies.insert(0, served_strategy(job.server, USUAL, usual, "usual-1", [workload(1)]))
-        base = Configuration(strategy=USUAL)
+        usual_row = Configuration(model=spec.name, strategy=USUAL)
+        strategies.insert(0, served_strategy(job.server, USUAL, usual_row, "usual-1", [workload(1)]))
+        baseline = Configuration(strategy=USUAL)
     entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
-    return Result(KIND, f"{spec.name} at batch 1, after Autodesk's table for Ava", entries, job.price, base)
+    return Result(KIND, f"{spec.name} at batch 1, after Autodesk's table for Ava", entries, job.price, baseline)
 
 
 def layout(result: Result) -> TableLayout:
     """The table, the published figures, and the windows behind the measured ones."""
     rows, conclusion, usual_ms = [], "", None
-    here: dict[str, str] = {}
-    for one in figures_of(result):
-        strategy = one.entry.configuration.strategy
-        faster = spread(one.faster) if strategy != USUAL else ""
-        cells = [spread(one.throughput), *(number(one.latency_ms.get(name)) for name in ("p50", "p90", "p99"))]
-        rows.append([str(strategy), *cells, number(one.cost, 3), faster])
+    measured_here: dict[str, str] = {}
+    for figure in figures_of(result):
+        strategy = figure.entry.configuration.strategy
+        speedup = spread(figure.speedup) if strategy != USUAL else ""
+        cells = [spread(figure.throughput), *(number(figure.latency_ms.get(name)) for name in ("p50", "p90", "p99"))]
+        rows.append([str(strategy), *cells, number(figure.cost, 3), speedup])
         if strategy == USUAL:
-            usual_ms = one.latency_ms.get("p50")
-        elif one.faster and usual_ms:
-            shorter = one.latency_ms["p50"] / usual_ms
-            here = {PUBLISHED_SPEED: number(one.faster.median), PUBLISHED_LATENCY: number(shorter)}
+            usual_ms = figure.latency_ms.get("p50")
+        elif figure.speedup and usual_ms:
+            latency_ratio = figure.latency_ms["p50"] / usual_ms
+            measured_here = {PUBLISHED_SPEED: number(figure.speedup.median), PUBLISHED_LATENCY: number(latency_ratio)}
             conclusion = (
-                f"Marina answers {number(one.faster.median)} times as many requests per second as the usual handler, "
-                f"at {shorter:.0%} of its median latency. Autodesk published 4.9 times at about half the latency, "
-                "with Inferentia against a GPU."
+                f"Marina answers {number(figure.speedup.median)} times as many requests per second as the usual "
+                f"handler, at {latency_ratio:.0%} of its median latency. Autodesk published 4.9 times at about half "
+                "the latency, with Inferentia against a GPU."
             )
     columns = ["batch 1", "inst./s", "p50 ms", "p90 ms", "p99 ms", "$/1M", "x usual handler"]
     notes = [
@@ -76,17 +78,19 @@ def layout(result: Result) -> TableLayout:
         "here: against the usual handler on this machine",
         source_note(KIND),
     ]
-    return TableLayout([Table(columns, rows, 6), published_table(KIND, here), _windows(result)], notes, conclusion)
+    return TableLayout(
+        [Table(columns, rows, 6), published_table(KIND, measured_here), _windows(result)], notes, conclusion
+    )
 
 
 def _windows(result: Result) -> Table:
     rows = [
         [
-            *(str(entry.configuration.strategy), str(turn), str(place)),
+            *(str(entry.configuration.strategy), str(round_number), str(window_number)),
             *(number(window.throughput), number(window.p50_ms), number(window.p90_ms)),
         ]
         for entry in result.entries
-        for turn, one in enumerate(entry.rounds, start=1)
-        for place, window in enumerate(one.windows, start=1)
+        for round_number, measurement in enumerate(entry.rounds, start=1)
+        for window_number, window in enumerate(measurement.windows, start=1)
     ]
     return Table(["", "round", "window", "inst./s", "p50 ms", "p90 ms"], rows, 5, "Over time")

@@ -1,7 +1,7 @@
 """Jobs in bulk against the bare graphs, and against sentence-transformers: `make bench-bulk`.
 
-All embed the same texts on all cores of the machine. Memory is measured with a model that computes next to nothing, as
-a million rows take it minutes.
+All strategies embed the same texts on all cores of the machine. Memory is measured with a model that computes next to
+nothing, as a million rows take it minutes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.histogram import encoded, new_histogram
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.mix import mixed, text
+from marina.bench.load.mix import mixed_texts, random_text
 from marina.bench.load.payload import LoadCase, Payload
 from marina.bench.load.profile import Load
 from marina.bench.report.drawing import COLOURS, name_bars, new_figure, png_of
-from marina.bench.report.figures import figures_of, ratio
+from marina.bench.report.figures import figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
@@ -48,8 +48,8 @@ MODEL = "resume-search"
 BARE, SCORE = "bare graphs", "marina score"
 TORCH, OPENVINO = "sentence-transformers, torch, f32", "sentence-transformers, OpenVINO, int8"
 BACKENDS = {TORCH: "torch", OPENVINO: "openvino"}
-TEXTS, SOME = 16_000, 4_000  # slower ways, and those that repeat, get some of the texts
-# of the texts: lengths are lognormal, as those of summaries and product descriptions
+TEXTS, FIRST_TEXTS = 16_000, 4_000  # slower strategies, and those that repeat their texts, get the first texts
+# tokens of texts; lengths are lognormal, as those of summaries and product descriptions
 MEDIAN, SPREAD, LENGTHS = 80, 0.5, (8, 256)
 GRAPHS = 32
 ROUNDS, BARE_S = 2, 20.0
@@ -57,8 +57,8 @@ MEMORY_ROWS = (10_000, 1_000_000)
 SAMPLE_S = 0.25
 
 
-class Run(NamedTuple):
-    """What `marina score --json` printed, and the most memory that its processes had together, in MB (PSS)."""
+class ScoreRun(NamedTuple):
+    """The output of `marina score --json`, and the peak memory of its processes together, in MB (PSS)."""
 
     document: dict[str, Any]
     megabytes: float
@@ -74,8 +74,8 @@ def measure(job: TableJob) -> Result:
     folder = job.project.root / "build" / "bench" / "bulk"
     progress("installing sentence-transformers", 0, 1)
     install("encode", folder)
-    texts = made_up(TEXTS)
-    (folder / "texts.json").write_text(json.dumps(texts[:SOME]))
+    texts = generated_texts(TEXTS)
+    (folder / "texts.json").write_text(json.dumps(texts[:FIRST_TEXTS]))
     _write_parquet(folder / "texts.parquet", texts, TEXTS)
     base = job.spec(MODEL)
     spec = _bulk_spec(base, job, texts)
@@ -85,7 +85,7 @@ def measure(job: TableJob) -> Result:
     strategies = []
     with ExitStack() as stack:
         progress("loading bare graphs", 0, 1)
-        graphs = stack.enter_context(bare_graphs(spec, artifact, [Instance(one) for one in texts[:SOME]]))
+        graphs = stack.enter_context(bare_graphs(spec, artifact, [Instance(text) for text in texts[:FIRST_TEXTS]]))
         strategies.append(_bare(graphs, row.with_fields_of(Configuration(strategy=BARE))))
         strategies.append(_score(spec, server.project.root, folder, row))
         for name in BACKENDS:
@@ -95,11 +95,14 @@ def measure(job: TableJob) -> Result:
     return Result(KIND, f"{base.name} in bulk", entries, job.price, more={"megabytes": memory})
 
 
-def made_up(count: int) -> list[str]:
+def generated_texts(count: int) -> list[str]:
     """Texts of about 90 tokens on average."""
-    source = random.Random(0)
-    low, high = LENGTHS
-    return [text(min(max(round(MEDIAN * source.lognormvariate(0, SPREAD)), low), high), source) for _ in range(count)]
+    rng = random.Random(0)
+    min_tokens, max_tokens = LENGTHS
+    return [
+        random_text(min(max(round(MEDIAN * rng.lognormvariate(0, SPREAD)), min_tokens), max_tokens), rng)
+        for _ in range(count)
+    ]
 
 
 def _bulk_spec(base: Spec, job: TableJob, texts: Sequence[str]) -> Spec:
@@ -107,25 +110,25 @@ def _bulk_spec(base: Spec, job: TableJob, texts: Sequence[str]) -> Spec:
     name, groups = f"{base.name}-bulk", ",".join(["1"] * len(cpu_cores()))
     fields = {**base.model_dump(exclude_defaults=True), "name": name, "precision": "auto", "core_groups": groups}
     lengths = job.server.project.root / "lengths.jsonl"
-    lengths.write_text("".join(json.dumps({"text": one}) + "\n" for one in texts[:SOME]))
+    lengths.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:FIRST_TEXTS]))
     shapes = advise(make_spec(fields), job.project, lengths, GRAPHS, 0.0, job.progress, bulk=True).shapes
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
 
 
 def _write_parquet(path: Path, texts: Sequence[str], rows: int) -> None:
-    """Write this many rows: the texts in turn."""
-    whole = pa.array(texts)
+    """Write `rows` rows: the texts in turn."""
+    text_array = pa.array(texts)
     with parquet.ParquetWriter(path, pa.schema([("id", pa.int64()), ("text", pa.string())])) as writer:
-        for start in range(0, rows, len(whole)):
-            some = whole.slice(0, min(len(whole), rows - start))
-            writer.write_table(pa.table({"id": range(start, start + len(some)), "text": some}))
+        for start in range(0, rows, len(text_array)):
+            chunk = text_array.slice(0, min(len(text_array), rows - start))
+            writer.write_table(pa.table({"id": range(start, start + len(chunk)), "text": chunk}))
 
 
 def _workload() -> LoadCase:
     return LoadCase(Load(1), Payload([], 1, "made up"))
 
 
-def _measured(seconds: float, rows: int, rate: float) -> Measurement:
+def _measurement(seconds: float, rows: int, rate: float) -> Measurement:
     return Measurement(round(seconds, 3), 1, rows, round(rate, 3), {}, encoded(new_histogram()))
 
 
@@ -140,33 +143,33 @@ def _score(spec: Spec, root: Path, folder: Path, row: Configuration) -> Strategy
     def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
         document = run_score(root, spec.name, folder / "texts.parquet", folder / "answers.parquet").document
         shapes = tuple(str(shape) for shape in spec.shapes.listed())
-        known = Configuration(strategy=f"{SCORE}, int8", shapes=shapes, workers=spec.workers)
-        return known, _measured(document["seconds"], document["rows"], document["rows_per_s"])
+        configuration = Configuration(strategy=f"{SCORE}, int8", shapes=shapes, workers=spec.workers)
+        return configuration, _measurement(document["seconds"], document["rows"], document["rows_per_s"])
 
     return Strategy(SCORE, row, [_workload()], lambda: nullcontext(measure))
 
 
-def run_score(root: Path, name: str, source: Path, output: Path) -> Run:
+def run_score(root: Path, name: str, source: Path, output: Path) -> ScoreRun:
     """Run `marina score` from the beginning, and watch its memory; MarinaError if it fails."""
     command = [sys.executable, "-m", "marina", "score", name, "--input", str(source), "--output", str(output)]
     with subprocess.Popen([*command, "--restart", "--json"], cwd=root, stdout=subprocess.PIPE, text=True) as process:
-        most = 0.0
+        peak_megabytes = 0.0
         while process.poll() is None:
-            most = max(most, _megabytes(process.pid))
+            peak_megabytes = max(peak_megabytes, _megabytes(process.pid))
             time.sleep(SAMPLE_S)
-        printed = process.stdout.read() if process.stdout else ""
+        output_text = process.stdout.read() if process.stdout else ""
     if process.returncode:
         raise MarinaError(f"marina score {name} ended with {process.returncode}")
-    return Run(json.loads(printed), round(most, 1))
+    return ScoreRun(json.loads(output_text), round(peak_megabytes, 1))
 
 
 def _megabytes(pid: int) -> float:
-    """The memory of a process and of those that it started; pages that several share are counted once."""
+    """The memory of a process and of its children; pages that several processes share are counted once."""
     total = 0.0
     with suppress(psutil.NoSuchProcess):
-        for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
-                total += one.memory_full_info().pss / 1e6
+                total += process.memory_full_info().pss / 1e6
     return total
 
 
@@ -174,9 +177,11 @@ def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strate
     @contextmanager
     def start() -> Iterator[Measure]:
         python = folder / "venvs" / "encode" / "bin" / "python"
-        texts, own = folder / "texts.json", folder / "openvino"
+        texts_file, quantized_folder = folder / "texts.json", folder / "openvino"
         environment = {**os.environ, "PEER_THREADS": str(len(cpu_cores())), "HF_HUB_OFFLINE": "1"}
-        command = [str(one) for one in (python, HERE / "encode.py", BACKENDS[name], source, texts, own)]
+        command = [
+            str(part) for part in (python, HERE / "encode.py", BACKENDS[name], source, texts_file, quantized_folder)
+        ]
         pipe = subprocess.PIPE
         with (
             (folder / "encode.log").open("w") as log,
@@ -187,13 +192,13 @@ def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strate
             try:
                 if "ready\n" not in iter(process.stdout.readline, ""):  # libraries print too
                     raise MarinaError(f"{name} did not start; see {log.name}")
-                sending, printed = process.stdin, process.stdout
+                stdin, stdout = process.stdin, process.stdout
 
                 def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
-                    sending.write("\n")
-                    sending.flush()
-                    seconds = float(printed.readline())
-                    return Configuration(), _measured(seconds, SOME, SOME / seconds)
+                    stdin.write("\n")
+                    stdin.flush()
+                    seconds = float(stdout.readline())
+                    return Configuration(), _measurement(seconds, FIRST_TEXTS, FIRST_TEXTS / seconds)
 
                 yield measure
             finally:
@@ -203,39 +208,39 @@ def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strate
 
 
 def _memory(job: TableJob, folder: Path) -> dict[str, float]:
-    """The most memory of a job, in MB, by its number of rows."""
+    """The peak memory of a job, in MB, by its number of rows."""
     groups = ",".join(["1"] * len(cpu_cores()))
     shapes = [f"32x{length}" for length in (16, 32, 64, 128)]
     spec = make_spec({**tiny_bert(folder / "tiny", shapes), "core_groups": groups})
     job.server.archive(spec)
-    found = {}
+    megabytes_by_rows = {}
     for rows in MEMORY_ROWS:
         job.progress(f"memory with {rows:,} rows", 0, 1)
-        _write_parquet(folder / "many.parquet", mixed(), rows)
+        _write_parquet(folder / "many.parquet", mixed_texts(), rows)
         run = run_score(job.server.project.root, spec.name, folder / "many.parquet", folder / "many-answers.parquet")
-        found[f"{rows:,}"] = run.megabytes
-    return found
+        megabytes_by_rows[f"{rows:,}"] = run.megabytes
+    return megabytes_by_rows
 
 
 def layout(result: Result) -> TableLayout:
-    """Rows per second of each, and its ratios to the others, within rounds; then the memory."""
-    every = figures_of(result)
-    ours = next(one for one in every if str(one.entry.configuration.strategy).startswith(SCORE))
+    """Rows per second of each strategy, and the ratios of marina score to the others within rounds; then the memory."""
+    figures = figures_of(result)
+    score_figure = next(figure for figure in figures if str(figure.entry.configuration.strategy).startswith(SCORE))
     rows = []
-    for one in every:
-        against = ratio(ours.entry.rounds, one.entry.rounds)
-        times = "" if one is ours else spread(against)
-        rows.append([str(one.entry.configuration.strategy), spread(one.throughput), times])
+    for figure in figures:
+        score_ratio = throughput_ratio(score_figure.entry.rounds, figure.entry.rounds)
+        ratio_cell = "" if figure is score_figure else spread(score_ratio)
+        rows.append([str(figure.entry.configuration.strategy), spread(figure.throughput), ratio_cell])
     table = Table(["", "rows/s", "marina score against it"], rows, 2)
     memory = Table(["rows of a job", "MB of all its processes"], _memory_rows(result), 1, "Memory, of a tiny model")
     notes = [
         f"{TEXTS:,} texts of about 90 tokens (lognormal, {LENGTHS[0]} to {LENGTHS[1]}), of words of the built-in mix; "
         "times are without loading the model",
-        f"marina score: {ours.entry.configuration.workers} processes of a core each; graphs "
-        f"{', '.join(ours.entry.configuration.shapes or ())}, as marina shapes --bulk chooses them",
-        f"{BARE}: the same graphs in a loop, on {SOME:,} of the texts",
-        f"sentence-transformers: encode with its defaults (batches of 32, sorted by length), on all cores and {SOME:,} "
-        "of the texts; its OpenVINO backend with static quantization on these texts",
+        f"marina score: {score_figure.entry.configuration.workers} processes of a core each; graphs "
+        f"{', '.join(score_figure.entry.configuration.shapes or ())}, as marina shapes --bulk chooses them",
+        f"{BARE}: the same graphs in a loop, on {FIRST_TEXTS:,} of the texts",
+        f"sentence-transformers: encode with its defaults (batches of 32, sorted by length), on all cores and "
+        f"{FIRST_TEXTS:,} of the texts; its OpenVINO backend with static quantization on these texts",
         "memory: proportional set size at its peak",
     ]
     return TableLayout([table, memory], notes, _conclusion(result))
@@ -247,29 +252,32 @@ def _memory_rows(result: Result) -> list[list[str]]:
 
 def _conclusion(result: Result) -> str:
     rates = {str(entry.configuration.strategy): entry.rounds for entry in result.entries}
-    ours = rates[f"{SCORE}, int8"]
-    shares = {
-        name: median(one.throughput / other.throughput for one, other in zip(ours, rates[name], strict=False))
+    score_rounds = rates[f"{SCORE}, int8"]
+    ratios = {
+        name: median(
+            score_round.throughput / other_round.throughput
+            for score_round, other_round in zip(score_rounds, rates[name], strict=False)
+        )
         for name in (BARE, *BACKENDS)
     }
-    rows_per_s = median(measured.throughput for measured in ours)
+    rows_per_s = median(measurement.throughput for measurement in score_rounds)
     return (
-        f"marina score answers {rows_per_s:.0f} rows per second: {shares[BARE]:.0%} of "
-        f"what its graphs compute in a loop, {shares[TORCH]:.1f} times sentence-transformers with torch, and "
-        f"{shares[OPENVINO]:.1f} times its OpenVINO backend in int8."
+        f"marina score answers {rows_per_s:.0f} rows per second: {ratios[BARE]:.0%} of "
+        f"what its graphs compute in a loop, {ratios[TORCH]:.1f} times sentence-transformers with torch, and "
+        f"{ratios[OPENVINO]:.1f} times its OpenVINO backend in int8."
     )
 
 
 def draw(result: Result) -> dict[str, bytes]:
     """Rows per second, as bars."""
-    figures = sorted(figures_of(result), key=lambda one: -one.throughput.median)
-    with new_figure(size=(8, 2.6)) as (figure, (axis,)):
-        names = [str(one.entry.configuration.strategy) for one in figures]
+    figures = sorted(figures_of(result), key=lambda figure: -figure.throughput.median)
+    with new_figure(size=(8, 2.6)) as (plot, (axis,)):
+        names = [str(figure.entry.configuration.strategy) for figure in figures]
         colours = [COLOURS[0] if name.startswith("marina") else "#b0b0b0" for name in names]
-        rates = [one.throughput.median for one in figures]
+        rates = [figure.throughput.median for figure in figures]
         bars = axis.barh(range(len(names)), rates, color=colours)
         axis.bar_label(bars, [number(rate) for rate in rates], fontsize=8, padding=4)
         axis.margins(x=0.1)
         axis.set_xlabel("rows per second")
         name_bars(axis, names)
-        return {"throughput": png_of(figure)}
+        return {"throughput": png_of(plot)}

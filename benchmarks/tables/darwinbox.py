@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from benchmarks.tables.eager import TASK_MODELS, EagerModel, eager_model
 from benchmarks.tables.published import published_table, source_note
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.mix import mixed
+from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of
@@ -38,7 +38,7 @@ EAGER = f"eager, padded to {PADDED}"
 
 def measure(job: TableJob) -> Result:
     """Measure the table for a model; by default, for the demonstration models. MarinaError for other tasks."""
-    specs = [job.spec(one) for one in ([job.name] if job.name else MODELS)]
+    specs = [job.spec(name) for name in ([job.name] if job.name else MODELS)]
     for spec in specs:
         if spec.task not in TASK_MODELS:
             raise MarinaError(f"{KIND} is for the tasks {' and '.join(TASK_MODELS)}, and {spec.name} is of {spec.task}")
@@ -62,21 +62,24 @@ def layout(result: Result) -> TableLayout:
     bases = {entry.configuration.model: entry for entry in result.entries if entry.configuration.strategy == EAGER}
     rows = []
     saved_by: dict[str, list[float]] = {}
-    for one in figures_of(result):
-        configuration, rounds = one.entry.configuration, one.entry.rounds
+    for figure in figures_of(result):
+        configuration, rounds = figure.entry.configuration, figure.entry.rounds
         base = bases[configuration.model]
-        times = bootstrap([1000 / one.throughput for one in rounds])
-        saved = [(1 - other.throughput / one.throughput) * 100 for one, other in zip(rounds, base.rounds, strict=False)]
-        reduction = "" if one.entry is base else f"{spread(bootstrap(saved))} %"
+        times = bootstrap([1000 / measurement.throughput for measurement in rounds])
+        saved = [
+            (1 - base_measurement.throughput / measurement.throughput) * 100
+            for measurement, base_measurement in zip(rounds, base.rounds, strict=False)
+        ]
+        reduction = "" if figure.entry is base else f"{spread(bootstrap(saved))} %"
         rows.append([str(configuration.model), str(configuration.strategy), spread(times), reduction])
         if str(configuration.strategy).startswith(MARINA):
             saved_by.setdefault(str(configuration.strategy), []).append(bootstrap(saved).median)
     columns = ["model", "strategy", "ms per resume", "time saved"]
-    alone, batched = (
-        " and ".join(f"{value:.0f} %" for value in saved_by.get(f"{MARINA}, {how}", []))
-        for how in ("one by one", MINI_BATCHES)
+    saved_alone, saved_batched = (
+        " and ".join(f"{value:.0f} %" for value in saved_by.get(f"{MARINA}, {mode}", []))
+        for mode in ("one by one", MINI_BATCHES)
     )
-    here = {"time saved, one by one": alone, "time saved, in mini-batches": batched}
+    measured_here = {"time saved, one by one": saved_alone, "time saved, in mini-batches": saved_batched}
     notes = [
         f"resumes of {WORDS[0]} to {WORDS[1]} words; eager: transformers and torch in float32 on all cores, without a "
         "server; Marina: through TorchServe, one connection, precision as its spec says",
@@ -85,25 +88,29 @@ def layout(result: Result) -> TableLayout:
         source_note(KIND),
     ]
     conclusion = ""
-    if alone and batched:
-        conclusion = f"Marina saves {alone} of the time per resume one by one, and {batched} in mini-batches."
-    return TableLayout([Table(columns, rows, 2), published_table(KIND, here)], notes, conclusion)
+    if saved_alone and saved_batched:
+        conclusion = (
+            f"Marina saves {saved_alone} of the time per resume one by one, and {saved_batched} in mini-batches."
+        )
+    return TableLayout([Table(columns, rows, 2), published_table(KIND, measured_here)], notes, conclusion)
 
 
 def _resumes(spec: Spec, project: Project) -> list[str]:
     """Resumes composed of the model's own examples, or of generated texts."""
     if spec.examples:
-        lines = [one.text for one in read_texts(project.root / spec.examples, spec.instance_fields, spec.name)]
+        lines = [
+            instance.text for instance in read_texts(project.root / spec.examples, spec.instance_fields, spec.name)
+        ]
     else:
-        lines = mixed()
-    source = random.Random(0)
+        lines = mixed_texts()
+    rng = random.Random(0)
     resumes = []
     for _ in range(RESUMES):
         words: list[str] = []
-        wanted = source.randint(*WORDS)
-        while len(words) < wanted:
-            words += source.choice(lines).split()
-        resumes.append(" ".join(words[:wanted]))
+        word_count = rng.randint(*WORDS)
+        while len(words) < word_count:
+            words += rng.choice(lines).split()
+        resumes.append(" ".join(words[:word_count]))
     return resumes
 
 
@@ -120,10 +127,10 @@ def _ours(server: BenchmarkServer, spec: Spec, name: str, resumes: list[str], in
 def _eager(
     model: EagerModel, spec: Spec, name: str, resumes: list[str], padded: int | None, instances: int
 ) -> Strategy:
-    known = Configuration(engine="torch", precision="f32", instances=instances, texts="resumes")
+    eager_configuration = Configuration(engine="torch", precision="f32", instances=instances, texts="resumes")
 
     def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
-        return known, model.run(resumes, padded, instances, SECONDS)
+        return eager_configuration, model.run(resumes, padded, instances, SECONDS)
 
     configuration = Configuration(model=spec.name, strategy=name)
     workloads = [_workload(resumes, instances)]

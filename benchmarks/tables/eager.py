@@ -14,7 +14,7 @@ from marina.bench.load.histogram import new_histogram, record
 from marina.bench.load.measurement import Measurement
 
 TASK_MODELS = {"sentence-embedding": "AutoModel", "token-classification": "AutoModelForTokenClassification"}
-MOST_TOKENS = 512
+MAX_TOKENS = 512
 
 
 class EagerModel:
@@ -61,16 +61,16 @@ def _run(texts: list[str], padded: int | None, instances: int, seconds: float) -
 
     tokenizer, model = _loaded
     batches = [texts[start : start + instances] for start in range(0, len(texts), instances)]
-    padding = {"padding": "max_length" if padded else "longest", "max_length": padded or MOST_TOKENS}
-    times, answered = new_histogram(), 0
+    padding = {"padding": "max_length" if padded else "longest", "max_length": padded or MAX_TOKENS}
+    latencies, answered = new_histogram(), 0
     with torch.inference_mode():
         model(**tokenizer(batches[0], truncation=True, return_tensors="pt", **padding))
         begin = time.perf_counter()
         while time.perf_counter() < begin + seconds:
-            batch = batches[times.total_count % len(batches)]
+            batch = batches[latencies.total_count % len(batches)]
             start = time.perf_counter()
             model(**tokenizer(batch, truncation=True, return_tensors="pt", **padding))
-            record(times, time.perf_counter() - start)
+            record(latencies, time.perf_counter() - start)
             answered += len(batch)
-        spent = time.perf_counter() - begin
-    return Measurement.of_calls(spent, times.total_count, answered, answered / spent, times)
+        seconds_spent = time.perf_counter() - begin
+    return Measurement.of_calls(seconds_spent, latencies.total_count, answered, answered / seconds_spent, latencies)

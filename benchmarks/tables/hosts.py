@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from benchmarks.ray_cluster import served_by_ray
 from handlers.worker.placement.discovery import cpu_cores
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.mix import mixed
+from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
-from marina.bench.report.figures import Figures, figures_of, ratio
+from marina.bench.report.figures import Figures, figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Table, TableLayout, number
@@ -37,7 +37,7 @@ def measure(job: TableJob) -> Result:
     workloads = []
     for texts, connections in LOADS:
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
-        workloads.append(LoadCase(load, Payload(bodies_of(mixed(), texts), texts, MIX_NAME)))
+        workloads.append(LoadCase(load, Payload(bodies_of(mixed_texts(), texts), texts, MIX_NAME)))
     strategies = [_torchserve(job, spec, workloads), _ray(job, spec, workloads)]
     entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
     return Result(KIND, f"{base.name} on two hosts", entries, job.price)
@@ -48,7 +48,7 @@ def _torchserve(job: TableJob, spec: Spec, workloads: list[LoadCase]) -> Strateg
     def start() -> Iterator[Measure]:
         job.server.archive(spec)
         endpoint = job.server.serve(spec.name)
-        yield lambda workload: _measured(endpoint, workload, TORCHSERVE)
+        yield lambda workload: _measure(endpoint, workload, TORCHSERVE)
         job.server.unserve()
 
     return Strategy(TORCHSERVE, Configuration(model=spec.name, strategy=TORCHSERVE), workloads, start)
@@ -62,16 +62,16 @@ def _ray(job: TableJob, spec: Spec, workloads: list[LoadCase]) -> Strategy:
         shutil.rmtree(folder, ignore_errors=True)
         with served_by_ray(job.server.project, spec.name, len(cpu_cores()), folder) as target:
             endpoint = Endpoint(target, Configuration(model=spec.name))
-            yield lambda workload: _measured(endpoint, workload, RAY)
+            yield lambda workload: _measure(endpoint, workload, RAY)
 
     return Strategy(RAY, Configuration(model=spec.name, strategy=RAY), workloads, start)
 
 
-def _measured(endpoint: Endpoint, workload: LoadCase, host: str) -> tuple[Configuration, Measurement]:
-    measured = measure_endpoint(endpoint, workload)
-    if measured.errors:
-        raise MarinaError(f"{host}: requests failed: {measured.errors}")
-    return Configuration(workers=1).under(workload), measured
+def _measure(endpoint: Endpoint, workload: LoadCase, host: str) -> tuple[Configuration, Measurement]:
+    measurement = measure_endpoint(endpoint, workload)
+    if measurement.errors:
+        raise MarinaError(f"{host}: requests failed: {measurement.errors}")
+    return Configuration(workers=1).with_load_of(workload), measurement
 
 
 def layout(result: Result) -> TableLayout:
@@ -81,7 +81,7 @@ def layout(result: Result) -> TableLayout:
     rows, ratios = [], []
     for figure in sorted(figures, key=_load):
         base = bases[_load(figure)]
-        share = ratio(figure.entry.rounds, base.entry.rounds) if figure is not base else None
+        share = throughput_ratio(figure.entry.rounds, base.entry.rounds) if figure is not base else None
         ratios += [share.median] if share else []
         rows.append(
             [
@@ -100,5 +100,5 @@ def layout(result: Result) -> TableLayout:
     return TableLayout([Table(columns, rows, 6)], notes, conclusion)
 
 
-def _load(one: Figures) -> tuple[int, int]:
-    return one.entry.configuration.instances or 1, one.entry.configuration.connections or 0
+def _load(figure: Figures) -> tuple[int, int]:
+    return figure.entry.configuration.instances or 1, figure.entry.configuration.connections or 0

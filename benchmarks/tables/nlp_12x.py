@@ -41,11 +41,11 @@ def measure(job: TableJob) -> Result:
     if job.name is None:
         fields = bert_base(job.project.root / "build" / "bench" / "bert-base", list(BATCHES))
     else:
-        own = read_spec(job.project.models / f"{job.name}.yaml")
-        if own.task != "text-classification" or own.heads:
+        spec = read_spec(job.project.models / f"{job.name}.yaml")
+        if spec.task != "text-classification" or spec.heads:
             raise MarinaError(f"{KIND} is for text classifiers with one head, and {job.name} is none")
         shapes = {"exact": [f"{batch}x{TOKENS}" for batch in BATCHES]}
-        fields = {**own.model_dump(exclude_defaults=True), "shapes": shapes}
+        fields = {**spec.model_dump(exclude_defaults=True), "shapes": shapes}
     fields["engine"] = job.engine or fields.get("engine", DEFAULT)
     payload = Payload(bodies_of(list(bert_texts()), 1), 1, f"made up, {TOKENS} tokens")
     strategies = [
@@ -70,7 +70,7 @@ def _strategies(
     def workload(workers: int) -> LoadCase:
         return LoadCase(Load(connections=IN_FLIGHT * batch * workers, window_s=WINDOW_S, seconds=WINDOW_S), payload)
 
-    def ours(groups: str, mode: str, name: str) -> Strategy:
+    def marina_strategy(groups: str, mode: str, name: str) -> Strategy:
         spec = make_spec(
             {
                 **fields,
@@ -92,17 +92,17 @@ def _strategies(
     row = Configuration(strategy=USUAL, batch=batch, mode="TorchScript on the CPU", cores_per_model=len(cpu_cores()))
     strategies = [
         served_strategy(server, f"{USUAL}, batch {batch}", row, archive, [workload(1)]),
-        ours(",".join(["1"] * cores), CORE_PER_WORKER, ONE_CORE),
+        marina_strategy(",".join(["1"] * cores), CORE_PER_WORKER, ONE_CORE),
     ]
     if PIPELINE in engine.modes:
-        strategies.append(ours(str(cores), PIPELINE, "pipeline"))
+        strategies.append(marina_strategy(str(cores), PIPELINE, "pipeline"))
     elif not engine.cores.exclusive and cores > 1:
-        strategies.append(ours(str(cores), CORE_PER_WORKER, "all cores for one model"))
+        strategies.append(marina_strategy(str(cores), CORE_PER_WORKER, "all cores for one model"))
     return strategies
 
 
 def layout(result: Result) -> TableLayout:
-    """The figures measured here, and below them those that AWS published, in the same columns."""
+    """The figures measured here, and below them the figures that AWS published, in the same columns."""
     instance = result.price.instance if result.price else "this machine"
     figures = figures_of(result)
     usual = {
@@ -111,7 +111,7 @@ def layout(result: Result) -> TableLayout:
     rows = []
     for figure in figures:
         configuration = figure.entry.configuration
-        faster = figure.throughput.median / usual[configuration.batch].throughput.median
+        speedup = figure.throughput.median / usual[configuration.batch].throughput.median
         rows.append(
             [
                 str(configuration.strategy),
@@ -120,12 +120,12 @@ def layout(result: Result) -> TableLayout:
                 spread(figure.throughput),
                 number(figure.latency_ms.get("p95")),
                 number(figure.cost, 3),
-                number(faster),
-                number(1 / faster if figure.cost is not None else None, 3),
+                number(speedup),
+                number(1 / speedup if figure.cost is not None else None, 3),
             ]
         )
-    known = published(KIND)
-    rows += [["published by AWS", *map(str, row)] for row in known.rows]
+    aws_figures = published(KIND)
+    rows += [["published by AWS", *map(str, row)] for row in aws_figures.rows]
     notes = [
         "x throughput and x cost: measured here, over the usual handler at the same batch; published, over the "
         "g4dn.xlarge at batch 1 or 64",
@@ -138,14 +138,14 @@ def layout(result: Result) -> TableLayout:
         *price_notes(result),
         source_note(KIND),
     ]
-    return TableLayout([Table(["", *known.columns], rows, 5)], notes, _conclusion(figures, usual))
+    return TableLayout([Table(["", *aws_figures.columns], rows, 5)], notes, _conclusion(figures, usual))
 
 
 def _conclusion(figures: list[Figures], usual: dict[int | None, Figures]) -> str:
-    ours = [figure for figure in figures if figure.entry.configuration.strategy != USUAL]
-    if not ours:
+    marina_figures = [figure for figure in figures if figure.entry.configuration.strategy != USUAL]
+    if not marina_figures:
         return ""
-    best = max(ours, key=lambda one: one.throughput.median)
+    best = max(marina_figures, key=lambda figure: figure.throughput.median)
     configuration = best.entry.configuration
     base = usual[configuration.batch]
     cost = "" if best.cost is None else f" A million inferences cost {number(best.cost, 3)} USD here."

@@ -37,13 +37,13 @@ def published(table: str) -> Published:
     return Published(**yaml.safe_load(FILE.read_text(encoding="utf-8"))[table.removeprefix("table-")])
 
 
-def published_table(table: str, here: Mapping[str, str]) -> Table:
-    """Every published figure, with our own beside those that are also measured here; `here` has them by name."""
+def published_table(table: str, measured_here: Mapping[str, str]) -> Table:
+    """Every published figure, with the figure measured here beside it if `measured_here` has one of that name."""
     figures = published(table)
-    unknown = set(here) - {row[0] for row in figures.rows}
+    unknown = set(measured_here) - {row[0] for row in figures.rows}
     if unknown:
         raise KeyError(f"{table} has published no {', '.join(unknown)}")
-    rows = [[str(name), str(value), here.get(name, "")] for name, value in figures.rows]
+    rows = [[str(name), str(value), measured_here.get(name, "")] for name, value in figures.rows]
     return Table([*figures.columns, "here"], rows, 2, "Published figures")
 
 

@@ -27,10 +27,10 @@ KIND = "table-search"
 QUERIES, DUPLICATES = "ava-intent", "product-duplicates"
 PROMISE_MS = 10.0
 FIRST_RATE = 25.0
-LEAST_STEPS, MOST_STEPS = 5, 12  # of doubling the rate
+MIN_STEPS, MAX_STEPS = 5, 12  # of doubling the rate
 HALVINGS = 2  # of the step in which the p99 first exceeded the limit
 ROUNDS = 3
-LEAST_REQUESTS, LEAST_S = 1000, 6.0  # per round, so that at least ten requests are beyond the p99
+MIN_REQUESTS, MIN_SECONDS = 1000, 6.0  # per round, so that at least ten requests are beyond the p99
 BULK_CONNECTIONS, BULK_INSTANCES, BULK_S = 16, 32, 10.0
 
 
@@ -43,77 +43,80 @@ def measure(job: TableJob) -> Result:
     check(endpoint, payload)
     measured: dict[float, list[Measurement]] = {}
 
-    def kept(rate: float) -> bool:
+    def passes(rate: float) -> bool:
         rounds = measured.setdefault(rate, [])
-        for turn in range(ROUNDS):
-            job.progress(f"{rate:.0f} requests/s, round {turn + 1} of {ROUNDS}", len(measured) - 1, MOST_STEPS)
-            rounds.append(measure_endpoint(endpoint, LoadCase(_open(rate), payload)))
+        for round_index in range(ROUNDS):
+            job.progress(f"{rate:.0f} requests/s, round {round_index + 1} of {ROUNDS}", len(measured) - 1, MAX_STEPS)
+            rounds.append(measure_endpoint(endpoint, LoadCase(_open_load(rate), payload)))
             if rounds[-1].errors:
                 break
-        return keeps(rounds)
+        return within_limit(rounds)
 
-    highest = highest_kept(kept)
+    highest_rate = highest_passing_rate(passes)
     configuration = replace(endpoint.configuration, part="queries")
     entries = [
-        Entry(configuration.under(LoadCase(_open(rate), payload)), rounds) for rate, rounds in sorted(measured.items())
+        Entry(configuration.with_load_of(LoadCase(_open_load(rate), payload)), rounds)
+        for rate, rounds in sorted(measured.items())
     ]
     load = Load(connections=BULK_CONNECTIONS, window_s=BULK_S, seconds=BULK_S)
-    many = LoadCase(load, _payload(job, duplicates, BULK_INSTANCES))
-    bulk = served_strategy(job.server, f"{duplicates.name} in bulk", Configuration(part="bulk"), duplicates, [many])
-    entries += measure_rounds([bulk], ROUNDS, job.progress)[0]
+    bulk_workload = LoadCase(load, _payload(job, duplicates, BULK_INSTANCES))
+    bulk_strategy = served_strategy(
+        job.server, f"{duplicates.name} in bulk", Configuration(part="bulk"), duplicates, [bulk_workload]
+    )
+    entries += measure_rounds([bulk_strategy], ROUNDS, job.progress)[0]
     title = f"{queries.name} within {PROMISE_MS:g} ms and {duplicates.name} in bulk, after Amazon Search"
-    return Result(KIND, title, entries, job.price, more={"highest_rate": highest, "promise_ms": PROMISE_MS})
+    return Result(KIND, title, entries, job.price, more={"highest_rate": highest_rate, "promise_ms": PROMISE_MS})
 
 
-def keeps(rounds: list[Measurement]) -> bool:
-    """Whether a rate keeps the limit: the median p99 of its rounds is within it, and every request was answered."""
-    if any(one.errors or not one.latency_ms for one in rounds):
+def within_limit(rounds: list[Measurement]) -> bool:
+    """Whether a rate passes: the median p99 of its rounds is within the limit, and every request was answered."""
+    if any(measurement.errors or not measurement.latency_ms for measurement in rounds):
         return False
-    return median(one.latency_ms["p99"] for one in rounds) <= PROMISE_MS
+    return median(measurement.latency_ms["p99"] for measurement in rounds) <= PROMISE_MS
 
 
-def highest_kept(kept: Callable[[float], bool]) -> float | None:
-    """Find the highest rate that is kept: double it until `kept(rate)` is false, then bisect the last step.
+def highest_passing_rate(passes: Callable[[float], bool]) -> float | None:
+    """Find the highest rate that passes: double it until `passes(rate)` is false, then bisect the last step.
 
-    The rate is doubled at least a few times, even if one of the first rates is not kept.
+    The rate is doubled at least a few times, even if one of the first rates fails.
 
     Returns:
-        The highest rate below the first one that was not kept; None if the very first was not kept.
+        The highest passing rate below the lowest failing one; None if the first rate failed.
     """
-    highest, broken, rate = None, None, FIRST_RATE
-    for step in range(MOST_STEPS):
-        if not kept(rate):
-            broken = broken or rate
-        elif broken is None:
-            highest = rate
-        if broken is not None and step + 1 >= LEAST_STEPS:
+    highest_passing, lowest_failing, rate = None, None, FIRST_RATE
+    for step in range(MAX_STEPS):
+        if not passes(rate):
+            lowest_failing = lowest_failing or rate
+        elif lowest_failing is None:
+            highest_passing = rate
+        if lowest_failing is not None and step + 1 >= MIN_STEPS:
             break
         rate *= 2
-    if highest is None or broken is None:
-        return highest
+    if highest_passing is None or lowest_failing is None:
+        return highest_passing
     for _ in range(HALVINGS):
-        middle = (highest + broken) / 2
-        if kept(middle):
-            highest = middle
+        middle = (highest_passing + lowest_failing) / 2
+        if passes(middle):
+            highest_passing = middle
         else:
-            broken = middle
-    return highest
+            lowest_failing = middle
+    return highest_passing
 
 
 def layout(result: Result) -> TableLayout:
     """The tables of rising load and of bulk requests, and the published figures."""
-    rising, bulk = [], []
-    for one in figures_of(result):
-        cells = [spread(one.throughput), *(number(one.latency_ms.get(name)) for name in ("p50", "p95"))]
-        cells.append(spread(one.p99_ms))
-        configuration, cost = one.entry.configuration, number(one.cost, 3)
+    rising_rows, bulk_rows = [], []
+    for figure in figures_of(result):
+        cells = [spread(figure.throughput), *(number(figure.latency_ms.get(name)) for name in ("p50", "p95"))]
+        cells.append(spread(figure.p99_ms))
+        configuration, cost = figure.entry.configuration, number(figure.cost, 3)
         if configuration.part == "queries":
-            verdict = "met" if keeps(one.entry.rounds) else "missed"
-            failed = str(sum(one.errors.values()) or "")
-            rising.append([number(configuration.rate, 0), *cells, failed, verdict, cost])
+            verdict = "met" if within_limit(figure.entry.rounds) else "missed"
+            failed = str(sum(figure.errors.values()) or "")
+            rising_rows.append([number(configuration.rate, 0), *cells, failed, verdict, cost])
         else:
-            sent = f"{configuration.connections} x {configuration.instances}"
-            bulk.append([str(configuration.model), sent, *cells, cost])
+            requests_by_pairs = f"{configuration.connections} x {configuration.instances}"
+            bulk_rows.append([str(configuration.model), requests_by_pairs, *cells, cost])
     columns = [
         "offered, /s",
         "achieved, /s",
@@ -124,11 +127,11 @@ def layout(result: Result) -> TableLayout:
         f"p99 of {PROMISE_MS:g} ms",
         "$/1M",
     ]
-    in_bulk = ["", "requests x pairs", "pairs/s", "p50 ms", "p95 ms", "p99 ms", "$/1M"]
+    bulk_columns = ["", "requests x pairs", "pairs/s", "p50 ms", "p95 ms", "p99 ms", "$/1M"]
     tables = [
-        Table(columns, rising, 8, "Rising load, Poisson arrivals"),
-        Table(in_bulk, bulk, 6, "In bulk"),
-        published_table(KIND, _here(result)),
+        Table(columns, rising_rows, 8, "Rising load, Poisson arrivals"),
+        Table(bulk_columns, bulk_rows, 6, "In bulk"),
+        published_table(KIND, _measured_here(result)),
     ]
     return TableLayout(tables, _notes(result), _conclusion(result))
 
@@ -143,8 +146,8 @@ def _lowest_p99_and_pairs(result: Result) -> tuple[float | None, float | None]:
     return min(tails, default=None), next(iter(pairs), None)
 
 
-def _here(result: Result) -> dict[str, str]:
-    """Our own figures, by the names of the published ones."""
+def _measured_here(result: Result) -> dict[str, str]:
+    """The figures measured here, by the names of the published figures."""
     highest = result.more["highest_rate"]
     lowest, pairs = _lowest_p99_and_pairs(result)
     return {
@@ -160,23 +163,23 @@ def _conclusion(result: Result) -> str:
     highest = result.more["highest_rate"]
     lowest, pairs = _lowest_p99_and_pairs(result)
     if highest:
-        said = f"The p99 stays within {PROMISE_MS:g} ms up to {highest:g} requests per second"
+        sentence = f"The p99 stays within {PROMISE_MS:g} ms up to {highest:g} requests per second"
     else:
-        said = f"The p99 is above {PROMISE_MS:g} ms at every rate; the lowest is {number(lowest or 0.0)} ms"
-    return f"{said}. In bulk, {number(pairs or 0.0)} pairs per second are compared."
+        sentence = f"The p99 is above {PROMISE_MS:g} ms at every rate; the lowest is {number(lowest or 0.0)} ms"
+    return f"{sentence}. In bulk, {number(pairs or 0.0)} pairs per second are compared."
 
 
 def _notes(result: Result) -> list[str]:
     highest = result.more["highest_rate"]
     cost = cost_per_1m(result.price.per_hour, highest) if result.price and highest else None
-    said = (
+    highest_rate_note = (
         f"the highest rate with a p99 of at most {PROMISE_MS:g} ms is {highest:g} requests per second"
         if highest
         else f"no rate of {FIRST_RATE:g} requests per second or more has a p99 of at most {PROMISE_MS:g} ms"
     )
     return [
-        said + (f", {number(cost, 3)} USD for a million" if cost else ""),
-        f"met: the median p99 of {ROUNDS} rounds, each of at least {LEAST_REQUESTS} requests, without errors",
+        highest_rate_note + (f", {number(cost, 3)} USD for a million" if cost else ""),
+        f"met: the median p99 of {ROUNDS} rounds, each of at least {MIN_REQUESTS} requests, without errors",
         *warnings_of(result),
         *price_notes(result),
         source_note(KIND),
@@ -187,15 +190,15 @@ def _payload(job: TableJob, spec: Spec, instances: int) -> Payload:
     return read_payload(texts_of(spec, job.project), spec.instance_fields, instances)
 
 
-def _open(rate: float) -> Load:
-    seconds = max(LEAST_S, LEAST_REQUESTS / rate)
+def _open_load(rate: float) -> Load:
+    seconds = max(MIN_SECONDS, MIN_REQUESTS / rate)
     return Load(connections=OPEN_CONNECTIONS, rate=rate, warm_up_s=1.0, window_s=seconds, seconds=seconds)
 
 
 def draw(result: Result) -> dict[str, bytes]:
     """The standard pictures, with latency for the rising load only, and the limit as a line."""
-    rising = [one for one in figures_of(result) if one.entry.configuration.part == "queries"]
-    with new_figure() as (figure, (axis,)):
+    rising = [figure for figure in figures_of(result) if figure.entry.configuration.part == "queries"]
+    with new_figure() as (plot, (axis,)):
         if not latency_throughput(axis, rising):
             return pictures_of(result)
         axis.axhline(PROMISE_MS, color="#b85450", linestyle=":", linewidth=1.2)
@@ -209,4 +212,4 @@ def draw(result: Result) -> dict[str, bytes]:
             color="#b85450",
         )
         axis.set(xlabel="requests per second", title="Query intents: median (solid) and p99 (dashed)")
-        return {**pictures_of(result), "latency-throughput": png_of(figure)}
+        return {**pictures_of(result), "latency-throughput": png_of(plot)}

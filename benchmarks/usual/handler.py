@@ -33,7 +33,7 @@ class UsualHandler(BaseHandler):
                 )
             )
         names = ("input_ids", "attention_mask", "token_type_ids")
-        batch = [torch.cat([one[name] for one in inputs]) for name in names]
+        batch = [torch.cat([text_inputs[name] for text_inputs in inputs]) for name in names]
         if len(requests) < self.batch_size:
             empty = torch.zeros(self.batch_size - len(requests), self.max_length, dtype=torch.long)
             batch = [torch.cat([tensor, empty]) for tensor in batch]

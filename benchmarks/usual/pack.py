@@ -49,15 +49,15 @@ def pack_usual(
     setup = {"labels": labels, "max_length": tokens, "batch_size": batch_size}
     (work / "setup_config.json").write_text(json.dumps(setup))
     inputs = tuple(torch.ones(batch_size, tokens, dtype=torch.long) for _ in range(3))
-    traced = work.with_suffix(".pt")
+    traced_file = work.with_suffix(".pt")
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.jit.save(torch.jit.trace(model, inputs), str(traced))
+        torch.jit.save(torch.jit.trace(model, inputs), str(traced_file))
     config = {
         **{"minWorkers": 1, "maxWorkers": 1, "batchSize": batch_size, "maxBatchDelay": delay_ms},
         **{"responseTimeout": TIMEOUT_S, "startupTimeout": TIMEOUT_S},
     }
-    return pack_handler(name, HANDLER, config, model_store, traced, sorted(work.iterdir()))
+    return pack_handler(name, HANDLER, config, model_store, traced_file, sorted(work.iterdir()))
 
 
 def pack_handler(
@@ -73,7 +73,7 @@ def pack_handler(
 
     (model_store / f"{name}.mar").unlink(missing_ok=True)
     # the archiver stages files in the temporary folder, and first deletes what has the model's name there
-    before = tempfile.tempdir
+    previous_tempdir = tempfile.tempdir
     with tempfile.TemporaryDirectory() as staging:
         config_file = Path(staging) / "model-config.yaml"
         config_file.write_text(yaml.safe_dump(config))
@@ -92,5 +92,5 @@ def pack_handler(
                 )
             )
         finally:
-            tempfile.tempdir = before
+            tempfile.tempdir = previous_tempdir
     return model_store / f"{name}.mar"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.verify.cases import draw_cases, read_cases
-from benchmarks.verify.measure import Compared, Figures, capacity, measure, predict, serve, texts_of
+from benchmarks.verify.measure import Comparison, Figures, capacity, measure, predict, serve, texts_of
 from benchmarks.verify.report import COLUMNS, medians, picture, rows
 from benchmarks.verify.sweep import COLUMNS as SWEEP_COLUMNS
 from benchmarks.verify.sweep import rows as table_of
@@ -25,7 +25,7 @@ from marina.plan.places import Calibrated
 from marina.project import find_project
 from marina.spec import read_spec
 
-ROUNDS = 2  # through all workloads, so that both measurements of one are minutes apart
+ROUNDS = 2  # through all workloads, so that the two measurements of a workload are minutes apart
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_rounds: int) -> None:
-    """Calibrate what is not, then predict and measure."""
+    """Calibrate the models without a calibration, then predict and measure."""
     cores = len(cpu_cores())
     cases = read_cases(workloads, names) if workloads else draw_cases(names, cores, count, seed)
     count = len(cases)
@@ -55,36 +55,42 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
     folder = project.root / "build" / "plan" / "verify"
     folder.mkdir(parents=True, exist_ok=True)
     specs = {name: read_spec(project.models / f"{name}.yaml") for name in names}
-    compared: list[Compared] = []
+    comparisons: list[Comparison] = []
     with progress_bar("verify-plan") as progress, benchmark_server(project, progress) as server:
         for spec in specs.values():
             if read_calibration(server.archive(spec)) is None:
                 calibrate(spec, project, server, None, progress)
         models = {name: Calibrated(spec, project) for name, spec in specs.items()}
-        known = [
+        case_inputs = [
             (
                 [models[name] for name in case.models],
                 [texts_of(models[name], kind) for name, kind in zip(case.models, case.lengths, strict=True)],
             )
             for case in cases
         ]
-        rates = [case.share * capacity(case, own, texts) for case, (own, texts) in zip(cases, known, strict=True)]
-        predicted = [
-            predict(case, own, texts, rate) for case, (own, texts), rate in zip(cases, known, rates, strict=True)
+        case_rates = [
+            case.share * capacity(case, case_models, texts)
+            for case, (case_models, texts) in zip(cases, case_inputs, strict=True)
         ]
-        measured: list[list[list[Figures]]] = [[[] for _ in case.models] for case in cases]
+        predictions = [
+            predict(case, case_models, texts, rate)
+            for case, (case_models, texts), rate in zip(cases, case_inputs, case_rates, strict=True)
+        ]
+        measurements: list[list[list[Figures]]] = [[[] for _ in case.models] for case in cases]
         for step in range(ROUNDS * count):
-            case, (own, texts), rate = cases[step % count], known[step % count], rates[step % count]
+            case, (case_models, texts), rate = cases[step % count], case_inputs[step % count], case_rates[step % count]
             progress(case.describe(), step, ROUNDS * count)
-            for found, one in zip(
-                measured[case.number], measure(case, serve(case, own, server), texts, rate), strict=True
+            for model_measurements, figures in zip(
+                measurements[case.number], measure(case, serve(case, case_models, server), texts, rate), strict=True
             ):
-                found.append(one)
-            compared = [
-                Compared(case, name, rate, one, found)
-                for case, rate, said in zip(cases, rates, predicted, strict=True)
-                for name, one, found in zip(case.models, said, measured[case.number], strict=True)
-                if found
+                model_measurements.append(figures)
+            comparisons = [
+                Comparison(case, name, rate, prediction, model_measurements)
+                for case, rate, case_predictions in zip(cases, case_rates, predictions, strict=True)
+                for name, prediction, model_measurements in zip(
+                    case.models, case_predictions, measurements[case.number], strict=True
+                )
+                if model_measurements
             ]
             write_json(
                 folder / "verify.json",
@@ -92,19 +98,24 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
                     "machine": machine(),
                     "command": command(),
                     "seed": seed,
-                    "medians": medians(compared),
-                    "cases": [asdict(one) for one in compared],
+                    "medians": medians(comparisons),
+                    "cases": [asdict(comparison) for comparison in comparisons],
                 },
             )
-        rate, swept = sweep(models[names[0]], server, cores, sweep_rounds, progress) if sweep_rounds else (0.0, [])
-        write_json(folder / "sweep.json", {"machine": machine(), "rate": rate, "swept": [asdict(one) for one in swept]})
-    print_table(COLUMNS, rows(compared), numbers=10)
-    for label, values in medians(compared).items():
+        rate, sweep_entries = (
+            sweep(models[names[0]], server, cores, sweep_rounds, progress) if sweep_rounds else (0.0, [])
+        )
+        write_json(
+            folder / "sweep.json",
+            {"machine": machine(), "rate": rate, "swept": [asdict(entry) for entry in sweep_entries]},
+        )
+    print_table(COLUMNS, rows(comparisons), numbers=10)
+    for label, values in medians(comparisons).items():
         say(f"median {label}: " + ", ".join(f"{name} {value:.1%}" for name, value in values.items()))
-    if swept:
-        print_table(SWEEP_COLUMNS, table_of(swept), numbers=5)
-        say(summary(rate, swept))
-    (folder / "verify.png").write_bytes(picture(compared))
+    if sweep_entries:
+        print_table(SWEEP_COLUMNS, table_of(sweep_entries), numbers=5)
+        say(summary(rate, sweep_entries))
+    (folder / "verify.png").write_bytes(picture(comparisons))
     say(f"picture: {relative(folder / 'verify.png')}")
 
 

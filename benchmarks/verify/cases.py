@@ -18,7 +18,7 @@ BATCH_SIZES = (1, 2, 4, 8, 16, 32, 32, 64)
 DELAYS_MS = (1, 1, 2, 5)
 # texts of the built-in mix by their number of tokens
 LENGTHS = {"mix": (0, 1000), "short": (0, 16), "long": (32, 1000), "middle": (12, 40)}
-TOGETHER = 5  # every fifth workload has two models
+TWO_MODEL_INTERVAL = 5  # every fifth workload has two models
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Case:
     """One workload, and how it is served; lists have an entry for each model.
 
     Attributes:
-        number: of the case.
-        models: names.
-        instances: texts of a request.
-        lengths: which texts: a key of `LENGTHS`, or a file, as `marina bench --texts` takes it.
+        number: number of the case.
+        models: names of models.
+        instances: texts per request.
+        lengths: source of texts: a key of `LENGTHS`, or a file, as `marina bench --texts` takes it.
         groups: core groups of each model.
-        batch_size, delay_ms: of TorchServe.
-        share: of the capacity that comes.
+        batch_size, delay_ms: batch size and delay of TorchServe.
+        share: rate of requests, as a share of the capacity.
     """
 
     number: int
@@ -45,36 +45,38 @@ class Case:
     share: float
 
     def describe(self) -> str:
-        """In a line."""
-        many = " and ".join(f"{n} texts ({kind})" for n, kind in zip(self.instances, self.lengths, strict=True))
+        """The workload in a line."""
+        texts = " and ".join(
+            f"{instances} texts ({kind})" for instances, kind in zip(self.instances, self.lengths, strict=True)
+        )
         groups = ",".join(map(str, self.groups))
-        return f"{many}, groups {groups}, batch {self.batch_size}, delay {self.delay_ms}, {self.share:.0%}"
+        return f"{texts}, groups {groups}, batch {self.batch_size}, delay {self.delay_ms}, {self.share:.0%}"
 
 
 def draw_cases(models: Sequence[str], cores: int, count: int, seed: int) -> list[Case]:
     """Random workloads: the same for the same seed.
 
     Args:
-        models: names; workloads have the first, or the first two.
-        cores: of the machine.
-        count: of workloads.
-        seed: of chance.
+        models: names of models; workloads have the first, or the first two.
+        cores: cores of the machine.
+        count: number of workloads.
+        seed: seed of the random numbers.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     cases = []
     for number in range(count):
-        together = len(models) > 1 and number % TOGETHER == TOGETHER - 1
-        names = tuple(models[: 2 if together else 1])
+        has_two_models = len(models) > 1 and number % TWO_MODEL_INTERVAL == TWO_MODEL_INTERVAL - 1
+        names = tuple(models[: 2 if has_two_models else 1])
         cases.append(
             Case(
                 number=number,
                 models=names,
-                instances=tuple(chance.choice(INSTANCES) for _ in names),
-                lengths=tuple(chance.choice(list(LENGTHS)) for _ in names),
-                groups=chance.choice([(cores,), (1,) * cores]),
-                batch_size=chance.choice(BATCH_SIZES),
-                delay_ms=chance.choice(DELAYS_MS),
-                share=round(chance.uniform(*SHARES), 3),
+                instances=tuple(rng.choice(INSTANCES) for _ in names),
+                lengths=tuple(rng.choice(list(LENGTHS)) for _ in names),
+                groups=rng.choice([(cores,), (1,) * cores]),
+                batch_size=rng.choice(BATCH_SIZES),
+                delay_ms=rng.choice(DELAYS_MS),
+                share=round(rng.uniform(*SHARES), 3),
             )
         )
     return cases
@@ -83,12 +85,12 @@ def draw_cases(models: Sequence[str], cores: int, count: int, seed: int) -> list
 _CASE = TypeAdapter(Case)
 
 
-def read_cases(path: Path, known: Sequence[str]) -> list[Case]:
+def read_cases(path: Path, model_names: Sequence[str]) -> list[Case]:
     """The workloads of a YAML file: a list, each with the fields of `Case` except its number.
 
     Args:
         path: the file.
-        known: names of models.
+        model_names: names of models.
 
     Raises:
         SpecError: the file cannot be read, or a workload is wrong; the message names its place.
@@ -99,21 +101,21 @@ def read_cases(path: Path, known: Sequence[str]) -> list[Case]:
         raise SpecError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(entries, list) or not entries:
         raise SpecError(f"{path} must be a list of workloads")
-    wanted = {field.name for field in fields(Case)} - {"number"}
-    return [_read_case(number, entry, wanted, known, path) for number, entry in enumerate(entries)]
+    field_names = {field.name for field in fields(Case)} - {"number"}
+    return [_read_case(number, entry, field_names, model_names, path) for number, entry in enumerate(entries)]
 
 
-def _read_case(number: int, entry: object, wanted: set[str], known: Sequence[str], path: Path) -> Case:
+def _read_case(number: int, entry: object, field_names: set[str], model_names: Sequence[str], path: Path) -> Case:
     where = f"{path}: workload {number + 1}"
-    if not isinstance(entry, dict) or set(entry) != wanted:
-        raise SpecError(f"{where} must have exactly the fields {', '.join(sorted(wanted))}")
+    if not isinstance(entry, dict) or set(entry) != field_names:
+        raise SpecError(f"{where} must have exactly the fields {', '.join(sorted(field_names))}")
     try:
         case = _CASE.validate_python({"number": number, **entry})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise SpecError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    if not case.models or not set(case.models) <= set(known):
-        raise SpecError(f"{where} must have models of these: {', '.join(known)}")
+        first_error = error.errors()[0]
+        raise SpecError(f"{where}: {'.'.join(map(str, first_error['loc']))}: {first_error['msg']}") from None
+    if not case.models or not set(case.models) <= set(model_names):
+        raise SpecError(f"{where} must have models of these: {', '.join(model_names)}")
     if not len(case.models) == len(case.instances) == len(case.lengths):
         raise SpecError(f"{where} must have instances and lengths for each of its models")
     if not case.groups or min(*case.groups, *case.instances, case.batch_size, case.delay_ms) < 1:

@@ -29,11 +29,11 @@ from marina.plan.simulator.system import Service, models_of
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
 from marina.plan.workload import Traffic, draw
 
-CONNECTIONS = 256  # of the generator, and of the closed loop that gives the capacity
+CONNECTIONS = 256  # of the generator, and of the closed loop whose throughput is the capacity
 CAPACITY_REQUESTS = 15_000
 SIMULATIONS = 12
 WARM_UP_S = 1.5
-SECONDS, LONGEST_S, REQUESTS = 8.0, 20.0, 1500  # of a measurement: the least, the most, and wanted
+MIN_SECONDS, MAX_SECONDS, TARGET_REQUESTS = 8.0, 20.0, 1500  # of a measurement
 QUEUE = 100_000
 
 
@@ -46,8 +46,8 @@ class Figures(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A case with what was predicted and measured, for each of its models."""
+class Comparison:
+    """The predicted and the measured figures of a case, for one of its models."""
 
     case: Case
     model: str
@@ -64,92 +64,104 @@ class Texts(NamedTuple):
 
 
 def texts_of(model: Calibrated, kind: str) -> Texts:
-    """The instances of the built-in mix that have the lengths of a kind, or those of a file, as a model reads them.
+    """The instances of the built-in mix with the lengths of a kind, or the instances of a file, as a model reads them.
 
     Raises:
         SpecError: the file cannot be read, or no instance has these lengths.
     """
-    folder, fields = model.calibrations[0][1], model.spec.instance_fields
+    _, folder = model.calibrations[0]
+    fields = model.spec.instance_fields
     artifact = read_artifact(folder)
     instances = read_instances(MIX if kind in LENGTHS else str(model.project.root / kind), fields)
     reader = open_reader(folder.joinpath, artifact.signature)
     rows = default_rows(instances, artifact.signature, reader, max_sequence_length(artifact.shapes), "truncate")
-    low, high = LENGTHS.get(kind, (0, max_sequence_length(artifact.shapes)))
-    kept = [place for place, row in enumerate(rows) if low <= len(row.ids) <= high]
-    if not kept:
-        raise SpecError(f"{model.spec.name} has no text of {low} to {high} tokens")
+    min_tokens, max_tokens = LENGTHS.get(kind, (0, max_sequence_length(artifact.shapes)))
+    indexes = [index for index, row in enumerate(rows) if min_tokens <= len(row.ids) <= max_tokens]
+    if not indexes:
+        raise SpecError(f"{model.spec.name} has no text of {min_tokens} to {max_tokens} tokens")
     documents = documents_of(instances, fields)
-    return Texts([documents[place] for place in kept], np.array([len(rows[place].ids) for place in kept], np.int64))
+    return Texts(
+        [documents[index] for index in indexes], np.array([len(rows[index].ids) for index in indexes], np.int64)
+    )
 
 
 def capacity(case: Case, models: list[Calibrated], texts: list[Texts], connections: int = CONNECTIONS) -> float:
-    """Requests per second of each model that a closed loop of all of them would have, as predicted."""
+    """The predicted requests per second of each model in a closed loop of all models."""
     arrays, machines = _system(case, models)
-    traffic = [Traffic(1.0, instances, own.tokens) for instances, own in zip(case.instances, texts, strict=True)]
+    traffic = [
+        Traffic(1.0, instances, model_texts.tokens)
+        for instances, model_texts in zip(case.instances, texts, strict=True)
+    ]
     closed = draw(traffic, CAPACITY_REQUESTS, 1.0, case.number)._replace(connections=connections)
     return len(closed.model) / simulate(closed, arrays, machines, case.number).end * 1000 / len(models)
 
 
 def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: float) -> list[Figures]:
-    """What is predicted of each model at this many requests per second.
+    """The predicted figures of each model at `rate` requests per second.
 
-    The arrivals and the texts are those that the generator will send. Chance is in the server only: the figures are
-    those of several simulations together.
+    The arrivals and the texts are the same as the generator's. Only the server is random: the figures are computed
+    from several simulations together.
     """
     arrays, machines = _system(case, models)
-    requests = _sent(case, texts, rate)
-    kept = requests.at >= WARM_UP_S * 1000
+    requests = _requests_of(case, texts, rate)
+    after_warm_up = requests.at >= WARM_UP_S * 1000
     latencies: list[list[Floats]] = [[] for _ in models]
-    answered = np.zeros(len(models))
+    answered_rates = np.zeros(len(models))
     for seed in range(SIMULATIONS):
         outcome = simulate(requests, arrays, machines, seed)
-        at = outcome.sent + outcome.latency
-        end = (WARM_UP_S + seconds_of(rate)) * 1000
-        for number in range(len(models)):
-            own = kept & (requests.model == number) & (outcome.status == ANSWERED)
-            latencies[number].append(outcome.latency[own])
-            in_time = (requests.model == number) & (at >= WARM_UP_S * 1000) & (at < end)
-            answered[number] += in_time.sum() / seconds_of(rate) / SIMULATIONS
-    found = []
-    for own_rate, values in zip(answered, latencies, strict=True):
-        p50, p99 = (float(one) for one in np.percentile(np.concatenate(values), (50, 99)))
-        found.append(Figures(float(own_rate), p50, p99))
-    return found
+        end_times = outcome.sent + outcome.latency
+        measurement_end = (WARM_UP_S + seconds_of(rate)) * 1000
+        for model_index in range(len(models)):
+            counted = after_warm_up & (requests.model == model_index) & (outcome.status == ANSWERED)
+            latencies[model_index].append(outcome.latency[counted])
+            in_time = (requests.model == model_index) & (end_times >= WARM_UP_S * 1000) & (end_times < measurement_end)
+            answered_rates[model_index] += in_time.sum() / seconds_of(rate) / SIMULATIONS
+    predictions = []
+    for answered_rate, model_latencies in zip(answered_rates, latencies, strict=True):
+        p50, p99 = (float(percentile) for percentile in np.percentile(np.concatenate(model_latencies), (50, 99)))
+        predictions.append(Figures(float(answered_rate), p50, p99))
+    return predictions
 
 
 def _system(case: Case, models: list[Calibrated]) -> tuple[Models, Machines]:
-    place = place_here(models, None, client_here=True)
+    machine_type = place_here(models, None, client_here=True)
     services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
-    costs = [variants[0].costs[case.groups[0]] for variants in place.variants]
-    return models_of(costs, services), machines_at(place, costs, services)
+    costs = [variants[0].costs[case.groups[0]] for variants in machine_type.variants]
+    return models_of(costs, services), machines_at(machine_type, costs, services)
 
 
 def seconds_of(rate: float) -> float:
-    """How long a workload is measured."""
-    return min(LONGEST_S, max(SECONDS, REQUESTS / rate))
+    """The seconds for which a workload is measured."""
+    return min(MAX_SECONDS, max(MIN_SECONDS, TARGET_REQUESTS / rate))
 
 
-def _sent(case: Case, texts: list[Texts], rate: float) -> Requests:
-    """The requests that the generators send: each model has one, with the same schedule and its own texts in turn."""
-    last = WARM_UP_S + seconds_of(rate)
-    schedule = list(itertools.takewhile(lambda at: at < last, arrival_times("poisson", rate, 0, 1)))
+def _requests_of(case: Case, texts: list[Texts], rate: float) -> Requests:
+    """The requests of the generators, one for each model: the same schedule, and the model's texts in turn."""
+    end_s = WARM_UP_S + seconds_of(rate)
+    schedule = list(itertools.takewhile(lambda send_time: send_time < end_s, arrival_times("poisson", rate, 0, 1)))
     count = len(schedule)
-    at, model, tokens = [], [], []
-    for number, (instances, own) in enumerate(zip(case.instances, texts, strict=True)):
-        bodies = bodies_of(list(range(len(own.documents))), instances)
+    send_times_ms, model_numbers, tokens = [], [], []
+    for model_index, (instances, model_texts) in enumerate(zip(case.instances, texts, strict=True)):
+        bodies = bodies_of(list(range(len(model_texts.documents))), instances)
         rows = np.array([json.loads(body)["inputs"] for body in bodies]).reshape(len(bodies), instances)
-        at.append(np.array(schedule) * 1000)
-        model.append(np.full(count, number))
-        tokens += [own.tokens[rows[place % len(rows)]] for place in range(count)]
-    times, numbers = np.concatenate(at), np.concatenate(model)
-    order = np.argsort(times, kind="stable")
-    sizes = np.array([len(ids) for ids in tokens])[order]
-    first = np.concatenate([[0], np.cumsum(sizes)])
-    return Requests(times[order], numbers[order], first, np.concatenate([tokens[place] for place in order]), 0)
+        send_times_ms.append(np.array(schedule) * 1000)
+        model_numbers.append(np.full(count, model_index))
+        tokens += [model_texts.tokens[rows[index % len(rows)]] for index in range(count)]
+    all_times, all_models = np.concatenate(send_times_ms), np.concatenate(model_numbers)
+    send_order = np.argsort(all_times, kind="stable")
+    sizes = np.array([len(ids) for ids in tokens])[send_order]
+    first_instances = np.concatenate([[0], np.cumsum(sizes)])
+    return Requests(
+        all_times[send_order],
+        all_models[send_order],
+        first_instances,
+        np.concatenate([tokens[index] for index in send_order]),
+        0,
+    )
 
 
 def serve(case: Case, models: list[Calibrated], server: BenchmarkServer) -> list[Endpoint]:
-    """Serve the models of a case as it says."""
+    """Serve the models of a case with its groups, batch size and delay."""
     groups = ",".join(map(str, case.groups))
     for model in models:
         serving = model.spec.serving.model_copy(
@@ -160,21 +172,21 @@ def serve(case: Case, models: list[Calibrated], server: BenchmarkServer) -> list
 
 
 def measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], rate: float) -> list[Figures]:
-    """Measure a case that is served, in an open loop: the figures of each model."""
+    """Measure a served case in an open loop; returns the figures of each model."""
     seconds = seconds_of(rate)
     return _measure(case, endpoints, texts, Load(CONNECTIONS, rate=rate, window_s=seconds, seconds=seconds))
 
 
 def measure_closed(case: Case, endpoints: list[Endpoint], texts: list[Texts], connections: int) -> list[Figures]:
-    """The same in a closed loop."""
-    return _measure(case, endpoints, texts, Load(connections, window_s=SECONDS / 2, seconds=SECONDS / 2))
+    """Measure a served case in a closed loop; returns the figures of each model."""
+    return _measure(case, endpoints, texts, Load(connections, window_s=MIN_SECONDS / 2, seconds=MIN_SECONDS / 2))
 
 
 def _measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], load: Load) -> list[Figures]:
     load = replace(load, warm_up_s=WARM_UP_S)
     payloads = [
-        Payload(bodies_of(own.documents, instances), instances, "")
-        for instances, own in zip(case.instances, texts, strict=True)
+        Payload(bodies_of(model_texts.documents, instances), instances, "")
+        for instances, model_texts in zip(case.instances, texts, strict=True)
     ]
     with ThreadPoolExecutor(len(endpoints)) as threads:
         runs = [
@@ -184,6 +196,6 @@ def _measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], load: Lo
         return [_figures(run.result()) for run in runs]
 
 
-def _figures(measured: Measurement) -> Figures:
-    latency = measured.latency_ms
-    return Figures(measured.requests / measured.seconds, latency.get("p50", 0.0), latency.get("p99", 0.0))
+def _figures(measurement: Measurement) -> Figures:
+    latency = measurement.latency_ms
+    return Figures(measurement.requests / measurement.seconds, latency.get("p50", 0.0), latency.get("p99", 0.0))

@@ -1,4 +1,4 @@
-"""What predictions are worth: a table, a picture, and the medians of the errors."""
+"""The quality of predictions: a table, a picture, and the medians of the errors."""
 
 from __future__ import annotations
 
@@ -6,54 +6,64 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.verify.measure import Compared, Figures
+from benchmarks.verify.measure import Comparison, Figures
 from marina.bench.report.drawing import COLOURS, new_figure, png_of
 
-UP_TO = 0.85  # of capacity: what published simulators are judged at
+MAX_JUDGED_SHARE = 0.85  # of capacity: published simulators are judged up to it
 
 
-def middle(one: Compared) -> Figures:
+def mean_figures(comparison: Comparison) -> Figures:
     """The mean of the measurements."""
-    return Figures(*(statistics.fmean(values) for values in zip(*one.measured, strict=True)))
+    return Figures(*(statistics.fmean(values) for values in zip(*comparison.measured, strict=True)))
 
 
-def errors(one: Compared) -> Figures:
-    """How far the prediction is from the mean of the measurements, as fractions."""
-    return Figures(*(abs(said / found - 1) for said, found in zip(one.predicted, middle(one), strict=True)))
-
-
-def apart(one: Compared) -> Figures:
-    """How far the measurements are from each other, as fractions of their mean."""
+def relative_errors(comparison: Comparison) -> Figures:
+    """The distance of the prediction from the mean of the measurements, as fractions of the mean."""
     return Figures(
-        *((max(values) - min(values)) / statistics.fmean(values) for values in zip(*one.measured, strict=True))
+        *(
+            abs(predicted / measured - 1)
+            for predicted, measured in zip(comparison.predicted, mean_figures(comparison), strict=True)
+        )
     )
 
 
-def medians(compared: Sequence[Compared]) -> dict[str, dict[str, float]]:
-    """The medians of errors and of differences between measurements: of all, and of those up to `UP_TO`."""
-    found: dict[str, dict[str, float]] = {}
-    for label, kept in (
-        ("all", compared),
-        (f"up to {UP_TO:.0%}", [one for one in compared if one.case.share <= UP_TO]),
+def relative_spread(comparison: Comparison) -> Figures:
+    """The spread of the measurements, as fractions of their mean."""
+    return Figures(
+        *((max(values) - min(values)) / statistics.fmean(values) for values in zip(*comparison.measured, strict=True))
+    )
+
+
+def medians(comparisons: Sequence[Comparison]) -> dict[str, dict[str, float]]:
+    """The medians of errors and of spreads of measurements: of all cases, and of cases up to `MAX_JUDGED_SHARE`."""
+    medians_by_label: dict[str, dict[str, float]] = {}
+    for label, selected in (
+        ("all", comparisons),
+        (
+            f"up to {MAX_JUDGED_SHARE:.0%}",
+            [comparison for comparison in comparisons if comparison.case.share <= MAX_JUDGED_SHARE],
+        ),
     ):
-        if kept:
-            for what, of in (("error", errors), ("apart", apart)):
-                columns = zip(*(of(one) for one in kept), strict=True)
-                found[f"{what}, {label}"] = dict(zip(Figures._fields, map(statistics.median, columns), strict=True))
-    return found
+        if selected:
+            for quantity, figures_of in (("error", relative_errors), ("apart", relative_spread)):
+                columns = zip(*(figures_of(comparison) for comparison in selected), strict=True)
+                medians_by_label[f"{quantity}, {label}"] = dict(
+                    zip(Figures._fields, map(statistics.median, columns), strict=True)
+                )
+    return medians_by_label
 
 
-def rows(compared: Sequence[Compared]) -> list[list[str]]:
-    """A table: every case with its errors, and how far the measurements are apart."""
-    found = []
-    for one in compared:
-        mean, error, between = middle(one), errors(one), apart(one)
-        cells = [f"{one.case.number}", one.model, one.case.describe(), f"{one.rate:.0f}"]
+def rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """A table: every case with its errors, and the spread of its measurements."""
+    table_rows = []
+    for comparison in comparisons:
+        mean, errors, spread = mean_figures(comparison), relative_errors(comparison), relative_spread(comparison)
+        cells = [f"{comparison.case.number}", comparison.model, comparison.case.describe(), f"{comparison.rate:.0f}"]
         for name in ("p50", "p99"):
-            cells += [f"{getattr(one.predicted, name):.1f}", f"{getattr(mean, name):.1f}"]
-            cells += [f"{getattr(error, name):.0%}", f"{getattr(between, name):.0%}"]
-        found.append([*cells, f"{error.rate:.1%}"])
-    return found
+            cells += [f"{getattr(comparison.predicted, name):.1f}", f"{getattr(mean, name):.1f}"]
+            cells += [f"{getattr(errors, name):.0%}", f"{getattr(spread, name):.0%}"]
+        table_rows.append([*cells, f"{errors.rate:.1%}"])
+    return table_rows
 
 
 COLUMNS = [
@@ -75,26 +85,26 @@ COLUMNS = [
 ]
 
 
-def picture(compared: Sequence[Compared]) -> bytes:
+def picture(comparisons: Sequence[Comparison]) -> bytes:
     """A PNG: predicted against measured, for both percentiles."""
     with new_figure(columns=2, size=(10, 4.8)) as (figure, axes):
         for axis, name in zip(axes, ("p50", "p99"), strict=True):
             values: list[float] = []
-            for place, (label, low, high) in enumerate(
-                (("up to 50%", 0, 0.5), ("to 85%", 0.5, UP_TO), ("above", UP_TO, 1))
+            for index, (label, low, high) in enumerate(
+                (("up to 50%", 0, 0.5), ("to 85%", 0.5, MAX_JUDGED_SHARE), ("above", MAX_JUDGED_SHARE, 1))
             ):
-                own = [one for one in compared if low < one.case.share <= high]
-                found = [getattr(middle(one), name) for one in own]
-                said = [getattr(one.predicted, name) for one in own]
+                selected = [comparison for comparison in comparisons if low < comparison.case.share <= high]
+                measured = [getattr(mean_figures(comparison), name) for comparison in selected]
+                predicted = [getattr(comparison.predicted, name) for comparison in selected]
                 spans = [
-                    [abs(getattr(edge, name) - mean) for edge in one.measured]
-                    for one, mean in zip(own, found, strict=True)
+                    [abs(getattr(measured_figures, name) - mean) for measured_figures in comparison.measured]
+                    for comparison, mean in zip(selected, measured, strict=True)
                 ]
                 axis.errorbar(
-                    found, said, xerr=[max(span) for span in spans] if spans else None, fmt="o", ms=4, lw=0.8,
-                    color=COLOURS[place], label=label,
+                    measured, predicted, xerr=[max(span) for span in spans] if spans else None, fmt="o", ms=4, lw=0.8,
+                    color=COLOURS[index], label=label,
                 )  # fmt: skip
-                values += [*found, *said]
+                values += [*measured, *predicted]
             _frame(axis, values, name)
         axes[0].legend(title="of capacity", fontsize=8)
         return png_of(figure)

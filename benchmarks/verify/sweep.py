@@ -19,18 +19,18 @@ from marina.plan.workload import Promise, Traffic
 BATCH_SIZES, DELAYS_MS = (1, 4, 16, 64), (1, 5)
 SHARE = 0.6  # of the best predicted throughput: the rate of the open loops
 CONNECTIONS = 64  # of the closed loops
-LOOSE_MS = 10_000.0  # a promise that all of them keep, so that the plan's choice is the fastest
+LOOSE_MS = 10_000.0  # a promise that all configurations keep, so that the plan's choice is the fastest
 KIND = "mix"
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepEntry:
     """One configuration.
 
     Attributes:
         case: how the model is served.
         chosen: whether it is the plan's choice.
-        rate, p99: predicted: requests per second of a closed loop, and the p99 in milliseconds of an open loop.
+        rate, p99: predicted requests per second of a closed loop, and predicted p99 in milliseconds of an open loop.
         rates, p99s: the same, measured in each round.
     """
 
@@ -44,7 +44,7 @@ class Swept:
 
 def sweep(
     model: Calibrated, server: BenchmarkServer, cores: int, rounds: int, progress: Progress
-) -> tuple[float, list[Swept]]:
+) -> tuple[float, list[SweepEntry]]:
     """Measure a grid of configurations and the plan's choice, in interleaved rounds; returns the rate of open loops."""
     texts = [texts_of(model, KIND)]
     cases = [
@@ -56,16 +56,16 @@ def sweep(
     ]
     throughputs = {case.number: capacity(case, [model], texts, CONNECTIONS) for case in cases}
     rate = SHARE * max(throughputs.values())
-    chosen = _choice(model, Traffic(rate, 1, texts[0].tokens))
-    best = _case(model, len(cases) * 2, chosen.groups[0], chosen.batch_size, chosen.delay_ms)
-    alike = [case for case in cases if _settings(case) == _settings(best)]
-    if not alike:
-        cases.append(best)
-        throughputs[best.number] = capacity(best, [model], texts, CONNECTIONS)
-    found = [
-        Swept(
+    choice = _choice(model, Traffic(rate, 1, texts[0].tokens))
+    choice_case = _case(model, len(cases) * 2, choice.groups[0], choice.batch_size, choice.delay_ms)
+    same_settings = [case for case in cases if _settings(case) == _settings(choice_case)]
+    if not same_settings:
+        cases.append(choice_case)
+        throughputs[choice_case.number] = capacity(choice_case, [model], texts, CONNECTIONS)
+    entries = [
+        SweepEntry(
             case=case,
-            chosen=_settings(case) == _settings(best),
+            chosen=_settings(case) == _settings(choice_case),
             rate=throughputs[case.number],
             p99=predict(case, [model], texts, rate)[0].p99,
             rates=[],
@@ -73,12 +73,12 @@ def sweep(
         )
         for case in cases
     ]
-    for step, one in enumerate(found * rounds):
-        progress(f"sweep: {one.case.describe()}", step, len(found) * rounds)
-        endpoints = serve(one.case, [model], server)
-        one.p99s.append(measure(one.case, endpoints, texts, rate)[0].p99)
-        one.rates.append(measure_closed(one.case, endpoints, texts, CONNECTIONS)[0].rate)
-    return rate, found
+    for step, entry in enumerate(entries * rounds):
+        progress(f"sweep: {entry.case.describe()}", step, len(entries) * rounds)
+        endpoints = serve(entry.case, [model], server)
+        entry.p99s.append(measure(entry.case, endpoints, texts, rate)[0].p99)
+        entry.rates.append(measure_closed(entry.case, endpoints, texts, CONNECTIONS)[0].rate)
+    return rate, entries
 
 
 def _case(model: Calibrated, number: int, groups: tuple[int, ...], batch_size: int, delay_ms: int) -> Case:
@@ -86,50 +86,52 @@ def _case(model: Calibrated, number: int, groups: tuple[int, ...], batch_size: i
 
 
 def _settings(case: Case) -> tuple[tuple[int, ...], int, int]:
-    """What makes two configurations different; without batches there is no delay."""
+    """The settings in which two configurations differ; without batches there is no delay."""
     return case.groups, case.batch_size, case.delay_ms if case.batch_size > 1 else 0
 
 
 def _choice(model: Calibrated, traffic: Traffic) -> Candidate:
-    """What `marina plan` chooses for this traffic, with the load generator on the same machine."""
-    place = place_here([model], None, client_here=True)
+    """The choice of `marina plan` for this traffic, with the load generator on the same machine."""
+    machine_type = place_here([model], None, client_here=True)
     promise = Promise(latency_ms=LOOSE_MS)
-    found = search(candidates_of(place), [traffic], promise, None, False, lambda *_: None).best
-    assert found  # an open loop below capacity is answered
-    return found.candidate
+    best = search(candidates_of(machine_type), [traffic], promise, None, False, lambda *_: None).best
+    assert best  # an open loop below capacity is answered
+    return best.candidate
 
 
 COLUMNS = ["groups", "batch", "delay", "p99 said", "p99 ms", "throughput said", "requests/s", ""]
 
 
-def rows(swept: Sequence[Swept]) -> list[list[str]]:
-    """A table, the least measured p99 first."""
+def rows(entries: Sequence[SweepEntry]) -> list[list[str]]:
+    """A table, in the order of the measured p99, the lowest first."""
     return [
         [
-            ",".join(map(str, one.case.groups)),
-            str(one.case.batch_size),
-            str(one.case.delay_ms),
-            f"{one.p99:.1f}",
-            f"{statistics.median(one.p99s):.1f}",
-            f"{one.rate:.0f}",
-            f"{statistics.median(one.rates):.0f}",
-            "chosen" if one.chosen else "",
+            ",".join(map(str, entry.case.groups)),
+            str(entry.case.batch_size),
+            str(entry.case.delay_ms),
+            f"{entry.p99:.1f}",
+            f"{statistics.median(entry.p99s):.1f}",
+            f"{entry.rate:.0f}",
+            f"{statistics.median(entry.rates):.0f}",
+            "chosen" if entry.chosen else "",
         ]
-        for one in sorted(swept, key=lambda one: statistics.median(one.p99s))
+        for entry in sorted(entries, key=lambda entry: statistics.median(entry.p99s))
     ]
 
 
-def summary(rate: float, swept: Sequence[Swept]) -> str:
-    """How far the choice is from the best measured, and how far rounds of one configuration are apart."""
-    (chosen,) = (one for one in swept if one.chosen)
-    latencies = [statistics.median(one.p99s) for one in swept]
-    most = max(swept, key=lambda one: one.rate)  # what would be chosen for throughput
-    throughputs = [statistics.median(one.rates) for one in swept]
-    apart = statistics.median((max(one.p99s) - min(one.p99s)) / statistics.fmean(one.p99s) for one in swept)
-    above = statistics.median(chosen.p99s) / min(latencies) - 1
-    below = 1 - statistics.median(most.rates) / max(throughputs)
+def summary(rate: float, entries: Sequence[SweepEntry]) -> str:
+    """The distances of the choice from the best measured figures, and the spread of rounds of a configuration."""
+    (choice,) = (entry for entry in entries if entry.chosen)
+    latencies = [statistics.median(entry.p99s) for entry in entries]
+    highest_predicted = max(entries, key=lambda entry: entry.rate)  # the choice for throughput
+    throughputs = [statistics.median(entry.rates) for entry in entries]
+    rounds_spread = statistics.median(
+        (max(entry.p99s) - min(entry.p99s)) / statistics.fmean(entry.p99s) for entry in entries
+    )
+    choice_excess = statistics.median(choice.p99s) / min(latencies) - 1
+    throughput_shortfall = 1 - statistics.median(highest_predicted.rates) / max(throughputs)
     return (
-        f"at {rate:.0f} requests per second the choice has a p99 {above:.1%} above the best of {len(swept)} measured "
-        f"ones (rounds are {apart:.0%} apart); the configuration with the highest predicted throughput has {below:.1%} "
+        f"at {rate:.0f} requests per second the choice has a p99 {choice_excess:.1%} above the best of {len(entries)} measured "
+        f"ones (rounds are {rounds_spread:.0%} apart); the configuration with the highest predicted throughput has {throughput_shortfall:.1%} "
         "less than the best measured"
     )

@@ -20,14 +20,14 @@ def arrival_times(arrivals: Arrivals, rate: float, process: int, processes: int)
         process: number of this process, from 0.
         processes: number of processes.
     """
-    gap = processes / rate
+    mean_gap = processes / rate
     if arrivals == "constant":
         number = 0
         while True:
-            yield (number + process / processes) * gap
+            yield (number + process / processes) * mean_gap
             number += 1
-    source = random.Random(process)
-    at = 0.0
+    rng = random.Random(process)
+    send_time = 0.0
     while True:
-        at += source.expovariate(1 / gap)
-        yield at
+        send_time += rng.expovariate(1 / mean_gap)
+        yield send_time

@@ -25,11 +25,11 @@ def record(histogram: HdrHistogram, seconds: float) -> None:
 
 
 def merged(histograms: Iterable[HdrHistogram]) -> HdrHistogram:
-    """One histogram with the counts of all."""
-    whole = new_histogram()
+    """One histogram with the counts of all histograms."""
+    total = new_histogram()
     for histogram in histograms:
-        whole.add(histogram)
-    return whole
+        total.add(histogram)
+    return total
 
 
 def encoded(histogram: HdrHistogram) -> str:
@@ -47,10 +47,10 @@ def milliseconds(histogram: HdrHistogram) -> dict[str, float]:
     """min, mean, p50, p90, p95, p99, p99.9 and max in milliseconds; empty if nothing was counted."""
     if not histogram.total_count:
         return {}
-    at = {f"p{percent:g}": histogram.get_value_at_percentile(percent) / 1000 for percent in PERCENTILES}
+    percentiles = {f"p{percent:g}": histogram.get_value_at_percentile(percent) / 1000 for percent in PERCENTILES}
     return {
         "min": histogram.get_min_value() / 1000,
         "mean": round(histogram.get_mean_value() / 1000, 4),
-        **at,
+        **percentiles,
         "max": histogram.get_max_value() / 1000,
     }

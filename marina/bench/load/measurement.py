@@ -99,7 +99,7 @@ class Measurement:
         errors: number of failed requests by kind; the other figures do not include them.
         per_second: instances answered in each second from the end of the warm-up.
         windows: all windows, including those before throughput settled.
-        counted: number of windows, from the last one back, that the figures above cover.
+        counted: number of the last windows that the figures above cover.
         stable: whether throughput and p99 of the last three windows agree; None if there were fewer.
         generator: None for calls in a loop, which have no generator.
         server: None if the server reports no metrics.

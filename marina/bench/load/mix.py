@@ -15,19 +15,19 @@ many then them these so some her would make like him into time has look two more
 people my than first water been call who oil its now find long down day did get come made may part""".split()  # noqa: SIM905
 
 
-def mixed(seed: int = 0) -> list[str]:
+def mixed_texts(seed: int = 0) -> list[str]:
     """Texts with a mean length of 22 tokens, a median of 17 and a 95th percentile of 55, including 2 special tokens.
 
     A different seed gives different texts.
     """
-    source = random.Random(seed)
+    rng = random.Random(seed)
     texts = []
     for _ in range(TEXTS):
-        tokens = round(MEDIAN * 2.718281828 ** source.gauss(0, SPREAD))
-        texts.append(text(min(max(tokens, LENGTHS[0]), LENGTHS[1]), source))
+        tokens = round(MEDIAN * 2.718281828 ** rng.gauss(0, SPREAD))
+        texts.append(random_text(min(max(tokens, LENGTHS[0]), LENGTHS[1]), rng))
     return texts
 
 
-def text(tokens: int, source: random.Random) -> str:
-    """A text of the given number of tokens, including two special tokens."""
-    return " ".join(source.choice(WORDS) for _ in range(tokens - 2))
+def random_text(tokens: int, rng: random.Random) -> str:
+    """A text of random words with `tokens` tokens, including two special tokens."""
+    return " ".join(rng.choice(WORDS) for _ in range(tokens - 2))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from handlers.worker.request.schema import Fields
 from handlers.worker.values import Instance
-from marina.bench.load.mix import mixed, text
+from marina.bench.load.mix import mixed_texts, random_text
 from marina.bench.load.profile import Load
 from marina.errors import SpecError
 from marina.project import Project
@@ -39,7 +39,7 @@ class LoadCase(NamedTuple):
 
 
 def texts_of(spec: Spec, project: Project) -> str:
-    """The source of a spec's own texts, or the built-in mix if it names none."""
+    """The file of a spec's examples, or the built-in mix if the spec has none."""
     return str(project.root / spec.examples) if spec.examples else MIX
 
 
@@ -63,13 +63,13 @@ def documents_of(instances: list[Instance], fields: Fields) -> list[Any]:
     return [_document(instance, fields) for instance in instances]
 
 
-def naming(model: str, payload: Payload) -> Payload:
-    """The same requests for a model of a bundle."""
+def payload_for(model: str, payload: Payload) -> Payload:
+    """The same requests, each naming a model of a bundle."""
     return payload._replace(bodies=[body_for(model, body) for body in payload.bodies])
 
 
 def body_for(model: str, body: bytes) -> bytes:
-    """The same body for a model of a bundle."""
+    """The same body, naming a model of a bundle."""
     return json.dumps({"model": model, **json.loads(body)}).encode()
 
 
@@ -77,12 +77,12 @@ def read_instances(source: str, fields: Fields) -> list[Instance]:
     """The instances of a source, in the format of `read_payload`."""
     path = Path(source)
     if source == MIX:
-        return [_made_up(one, fields) for one in mixed()]
+        return [_generated_instance(text, fields) for text in mixed_texts()]
     if path.suffix == ".json":
-        chosen = random.Random(0)
+        rng = random.Random(0)
         lengths = read_lengths(path, fields, lambda _: [])
-        chosen.shuffle(lengths)
-        return [_made_up(text(max(3, tokens), chosen), fields) for tokens in lengths[:BODIES]]
+        rng.shuffle(lengths)
+        return [_generated_instance(random_text(max(3, tokens), rng), fields) for tokens in lengths[:BODIES]]
     if path.suffix in (".csv", ".jsonl"):
         return read_texts(path, fields, source)
     raise SpecError(f"{source}: texts are read from .csv and .jsonl, lengths from .json; or say {MIX}")
@@ -92,17 +92,18 @@ def bodies_of(documents: list[Any], instances: int) -> list[bytes]:
     """Bodies with `instances` documents each, in order; the last body is filled up with the first documents."""
     if instances == 1:
         return [json.dumps({"inputs": document}).encode() for document in documents[:BODIES]]
-    whole = documents[: BODIES * instances]
-    whole += [documents[number % len(documents)] for number in range(-len(whole) % instances)]
+    sent_documents = documents[: BODIES * instances]
+    sent_documents += [documents[index % len(documents)] for index in range(-len(sent_documents) % instances)]
     return [
-        json.dumps({"inputs": whole[start : start + instances]}).encode() for start in range(0, len(whole), instances)
+        json.dumps({"inputs": sent_documents[start : start + instances]}).encode()
+        for start in range(0, len(sent_documents), instances)
     ]
 
 
-def _made_up(words: str, fields: Fields) -> Instance:
+def _generated_instance(text: str, fields: Fields) -> Instance:
     if not fields.second_required:
-        return Instance(words)
-    return Instance(QUESTION, words, tuple(words for _ in fields.others))
+        return Instance(text)
+    return Instance(QUESTION, text, tuple(text for _ in fields.others))
 
 
 def _document(instance: Instance, fields: Fields) -> Any:

@@ -46,7 +46,7 @@ class Load:
         window_s: seconds per window.
         within: relative bound: throughput and p99 of three consecutive windows agree if their spread
             is at most this fraction of their mean.
-        most_windows: maximum number of windows; the load then ends even if it is not stable.
+        max_windows: maximum number of windows; the load then ends even if it is not stable.
         seconds: measure for this long, whether windows agree or not; or None.
         requests: measure this many requests, whether windows agree or not; or None.
         timeout_s: a request without an answer after this many seconds is an error.
@@ -59,7 +59,7 @@ class Load:
     warm_up_s: float = 2.0
     window_s: float = 5.0
     within: float = 0.1
-    most_windows: int = 12
+    max_windows: int = 12
     seconds: float | None = None
     requests: int | None = None
     timeout_s: float = 30.0

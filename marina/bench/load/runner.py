@@ -14,14 +14,14 @@ from typing import Any
 from marina.bench.load.generator import WindowSample, run_generator
 from marina.bench.load.measurement import MeasuredWindow, Measurement
 from marina.bench.load.profile import Load, Target
-from marina.bench.load.summary import STABLE_WINDOWS, agree, join, measurement_of, window_of
+from marina.bench.load.summary import STABLE_WINDOWS, measurement_of, merge_samples, window_of, windows_agree
 from marina.bench.load.transport import encode
 from marina.errors import MarinaError
 
 START_S = 0.1  # from the moment all processes are ready to the first request
 READY_TIMEOUT_S = 60
 
-# called after each window: its figures, the number of windows so far, and the maximum number of windows
+# called after each window with its figures, the number of windows so far, and the maximum number of windows
 WindowReport = Callable[[MeasuredWindow, int, int], None]
 
 
@@ -43,28 +43,28 @@ def measure(
     if load.seconds:
         load = replace(load, window_s=load.seconds / math.ceil(load.seconds / load.window_s))
     load = replace(load, processes=min(load.processes, load.connections, load.requests or load.processes))
-    most = load.most_windows
+    max_windows = load.max_windows
     if load.seconds:
-        most = round(load.seconds / load.window_s)
+        max_windows = round(load.seconds / load.window_s)
     samples: list[WindowSample] = []
     with _processes(target, load, encode(target, bodies)) as pipes:
-        arriving = _arriving(pipes)
-        for sample in arriving:
+        window_samples = _window_samples(pipes)
+        for sample in window_samples:
             samples.append(sample)
             if load.requests:
                 continue
-            figures = [window_of(one, instances) for one in samples]
-            report(figures[-1], len(samples), most)
-            if len(samples) >= most or (not load.seconds and agree(figures, load.within)):
+            windows = [window_of(window_sample, instances) for window_sample in samples]
+            report(windows[-1], len(samples), max_windows)
+            if len(samples) >= max_windows or (not load.seconds and windows_agree(windows, load.within)):
                 break
         for pipe in pipes:
             with suppress(BrokenPipeError):
                 pipe.send("stop")
-        rest = list(arriving)
+        remaining_samples = list(window_samples)
     if load.requests:
         return measurement_of(samples, None, len(samples), load, instances)
-    counted = len(samples) if load.seconds else min(STABLE_WINDOWS, len(samples))
-    return measurement_of(samples, join(rest), counted, load, instances)
+    counted_windows = len(samples) if load.seconds else min(STABLE_WINDOWS, len(samples))
+    return measurement_of(samples, merge_samples(remaining_samples), counted_windows, load, instances)
 
 
 @contextmanager
@@ -74,11 +74,11 @@ def _processes(target: Target, load: Load, requests: list[bytes]) -> Iterator[li
     pipes, processes = [], []
     try:
         for number in range(load.processes):
-            pipe, theirs = context.Pipe()
-            arguments = (theirs, target, load, requests, number)
-            process = context.Process(target=run_generator, args=arguments, daemon=True)
+            pipe, child_pipe = context.Pipe()
+            process_args = (child_pipe, target, load, requests, number)
+            process = context.Process(target=run_generator, args=process_args, daemon=True)
             process.start()
-            theirs.close()
+            child_pipe.close()
             pipes.append(pipe)
             processes.append(process)
         for pipe in pipes:
@@ -97,26 +97,26 @@ def _processes(target: Target, load: Load, requests: list[bytes]) -> Iterator[li
             process.kill()
 
 
-def _arriving(pipes: list[Connection]) -> Iterator[WindowSample]:
+def _window_samples(pipes: list[Connection]) -> Iterator[WindowSample]:
     """Yield window after window, each once every process that is still running has sent its sample."""
-    arrived: dict[int, list[WindowSample]] = {}
+    samples_by_window: dict[int, list[WindowSample]] = {}
     # the number of the last window received from each process; infinity once the process is done
-    reached = dict.fromkeys(pipes, -1.0)
-    number = 0
+    last_windows = dict.fromkeys(pipes, -1.0)
+    window_number = 0
     while True:
-        while min(reached.values()) < number:
-            for pipe in wait([pipe for pipe, last in reached.items() if last < math.inf]):
+        while min(last_windows.values()) < window_number:
+            for pipe in wait([pipe for pipe, last_window in last_windows.items() if last_window < math.inf]):
                 assert isinstance(pipe, Connection)
                 sample = _receive(pipe)
-                arrived.setdefault(sample.number, []).append(sample)
-                reached[pipe] = math.inf if sample.last else sample.number
-        if not arrived:
+                samples_by_window.setdefault(sample.number, []).append(sample)
+                last_windows[pipe] = math.inf if sample.last else sample.number
+        if not samples_by_window:
             return
-        yield join(arrived.pop(number))
-        number += 1
+        yield merge_samples(samples_by_window.pop(window_number))
+        window_number += 1
 
 
-def _receive(pipe: Connection) -> Any:  # a Sample, or "ready"
+def _receive(pipe: Connection) -> Any:  # a WindowSample, or "ready"
     try:
         return pipe.recv()
     except EOFError:

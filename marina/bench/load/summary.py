@@ -12,22 +12,22 @@ from marina.bench.load.measurement import GeneratorLimit, GeneratorMetrics, Meas
 from marina.bench.load.profile import Load
 
 # a generator that computes or waits for a core for this share of the time may be the bottleneck
-BUSY = 0.85
-# so may one that sends late: by more than this share of the median latency, and by more than LATE_MS
-LATE, LATE_MS = 0.1, 1.0
+BUSY_SHARE = 0.85
+# so may a generator that sends late: by more than this share of the median latency, and by more than LATE_MS
+LATE_SHARE, LATE_MS = 0.1, 1.0
 STABLE_WINDOWS = 3
 
 
-def join(samples: list[WindowSample]) -> WindowSample:
+def merge_samples(samples: list[WindowSample]) -> WindowSample:
     """Merge the samples of all processes for one window; CPU times are those of the busiest process."""
     return replace(
         samples[0],
         begin=min(sample.begin for sample in samples),
         seconds=max(sample.seconds for sample in samples),
-        answered=sum((sample.answered for sample in samples), Counter()),
+        answered_by_second=sum((sample.answered_by_second for sample in samples), Counter()),
         errors=sum((sample.errors for sample in samples), Counter()),
         latencies=encoded(merged(decoded(sample.latencies) for sample in samples)),
-        late=encoded(merged(decoded(sample.late) for sample in samples)),
+        send_delays=encoded(merged(decoded(sample.send_delays) for sample in samples)),
         cpu_s=max(sample.cpu_s for sample in samples),
         waited_s=max(sample.waited_s for sample in samples),
         last=False,
@@ -39,7 +39,7 @@ def window_of(sample: WindowSample, instances: float) -> MeasuredWindow:
     latency = milliseconds(decoded(sample.latencies))
     return MeasuredWindow(
         round(sample.seconds, 3),
-        round(sum(sample.answered.values()) * instances / sample.seconds, 3) if sample.seconds else 0.0,
+        round(sum(sample.answered_by_second.values()) * instances / sample.seconds, 3) if sample.seconds else 0.0,
         latency.get("p50"),
         latency.get("p90"),
         latency.get("p99"),
@@ -47,15 +47,17 @@ def window_of(sample: WindowSample, instances: float) -> MeasuredWindow:
     )
 
 
-def agree(windows: list[MeasuredWindow], within: float) -> bool | None:
+def windows_agree(windows: list[MeasuredWindow], within: float) -> bool | None:
     """Whether throughput and p99 of the last three windows agree; None if there are fewer."""
-    last = windows[-STABLE_WINDOWS:]
-    if len(last) < STABLE_WINDOWS:
+    last_windows = windows[-STABLE_WINDOWS:]
+    if len(last_windows) < STABLE_WINDOWS:
         return None
-    return _close([one.throughput for one in last], within) and _close([one.p99_ms for one in last], within)
+    return _spread_is_within([window.throughput for window in last_windows], within) and _spread_is_within(
+        [window.p99_ms for window in last_windows], within
+    )
 
 
-def _close(values: list[Any], within: float) -> bool:
+def _spread_is_within(values: list[Any], within: float) -> bool:
     if None in values or not sum(values):
         return False
     return bool((max(values) - min(values)) * len(values) <= within * sum(values))
@@ -68,19 +70,19 @@ def measurement_of(
 
     Args:
         samples: samples of all complete windows.
-        tail: sample of the time after them. The latencies and errors of requests that were still in flight are
+        tail: sample of the time after them. Its latencies and errors, of requests that were still in flight, are
             counted; its few milliseconds of throughput are not.
-        counted: number of windows to count, from the last one back.
+        counted: number of the last windows to count.
         load: how requests were sent.
         instances: mean number of instances per request.
     """
-    chosen = samples[-counted:]
-    ended = [*chosen, tail] if tail else chosen
-    latencies = merged(decoded(one.latencies) for one in ended)
-    errors: Counter[str] = sum((one.errors for one in ended), Counter())
-    each: Counter[int] = sum((sample.answered for sample in samples), Counter())
-    seconds = sum(one.seconds for one in chosen)
-    requests = sum(sum(one.answered.values()) for one in chosen)
+    counted_samples = samples[-counted:]
+    samples_with_tail = [*counted_samples, tail] if tail else counted_samples
+    latencies = merged(decoded(sample.latencies) for sample in samples_with_tail)
+    errors: Counter[str] = sum((sample.errors for sample in samples_with_tail), Counter())
+    answered_by_second: Counter[int] = sum((sample.answered_by_second for sample in samples), Counter())
+    seconds = sum(sample.seconds for sample in counted_samples)
+    requests = sum(sum(sample.answered_by_second.values()) for sample in counted_samples)
     latency = milliseconds(latencies)
     windows = [window_of(sample, instances) for sample in samples]
     return Measurement(
@@ -91,25 +93,30 @@ def measurement_of(
         latency_ms=latency,
         errors=dict(errors),
         per_second=[
-            round(each[second] * instances) for second in range(int(sum(sample.seconds for sample in samples)))
+            round(answered_by_second[second] * instances)
+            for second in range(int(sum(sample.seconds for sample in samples)))
         ],
         windows=windows,
-        counted=len(chosen),
-        stable=agree(windows, load.within),
-        generator=_generator(chosen, latency, errors, load),
+        counted=len(counted_samples),
+        stable=windows_agree(windows, load.within),
+        generator=_generator(counted_samples, latency, errors, load),
         histogram=encoded(latencies),
     )
 
 
 def _generator(
-    chosen: list[WindowSample], latency: dict[str, float], errors: Counter[str], load: Load
+    counted_samples: list[WindowSample], latency: dict[str, float], errors: Counter[str], load: Load
 ) -> GeneratorMetrics:
-    seconds = sum(one.seconds for one in chosen)
-    cpu = sum(one.cpu_s for one in chosen) / seconds
-    waited = sum(one.waited_s for one in chosen) / seconds
-    late_ms = milliseconds(merged(decoded(one.late) for one in chosen)).get("p99") if load.rate else None
+    seconds = sum(sample.seconds for sample in counted_samples)
+    cpu = sum(sample.cpu_s for sample in counted_samples) / seconds
+    waited = sum(sample.waited_s for sample in counted_samples) / seconds
+    late_ms = (
+        milliseconds(merged(decoded(sample.send_delays) for sample in counted_samples)).get("p99")
+        if load.rate
+        else None
+    )
     limit = None
-    if cpu + waited >= BUSY:
+    if cpu + waited >= BUSY_SHARE:
         limit = GeneratorLimit(
             "busy",
             f"the generator itself may be the limit: it computed for {cpu:.0%} of the time and waited for a core for "
@@ -117,7 +124,7 @@ def _generator(
         )
     elif NEVER_SENT in errors:
         limit = GeneratorLimit("connections", "the generator ran out of connections; allow more with --connections")
-    elif late_ms is not None and late_ms > max(LATE_MS, LATE * latency.get("p50", 0.0)):
+    elif late_ms is not None and late_ms > max(LATE_MS, LATE_SHARE * latency.get("p50", 0.0)):
         limit = GeneratorLimit(
             "late",
             f"the generator sent late: 1 % of requests left {late_ms:.1f} ms or more after their time, which is in "

@@ -19,7 +19,7 @@ from marina.bench.load.profile import Target
 
 CHUNK = 1 << 18
 # sockets that select can watch; more would need epoll, whose timeouts are whole milliseconds
-MOST_SELECTED = 1000
+MAX_SELECT_SOCKETS = 1000
 CONNECT_TIMEOUT_S = 5.0
 OK = ""
 
@@ -48,11 +48,11 @@ class LoadTransport(Protocol):
         """Close all connections."""
 
 
-def open_transport(target: Target, slots: int, timeout_s: float, fine: bool) -> LoadTransport:
+def open_transport(target: Target, slots: int, timeout_s: float, sub_millisecond: bool) -> LoadTransport:
     """A transport with the given number of slots; `fine` allows waits shorter than a millisecond."""
     if target.protocol == "grpc":
         return GrpcSlots(target, slots, timeout_s)
-    return HttpSlots(target, slots, fine)
+    return HttpSlots(target, slots, sub_millisecond)
 
 
 def encode(target: Target, bodies: list[bytes]) -> list[bytes]:
@@ -74,12 +74,12 @@ def encode(target: Target, bodies: list[bytes]) -> list[bytes]:
 class HttpSlots:
     """HTTP/1.1 with keep-alive connections; a slot connects when it first sends."""
 
-    def __init__(self, target: Target, slots: int, fine: bool) -> None:
+    def __init__(self, target: Target, slots: int, sub_millisecond: bool) -> None:
         self._address = (target.host, target.port)
         self._connections: list[_Connection | None] = [None] * slots
-        selected = fine and slots <= MOST_SELECTED
-        self._selector = selectors.SelectSelector() if selected else selectors.DefaultSelector()
-        self._failed: list[RequestEnd] = []
+        use_select = sub_millisecond and slots <= MAX_SELECT_SOCKETS
+        self._selector = selectors.SelectSelector() if use_select else selectors.DefaultSelector()
+        self._failed_requests: list[RequestEnd] = []
 
     def send(self, slot: int, request: bytes) -> None:
         connection = self._connections[slot]
@@ -90,21 +90,21 @@ class HttpSlots:
             connection.send(request)
         except OSError as error:
             self.abandon(slot)
-            self._failed.append(RequestEnd(slot, _kind(error), time.monotonic()))
+            self._failed_requests.append(RequestEnd(slot, _error_kind(error), time.monotonic()))
 
     def poll(self, timeout_s: float) -> list[RequestEnd]:
-        ended, self._failed = self._failed, []
+        ended, self._failed_requests = self._failed_requests, []
         for key, _ in self._selector.select(0 if ended else max(0.0, timeout_s)):
             connection: _Connection = key.data
             try:
-                answer = connection.receive()
+                outcome = connection.receive()
             except (OSError, ValueError) as error:
-                answer = (_kind(error), False)
-            if answer is None:
+                outcome = (_error_kind(error), False)
+            if outcome is None:
                 continue
-            kind, keep = answer
+            error_kind, keep = outcome
             if connection.in_flight:
-                ended.append(RequestEnd(connection.slot, kind, time.monotonic()))
+                ended.append(RequestEnd(connection.slot, error_kind, time.monotonic()))
             connection.in_flight = False
             if not keep:
                 self.abandon(connection.slot)
@@ -131,11 +131,11 @@ class _Connection:
         self.slot = slot
         self.in_flight = False  # a server may close an idle connection
         self._received = b""
-        self._head = 0  # bytes up to the body, once received
-        self._length: int | None = None  # of the body; None if it is chunked
+        self._head_length = 0  # bytes up to the body, once received
+        self._body_length: int | None = None  # None if the body is chunked
 
     def send(self, request: bytes) -> None:
-        self._received, self._head, self._length = b"", 0, None
+        self._received, self._head_length, self._body_length = b"", 0, None
         self.in_flight = True
         self.socket.sendall(request)
 
@@ -145,27 +145,27 @@ class _Connection:
         if not data:
             return "connection closed", False
         self._received += data
-        if not self._head and not self._read_head():
+        if not self._head_length and not self._read_head():
             return None
-        if self._length is None:
-            whole = self._received.endswith(b"0\r\n\r\n")
+        if self._body_length is None:
+            complete = self._received.endswith(b"0\r\n\r\n")
         else:
-            whole = len(self._received) >= self._head + self._length
-        if not whole:
+            complete = len(self._received) >= self._head_length + self._body_length
+        if not complete:
             return None
         status = int(self._received[9:12])
-        closing = b"\nconnection: close" in self._received[: self._head].lower()
+        closing = b"\nconnection: close" in self._received[: self._head_length].lower()
         return OK if status == 200 else f"HTTP {status}", not closing
 
     def _read_head(self) -> bool:
         end = self._received.find(b"\r\n\r\n")
         if end < 0:
             return False
-        self._head = end + 4
+        self._head_length = end + 4
         head = self._received[:end].lower()
-        place = head.find(b"\ncontent-length:")
-        if place >= 0:
-            self._length = int(head[place + 16 :].split(b"\r\n", 1)[0])
+        length_start = head.find(b"\ncontent-length:")
+        if length_start >= 0:
+            self._body_length = int(head[length_start + 16 :].split(b"\r\n", 1)[0])
         elif b"chunked" not in head:
             raise ValueError("no length")
         return True
@@ -182,49 +182,53 @@ class GrpcSlots:
         from marina.client.transport import PREDICTIONS
 
         _, response = prediction_messages()
-        own = [("grpc.use_local_subchannel_pool", 1)]
-        self._channels = [grpc.insecure_channel(f"{target.host}:{target.port}", options=own) for _ in range(slots)]
+        channel_options = [("grpc.use_local_subchannel_pool", 1)]
+        self._channels = [
+            grpc.insecure_channel(f"{target.host}:{target.port}", options=channel_options) for _ in range(slots)
+        ]
         self._calls = [channel.unary_unary(PREDICTIONS, None, response.FromString) for channel in self._channels]
         self._metadata = call_metadata(target.token)
         self._timeout_s = timeout_s
-        self._ended: queue.SimpleQueue[tuple[Any, RequestEnd]] = queue.SimpleQueue()
-        self._flying: dict[int, Any] = {}
+        self._ended_requests: queue.SimpleQueue[tuple[Any, RequestEnd]] = queue.SimpleQueue()
+        self._in_flight: dict[int, Any] = {}
 
     def send(self, slot: int, request: bytes) -> None:
         future = self._calls[slot].future(request, metadata=self._metadata, timeout=self._timeout_s)
-        self._flying[slot] = future
-        future.add_done_callback(partial(self._done, slot))
+        self._in_flight[slot] = future
+        future.add_done_callback(partial(self._on_done, slot))
 
-    def _done(self, slot: int, future: Any) -> None:
-        at = time.monotonic()
-        self._ended.put((future, RequestEnd(slot, _grpc_kind(future), at)))
+    def _on_done(self, slot: int, future: Any) -> None:
+        end_time = time.monotonic()
+        self._ended_requests.put((future, RequestEnd(slot, _grpc_error_kind(future), end_time)))
 
     def poll(self, timeout_s: float) -> list[RequestEnd]:
         ended: list[RequestEnd] = []
-        wait: Callable[[], tuple[Any, RequestEnd]] = partial(self._ended.get, timeout=max(0.0, timeout_s))
+        next_outcome: Callable[[], tuple[Any, RequestEnd]] = partial(
+            self._ended_requests.get, timeout=max(0.0, timeout_s)
+        )
         while True:
             try:
-                future, outcome = wait()
+                future, outcome = next_outcome()
             except queue.Empty:
                 return ended
-            if self._flying.get(outcome.slot) is future:
-                del self._flying[outcome.slot]
+            if self._in_flight.get(outcome.slot) is future:
+                del self._in_flight[outcome.slot]
                 ended.append(outcome)
-            wait = self._ended.get_nowait
+            next_outcome = self._ended_requests.get_nowait
 
     def abandon(self, slot: int) -> None:
-        future = self._flying.pop(slot, None)
+        future = self._in_flight.pop(slot, None)
         if future is not None:
             future.cancel()
 
     def close(self) -> None:
-        for slot in list(self._flying):
+        for slot in list(self._in_flight):
             self.abandon(slot)
         for channel in self._channels:
             channel.close()
 
 
-def _kind(error: Exception) -> str:
+def _error_kind(error: Exception) -> str:
     """The kind of an error, for counting: there are few kinds, and they contain no addresses."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
@@ -233,7 +237,7 @@ def _kind(error: Exception) -> str:
     return "no connection" if isinstance(error, TimeoutError) else "connection closed"
 
 
-def _grpc_kind(future: Any) -> str:
+def _grpc_error_kind(future: Any) -> str:
     """The kind of an error; if the handler fails, TorchServe returns status OK with the error in the body."""
     code = future.code()
     if code.name != "OK":

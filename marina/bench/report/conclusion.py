@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marina.bench.report.figures import LOAD, Figures, figures_of, under_load, varying
+from marina.bench.report.figures import LOAD, Figures, comparison_key, figures_of, varying_fields
 from marina.bench.report.results import Result
 from marina.bench.report.standard import labelled
 from marina.bench.report.table import cell, number
@@ -12,57 +12,61 @@ STAGES = {"graph": "the graphs", "tokenize": "tokenizing", "answer": "writing an
 
 def conclude(result: Result) -> str:
     """The conclusion of a standard result; "" if nothing was answered."""
-    answered = [one for one in figures_of(result) if one.p99_ms]
+    answered = [figure for figure in figures_of(result) if figure.p99_ms]
     if not answered:
         return ""
     best = _best(answered)
-    said = [_speed(best, answered, result), _binds(best), _cost(best)]
-    return " ".join(sentence for sentence in said if sentence)
+    sentences = [_speed_sentence(best, answered, result), _bottleneck_sentence(best), _cost_sentence(best)]
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _best(answered: list[Figures]) -> Figures:
     """The highest throughput of closed loops; if there are none, the highest rate and then the lowest p99."""
-    closed = [one for one in answered if one.entry.configuration.rate is None]
+    closed = [figure for figure in answered if figure.entry.configuration.rate is None]
     if closed:
-        return max(closed, key=lambda one: one.throughput.median)
-    return max(answered, key=lambda one: (one.entry.configuration.rate or 0, -one.latency_ms["p99"]))
+        return max(closed, key=lambda figure: figure.throughput.median)
+    return max(answered, key=lambda figure: (figure.entry.configuration.rate or 0, -figure.latency_ms["p99"]))
 
 
-def _speed(best: Figures, answered: list[Figures], result: Result) -> str:
-    name = name_of(best, result) or cell(best.entry.configuration.model)
-    figures = (
+def _speed_sentence(best: Figures, answered: list[Figures], result: Result) -> str:
+    best_name = name_of(best, result) or cell(best.entry.configuration.model)
+    figures_phrase = (
         f"{number(best.throughput.median)} instances per second, with a median of {number(best.latency_ms['p50'])} ms "
-        f"and a p99 of {number(best.latency_ms['p99'])} ms{_load(best)}"
+        f"and a p99 of {number(best.latency_ms['p99'])} ms{_load_phrase(best)}"
     )
-    rivals = [one for one in answered if one is not best and name_of(one, result) != name_of(best, result)]
+    rivals = [figure for figure in answered if figure is not best and name_of(figure, result) != name_of(best, result)]
     if not rivals:
-        return f"{name} answered {figures}."
-    if best.faster and best.faster.median > 1.0:
-        base = f" That is {number(best.faster.median)} times the baseline."
+        return f"{best_name} answered {figures_phrase}."
+    if best.speedup and best.speedup.median > 1.0:
+        baseline_sentence = f" That is {number(best.speedup.median)} times the baseline."
     else:
-        base = ""
-    ties = [name_of(rival, result) for rival in rivals if best.place == rival.place == "1=" and _compared(rival, best)]
-    level = f" The difference from {'; '.join(dict.fromkeys(ties))} is not significant." if ties else ""
-    return f"{name} is fastest: {figures}.{base}{level}"
+        baseline_sentence = ""
+    ties = [
+        name_of(rival, result) for rival in rivals if best.place == rival.place == "1=" and _comparable(rival, best)
+    ]
+    ties_sentence = f" The difference from {'; '.join(dict.fromkeys(ties))} is not significant." if ties else ""
+    return f"{best_name} is fastest: {figures_phrase}.{baseline_sentence}{ties_sentence}"
 
 
-def name_of(one: Figures, result: Result) -> str:
-    """What distinguishes the entry's server from the others', without its load."""
-    known = one.entry.configuration.known()
-    fields = [name for name in varying(result.entries) if name not in (*LOAD, "shapes", "part")]
-    if not any(name in known for name in fields):
+def name_of(figure: Figures, result: Result) -> str:
+    """The fields that distinguish the entry's server from the servers of other entries, without those of its load."""
+    values = figure.entry.configuration.known_fields()
+    fields = [name for name in varying_fields(result.entries) if name not in (*LOAD, "shapes", "part")]
+    if not any(name in values for name in fields):
         return ""
-    parts = [cell(known[name]) if len(fields) == 1 else labelled(name, known[name]) for name in fields if name in known]
+    parts = [
+        cell(values[name]) if len(fields) == 1 else labelled(name, values[name]) for name in fields if name in values
+    ]
     return ", ".join(parts)
 
 
-def _compared(one: Figures, other: Figures) -> bool:
-    """Whether places compare two entries."""
-    return under_load(one.entry.configuration) == under_load(other.entry.configuration)
+def _comparable(figure: Figures, other_figure: Figures) -> bool:
+    """Whether two entries have places among the same entries."""
+    return comparison_key(figure.entry.configuration) == comparison_key(other_figure.entry.configuration)
 
 
-def _load(one: Figures) -> str:
-    configuration = one.entry.configuration
+def _load_phrase(figure: Figures) -> str:
+    configuration = figure.entry.configuration
     if configuration.rate is not None:
         return f" at {configuration.rate:g} requests per second"
     if configuration.connections is None:
@@ -70,9 +74,9 @@ def _load(one: Figures) -> str:
     return f" at {configuration.connections} connection{'s' * (configuration.connections > 1)}"
 
 
-def _binds(one: Figures) -> str:
-    """What most of a request's time is spent on, if the server reports it."""
-    server = one.entry.rounds[-1].server
+def _bottleneck_sentence(figure: Figures) -> str:
+    """Where most of a request's time goes, if the server reports it."""
+    server = figure.entry.rounds[-1].server
     if server is None or not server.stage_share:
         return ""
     if server.queue_ms is not None and server.queue_ms > 2 * server.worker_ms:
@@ -81,5 +85,5 @@ def _binds(one: Figures) -> str:
     return f"In the worker, {STAGES.get(stage, stage)} took {share:.0%} of the time."
 
 
-def _cost(one: Figures) -> str:
-    return "" if one.cost is None else f"A million inferences cost {number(one.cost, 3)} USD."
+def _cost_sentence(figure: Figures) -> str:
+    return "" if figure.cost is None else f"A million inferences cost {number(figure.cost, 3)} USD."

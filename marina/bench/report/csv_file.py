@@ -17,7 +17,7 @@ from marina.bench.report.results import Result
 
 def csv_of(result: Result) -> str:
     """The contents of the CSV file."""
-    rows = [_row(one, result) for one in figures_of(result)]
+    rows = [_row(figure, result) for figure in figures_of(result)]
     file = io.StringIO()
     writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -25,30 +25,30 @@ def csv_of(result: Result) -> str:
     return file.getvalue()
 
 
-def _row(one: Figures, result: Result) -> dict[str, Any]:
-    entry, configuration, latency = one.entry, one.entry.configuration, one.latency_ms
-    failed = sum(one.errors.values())
-    sent = one.requests + failed
-    server = [measured.server for measured in entry.rounds if measured.server]
-    worker_ms = _mean([measured.worker_ms for measured in server])
-    neuronperf = {
+def _row(figure: Figures, result: Result) -> dict[str, Any]:
+    entry, configuration, latency = figure.entry, figure.entry.configuration, figure.latency_ms
+    failed = sum(figure.errors.values())
+    sent = figure.requests + failed
+    server_metrics = [measurement.server for measurement in entry.rounds if measurement.server]
+    worker_ms = _mean([metrics.worker_ms for metrics in server_metrics])
+    neuronperf_columns = {
         "model_name": configuration.model,
         "workers_per_model": configuration.workers,
         "batch_size": configuration.batch_size,
-        "throughput_avg": one.throughput.median,
-        "throughput_peak": median(entry, lambda measured: float(measured.peak)),
+        "throughput_avg": figure.throughput.median,
+        "throughput_peak": median(entry, lambda measurement: float(measurement.peak)),
         "latency_ms_p0": latency.get("min"),
         **{f"latency_ms_{name}": latency.get(name) for name in ("p50", "p90", "p95", "p99")},
         "latency_ms_p100": latency.get("max"),
         "e2e_avg_ms": latency.get("mean"),
         "infer_avg_ms": worker_ms,
-        "total_infs": sum(measured.instances for measured in entry.rounds),
-        "total_s": round(sum(measured.seconds for measured in entry.rounds), 3),
+        "total_infs": sum(measurement.instances for measurement in entry.rounds),
+        "total_s": round(sum(measurement.seconds for measurement in entry.rounds), 3),
         "device_type": configuration.engine,
         "instance_type": result.price.instance if result.price else None,
-        "cost_per_1m_inf": one.cost,
+        "cost_per_1m_inf": figure.cost,
     }
-    torchserve = {
+    torchserve_columns = {
         "Batch size": configuration.batch_size,
         "Batch delay": configuration.batch_delay_ms,
         "Workers": configuration.workers,
@@ -57,27 +57,27 @@ def _row(one: Figures, result: Result) -> dict[str, Any]:
         "Input": configuration.texts,
         "Requests": sent,
         "TS failed requests": failed,
-        "TS throughput": median(entry, lambda measured: measured.requests / measured.seconds),
+        "TS throughput": median(entry, lambda measurement: measurement.requests / measurement.seconds),
         **{f"TS latency {name.upper()}": latency.get(name) for name in ("p50", "p90", "p99")},
         "TS latency mean": latency.get("mean"),
         "TS error rate": failed / sent * 100 if sent else None,
-        "waiting_time_mean": _mean([measured.queue_ms for measured in server if measured.queue_ms is not None]),
+        "waiting_time_mean": _mean([metrics.queue_ms for metrics in server_metrics if metrics.queue_ms is not None]),
         "handler_time_mean": worker_ms,
     }
-    own = {
+    marina_columns = {
         **{name: getattr(configuration, name) for name in ("rate", "arrivals", "instances", "protocol")},
         **{name: getattr(configuration, name) for name in ("core_groups", "precision")},
         "shapes": " ".join(configuration.shapes or ()),
         "latency_ms_p99.9": latency.get("p99.9"),
-        "throughput_low": one.throughput.low,
-        "throughput_high": one.throughput.high,
+        "throughput_low": figure.throughput.low,
+        "throughput_high": figure.throughput.high,
         "rounds": len(entry.rounds),
-        "stable": one.stable,
-        "faster_than_baseline": one.faster.median if one.faster else None,
-        "cost_over_baseline": one.cost_ratio,
-        "place": one.place,
+        "stable": figure.stable,
+        "faster_than_baseline": figure.speedup.median if figure.speedup else None,
+        "cost_over_baseline": figure.cost_ratio,
+        "place": figure.place,
     }
-    return {**neuronperf, **torchserve, **own}
+    return {**neuronperf_columns, **torchserve_columns, **marina_columns}
 
 
 def _mean(values: list[float]) -> float | None:

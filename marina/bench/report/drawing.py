@@ -63,15 +63,15 @@ def legend(axis: Any) -> None:
 def label_apart(axis: Any, labels: list[tuple[str, tuple[float, float]]]) -> None:
     """Label points so that no label covers another; a label that fits nowhere is left out."""
     axis.figure.draw_without_rendering()
-    taken: list[Any] = []
-    for text, place in labels:
-        note = axis.annotate(text, place, fontsize=7, xytext=OFFSETS[0], textcoords="offset points")
+    placed_boxes: list[Any] = []
+    for text, point in labels:
+        note = axis.annotate(text, point, fontsize=7, xytext=OFFSETS[0], textcoords="offset points")
         for offset in OFFSETS:
             note.set_position(offset)
             note.set_horizontalalignment("left" if offset[0] > 0 else "right")
             box = note.get_window_extent()
-            if not any(box.overlaps(other) for other in taken):
-                taken.append(box)
+            if not any(box.overlaps(placed_box) for placed_box in placed_boxes):
+                placed_boxes.append(box)
                 break
         else:
             note.remove()

@@ -31,7 +31,7 @@ class Figures:
         requests: number of answered requests, over all rounds.
         stable: whether all rounds settled; None if this is not known for any round.
         cost: USD per million inferences, or None without a price.
-        faster: throughput divided by the baseline's, within rounds; None without a baseline.
+        speedup: throughput divided by the baseline's, within rounds; None without a baseline.
         place: place among the entries under the same load; "" if there is only one round or one entry.
     """
 
@@ -43,66 +43,70 @@ class Figures:
     requests: int
     stable: bool | None
     cost: float | None
-    faster: Interval | None
+    speedup: Interval | None
     place: str
 
     @property
     def cost_ratio(self) -> float | None:
         """The cost divided by the baseline's, on the same instance; None without a price or a baseline."""
-        return 1 / self.faster.median if self.faster and self.faster.median and self.cost is not None else None
+        return 1 / self.speedup.median if self.speedup and self.speedup.median and self.cost is not None else None
 
 
 def figures_of(result: Result) -> list[Figures]:
     """The figures of each entry, in order."""
     figures = [_figures(entry, result) for entry in result.entries]
-    return [replace(one, place=place) for one, place in zip(figures, _places(figures), strict=True)]
+    return [replace(figure, place=place) for figure, place in zip(figures, _places(figures), strict=True)]
 
 
-def under_load(configuration: Configuration) -> tuple[Any, ...]:
-    """The model and the load, which entries must share to be compared."""
+def comparison_key(configuration: Configuration) -> tuple[Any, ...]:
+    """The model and the load; only entries with the same ones are compared."""
     return tuple(getattr(configuration, name) for name in ("model", *LOAD))
 
 
-def varying(entries: Sequence[Entry]) -> list[str]:
+def varying_fields(entries: Sequence[Entry]) -> list[str]:
     """The fields that distinguish entries: those that differ, or the model if none does."""
     configurations = [vars(entry.configuration) for entry in entries]
-    varied = [name for name in configurations[0] if len({configuration[name] for configuration in configurations}) > 1]
-    if "strategy" in varied:
-        varied = [name for name in (*LOAD, *ROWS) if name in varied]
-    return varied or (["model"] if configurations[0]["model"] else [])
+    names = [name for name in configurations[0] if len({configuration[name] for configuration in configurations}) > 1]
+    if "strategy" in names:
+        names = [name for name in (*LOAD, *ROWS) if name in names]
+    return names or (["model"] if configurations[0]["model"] else [])
 
 
 def median(entry: Entry, value: Callable[[Measurement], float | None]) -> float | None:
-    """The median of a measured value over rounds; None if no round has it."""
-    values = [known for one in entry.rounds if (known := value(one)) is not None]
+    """The median of a measured value over rounds; None if no round has the value."""
+    values = [measured_value for measurement in entry.rounds if (measured_value := value(measurement)) is not None]
     return statistics.median(values) if values else None
 
 
-def ratio(rounds: Sequence[Measurement], base: Sequence[Measurement]) -> Interval | None:
+def throughput_ratio(rounds: Sequence[Measurement], base_rounds: Sequence[Measurement]) -> Interval | None:
     """Throughput divided by another's, within rounds, because other activity on the machine changes between rounds."""
-    ratios = [one.throughput / other.throughput for one, other in zip(rounds, base, strict=False) if other.throughput]
+    ratios = [
+        measurement.throughput / base_measurement.throughput
+        for measurement, base_measurement in zip(rounds, base_rounds, strict=False)
+        if base_measurement.throughput
+    ]
     return bootstrap(ratios) if ratios else None
 
 
 def _figures(entry: Entry, result: Result) -> Figures:
     rounds = entry.rounds
-    names = rounds[0].latency_ms if all(one.latency_ms for one in rounds) else {}
-    throughput = bootstrap([one.throughput for one in rounds])
+    names = rounds[0].latency_ms if all(measurement.latency_ms for measurement in rounds) else {}
+    throughput = bootstrap([measurement.throughput for measurement in rounds])
     errors: Counter[str] = Counter()
-    for one in rounds:
-        errors.update(one.errors)
-    settled = [one.stable for one in rounds if one.stable is not None]
+    for measurement in rounds:
+        errors.update(measurement.errors)
+    settled = [measurement.stable for measurement in rounds if measurement.stable is not None]
     base = _baseline(entry, result)
     return Figures(
         entry=entry,
         throughput=throughput,
-        latency_ms={name: statistics.median(one.latency_ms[name] for one in rounds) for name in names},
-        p99_ms=bootstrap([one.latency_ms["p99"] for one in rounds]) if names else None,
+        latency_ms={name: statistics.median(measurement.latency_ms[name] for measurement in rounds) for name in names},
+        p99_ms=bootstrap([measurement.latency_ms["p99"] for measurement in rounds]) if names else None,
         errors=dict(errors),
-        requests=sum(one.requests for one in rounds),
+        requests=sum(measurement.requests for measurement in rounds),
         stable=all(settled) if settled else None,
         cost=cost_per_1m(result.price.per_hour, throughput.median) if result.price else None,
-        faster=ratio(rounds, base.rounds) if base else None,
+        speedup=throughput_ratio(rounds, base.rounds) if base else None,
         place="",
     )
 
@@ -111,25 +115,31 @@ def _baseline(entry: Entry, result: Result) -> Entry | None:
     """The baseline for an entry's ratios: one with the same load, or else one with the same model."""
     if result.baseline is None:
         return None
-    matching = [one for one in result.entries if one.configuration.matches(result.baseline)]
-    same = [one for one in matching if under_load(one.configuration) == under_load(entry.configuration)]
-    of_model = [one for one in matching if one.configuration.model == entry.configuration.model]
-    return next(iter(same or of_model), None)
+    candidates = [candidate for candidate in result.entries if candidate.configuration.matches(result.baseline)]
+    with_same_load = [
+        candidate
+        for candidate in candidates
+        if comparison_key(candidate.configuration) == comparison_key(entry.configuration)
+    ]
+    of_same_model = [
+        candidate for candidate in candidates if candidate.configuration.model == entry.configuration.model
+    ]
+    return next(iter(with_same_load or of_same_model), None)
 
 
 def _places(figures: list[Figures]) -> list[str]:
     """Places by throughput in a closed loop, and by p99 in an open loop, where the rate is given."""
     ranks = [""] * len(figures)
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for number, one in enumerate(figures):
-        if len(one.entry.rounds) > 1 and one.p99_ms:
-            groups.setdefault(under_load(one.entry.configuration), []).append(number)
-    for numbers in groups.values():
-        if len(numbers) < 2:
+    for index, figure in enumerate(figures):
+        if len(figure.entry.rounds) > 1 and figure.p99_ms:
+            groups.setdefault(comparison_key(figure.entry.configuration), []).append(index)
+    for indexes in groups.values():
+        if len(indexes) < 2:
             continue
-        open_loop = figures[numbers[0]].entry.configuration.rate is not None
-        intervals = [figures[number].p99_ms if open_loop else figures[number].throughput for number in numbers]
+        open_loop = figures[indexes[0]].entry.configuration.rate is not None
+        intervals = [figures[index].p99_ms if open_loop else figures[index].throughput for index in indexes]
         ranked = places([interval for interval in intervals if interval], "low" if open_loop else "high")
-        for number, place in zip(numbers, ranked, strict=True):
-            ranks[number] = place
+        for index, place in zip(indexes, ranked, strict=True):
+            ranks[index] = place
     return ranks

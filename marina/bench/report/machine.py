@@ -49,8 +49,8 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    named = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
-    fields = {name.strip(): value.strip() for name, value in named.items()}
+    raw_fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in raw_fields.items()}
     name = fields.get("model name", platform.processor() or platform.machine())
     family = [
         f"{part} {fields[f'{key}']}" for part, key in (("family", "cpu family"), ("model", "model")) if key in fields

@@ -39,13 +39,15 @@ def page_of(result: Result, layout: TableLayout, pictures: dict[str, bytes]) -> 
 
 
 def _table(table: Table) -> str:
-    first = len(table.columns) - table.numbers
+    first_number = len(table.columns) - table.numeric_columns
 
     def row(tag: str, cells: list[str]) -> str:
-        marks = ["" if place < first else ' class="number"' for place in range(len(cells))]
+        attributes = ["" if index < first_number else ' class="number"' for index in range(len(cells))]
         return (
             "<tr>"
-            + "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for mark, cell in zip(marks, cells, strict=True))
+            + "".join(
+                f"<{tag}{attribute}>{escape(cell)}</{tag}>" for attribute, cell in zip(attributes, cells, strict=True)
+            )
             + "</tr>\n"
         )
 

@@ -1,4 +1,4 @@
-"""The pictures of a result. Each is drawn only if there is something to see; its name is also its file name."""
+"""The pictures of a result. A picture with nothing to see is not drawn. The name of a picture is also its file name."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from marina.bench.load.histogram import decoded, merged
 from marina.bench.report.drawing import COLOURS, label_apart, legend, name_bars, new_figure, plain_numbers, png_of
-from marina.bench.report.figures import LOAD, Figures, figures_of, varying
+from marina.bench.report.figures import LOAD, Figures, figures_of, varying_fields
 from marina.bench.report.results import Result
 from marina.bench.report.standard import labelled
 from marina.bench.report.statistics import Interval
 from marina.bench.report.table import cell, number
 
-MOST_LINES = len(COLOURS)
+MAX_LINES = len(COLOURS)
 PERCENTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
 BINS = 60
 
@@ -30,12 +30,12 @@ def pictures_of(result: Result) -> dict[str, bytes]:
         ("latency-percentiles", _percentiles),
         ("padding", _padding),
     ):
-        with new_figure() as (figure, (axis,)):
+        with new_figure() as (plot, (axis,)):
             if draw(axis, figures):
-                drawn[name] = png_of(figure)
-    with new_figure(rows=2, size=(8, 6)) as (figure, axes):
+                drawn[name] = png_of(plot)
+    with new_figure(rows=2, size=(8, 6)) as (plot, axes):
         if over_time(axes, figures):
-            drawn["over-time"] = png_of(figure)
+            drawn["over-time"] = png_of(plot)
     return drawn
 
 
@@ -44,18 +44,20 @@ def _throughput(axis: Any, figures: list[Figures]) -> bool:
     closed = [
         figure for figure in figures if figure.entry.configuration.connections and figure.entry.configuration.strategy
     ]
-    heaviest = max((one.entry.configuration.connections or 0 for one in closed), default=0)
-    shown = [one for one in closed if one.entry.configuration.connections == heaviest]
-    if len(shown) < 3:
+    max_connections = max((figure.entry.configuration.connections or 0 for figure in closed), default=0)
+    busiest = [figure for figure in closed if figure.entry.configuration.connections == max_connections]
+    if len(busiest) < 3:
         return False
-    models = sorted({str(one.entry.configuration.model) for one in shown})
-    colours = [COLOURS[models.index(str(one.entry.configuration.model))] for one in shown]
-    rates = [one.throughput for one in shown]
-    bars = axis.barh(range(len(shown)), [rate.median for rate in rates], xerr=_errors(rates), color=colours, capsize=2)
+    models = sorted({str(figure.entry.configuration.model) for figure in busiest})
+    colours = [COLOURS[models.index(str(figure.entry.configuration.model))] for figure in busiest]
+    rates = [figure.throughput for figure in busiest]
+    bars = axis.barh(
+        range(len(busiest)), [rate.median for rate in rates], xerr=_error_bars(rates), color=colours, capsize=2
+    )
     axis.bar_label(bars, [number(rate.median) for rate in rates], fontsize=8, padding=4)
     axis.margins(x=0.1)
-    name_bars(axis, [_label(one, shown) for one in shown])
-    axis.set(xlabel="instances per second", title=f"Throughput with {heaviest} connections")
+    name_bars(axis, [_label(figure, busiest) for figure in busiest])
+    axis.set(xlabel="instances per second", title=f"Throughput with {max_connections} connections")
     return True
 
 
@@ -65,18 +67,20 @@ def latency_throughput(axis: Any, figures: list[Figures]) -> bool:
     if len(answered) < 2:
         return False
     labels = []
-    for (label, ones), colour in zip(_by_configuration(answered), COLOURS, strict=False):
-        ones.sort(key=lambda one: one.throughput.median)
-        rates = [one.throughput.median for one in ones]
-        tails = [one.p99_ms for one in ones if one.p99_ms]
-        axis.plot(rates, [one.latency_ms["p50"] for one in ones], "o-", color=colour, label=label)
+    for (label, group), colour in zip(_by_configuration(answered), COLOURS, strict=False):
+        group.sort(key=lambda figure: figure.throughput.median)
+        rates = [figure.throughput.median for figure in group]
+        tails = [figure.p99_ms for figure in group if figure.p99_ms]
+        axis.plot(rates, [figure.latency_ms["p50"] for figure in group], "o-", color=colour, label=label)
         medians = [tail.median for tail in tails]
-        axis.errorbar(rates, medians, _errors(tails), fmt="o--", color=colour, mfc="white", capsize=2)
-        labels += [(_load(one), (rate, one.latency_ms["p50"])) for one, rate in zip(ones, rates, strict=True)]
+        axis.errorbar(rates, medians, _error_bars(tails), fmt="o--", color=colour, mfc="white", capsize=2)
+        labels += [
+            (_load_label(figure), (rate, figure.latency_ms["p50"])) for figure, rate in zip(group, rates, strict=True)
+        ]
     title = "Latency and throughput: median (solid) and p99 (dashed)"
     axis.set(xlabel="instances per second", ylabel="milliseconds", title=title)
     axis.margins(x=0.1)
-    _spread_out(axis, [one.latency_ms["p99"] for one in answered])
+    _scale_latencies(axis, [figure.latency_ms["p99"] for figure in answered])
     legend(axis)
     label_apart(axis, labels)
     return True
@@ -88,11 +92,13 @@ def _cost_p99(axis: Any, figures: list[Figures]) -> bool:
     if len(priced) < 2:
         return False
     labels = []
-    for (label, ones), colour in zip(_by_configuration(priced), COLOURS, strict=False):
-        axis.scatter([one.latency_ms["p99"] for one in ones], [one.cost for one in ones], color=colour, label=label)
-        labels += [(_load(one), (one.latency_ms["p99"], one.cost or 0.0)) for one in ones]
+    for (label, group), colour in zip(_by_configuration(priced), COLOURS, strict=False):
+        axis.scatter(
+            [figure.latency_ms["p99"] for figure in group], [figure.cost for figure in group], color=colour, label=label
+        )
+        labels += [(_load_label(figure), (figure.latency_ms["p99"], figure.cost or 0.0)) for figure in group]
     axis.set(xlabel="p99, milliseconds", ylabel="USD per million inferences", title="Cost and p99")
-    tails = [one.latency_ms["p99"] for one in priced]
+    tails = [figure.latency_ms["p99"] for figure in priced]
     if max(tails) > 10 * min(tails):
         axis.set_xscale("log")
         plain_numbers(axis.xaxis)
@@ -106,26 +112,27 @@ def _histogram(axis: Any, figures: list[Figures]) -> bool:
     """The distribution of request latencies, for a result with one entry."""
     if len(figures) != 1 or not figures[0].p99_ms:
         return False
-    whole = merged(decoded(one.histogram) for one in figures[0].entry.rounds)
+    histogram = merged(decoded(measurement.histogram) for measurement in figures[0].entry.rounds)
     values = [
-        (item.value_iterated_to / 1000, item.count_added_in_this_iter_step) for item in whole.get_recorded_iterator()
+        (item.value_iterated_to / 1000, item.count_added_in_this_iter_step)
+        for item in histogram.get_recorded_iterator()
     ]
     ends = sorted(value for value, _ in values)
     low, high = max(ends[0], 0.001), ends[-1] * 1.001
     edges = [low * (high / low) ** (step / BINS) for step in range(BINS + 1)]
     axis.hist([value for value, _ in values], bins=edges, weights=[count for _, count in values], color=COLOURS[0])
-    for name, side in (("p50", "right"), ("p99", "left")):
-        at = figures[0].latency_ms[name]
-        axis.axvline(at, color="#444444", linestyle="--", linewidth=1)
+    for name, label_side in (("p50", "right"), ("p99", "left")):
+        latency_ms = figures[0].latency_ms[name]
+        axis.axvline(latency_ms, color="#444444", linestyle="--", linewidth=1)
         axis.annotate(
-            f"{name} {number(at)} ms",
-            (at, 0.99),
+            f"{name} {number(latency_ms)} ms",
+            (latency_ms, 0.99),
             xycoords=("data", "axes fraction"),
-            xytext=(-4 if side == "right" else 4, 0),
+            xytext=(-4 if label_side == "right" else 4, 0),
             textcoords="offset points",
             fontsize=9,
             va="top",
-            ha=side,
+            ha=label_side,
         )
     axis.margins(x=0.15)
     axis.set_ylim(top=axis.get_ylim()[1] * 1.15)
@@ -137,16 +144,18 @@ def _histogram(axis: Any, figures: list[Figures]) -> bool:
 
 def _percentiles(axis: Any, figures: list[Figures]) -> bool:
     """The latency percentiles of several entries."""
-    shown = [figure for figure in figures if figure.p99_ms][:MOST_LINES]
-    if len(shown) < 2:
+    answered = [figure for figure in figures if figure.p99_ms][:MAX_LINES]
+    if len(answered) < 2:
         return False
-    for one, colour in zip(shown, COLOURS, strict=False):
-        whole = merged(decoded(each.histogram) for each in one.entry.rounds)
-        values = [whole.get_value_at_percentile(percent) / 1000 for percent in PERCENTS]
-        axis.plot(range(len(PERCENTS)), values, ".-", color=colour, label=_label(one, figures))
+    for figure, colour in zip(answered, COLOURS, strict=False):
+        histogram = merged(decoded(measurement.histogram) for measurement in figure.entry.rounds)
+        values = [histogram.get_value_at_percentile(percent) / 1000 for percent in PERCENTS]
+        axis.plot(range(len(PERCENTS)), values, ".-", color=colour, label=_label(figure, figures))
     axis.set_xticks(range(len(PERCENTS)), [f"{percent:g} %" for percent in PERCENTS])
     axis.set(xlabel="share of requests", ylabel="milliseconds, at most", title="Latency percentiles")
-    _spread_out(axis, [one.latency_ms["p99.9"] for one in shown] + [one.latency_ms["p50"] for one in shown])
+    _scale_latencies(
+        axis, [figure.latency_ms["p99.9"] for figure in answered] + [figure.latency_ms["p50"] for figure in answered]
+    )
     legend(axis)
     return True
 
@@ -154,44 +163,48 @@ def _percentiles(axis: Any, figures: list[Figures]) -> bool:
 def over_time(axes: list[Any], figures: list[Figures]) -> bool:
     """Figures of each window, the rounds one after the other: throughput above, median and p99 (dashed) below."""
     above, below = axes
-    longest, tails = 0.0, [0.0]
-    for one, colour in zip(figures, COLOURS, strict=False):
-        windows = [window for each in one.entry.rounds for window in each.windows if window.p99_ms is not None]
+    max_seconds, tails = 0.0, [0.0]
+    for figure, colour in zip(figures, COLOURS, strict=False):
+        windows = [
+            window for measurement in figure.entry.rounds for window in measurement.windows if window.p99_ms is not None
+        ]
         if len(windows) < 2:
             continue
         ends = list(itertools.accumulate(window.seconds for window in windows))
-        above.plot(ends, [window.throughput for window in windows], ".-", color=colour, label=_label(one, figures))
+        above.plot(ends, [window.throughput for window in windows], ".-", color=colour, label=_label(figure, figures))
         below.plot(ends, [window.p50_ms for window in windows], ".-", color=colour)
         below.plot(ends, [window.p99_ms for window in windows], ".--", color=colour)
-        longest = max(longest, ends[-1])
+        max_seconds = max(max_seconds, ends[-1])
         tails += [window.p99_ms for window in windows if window.p99_ms]
-    if not longest:
+    if not max_seconds:
         return False
-    above.set(ylabel="instances per second", title="Throughput over time", xlim=(0, longest * 1.02))
+    above.set(ylabel="instances per second", title="Throughput over time", xlim=(0, max_seconds * 1.02))
     above.set_ylim(bottom=0)
     below.set(xlabel="seconds", ylabel="milliseconds", title="Latency over time: median (solid) and p99 (dashed)")
-    below.set_xlim(0, longest * 1.02)
-    _spread_out(below, tails[1:])
+    below.set_xlim(0, max_seconds * 1.02)
+    _scale_latencies(below, tails[1:])
     legend(above)
     return True
 
 
 def _padding(axis: Any, figures: list[Figures]) -> bool:
     """The share of computed tokens that is padding, if there are entries to compare."""
-    known = [(_label(figure, figures), server) for figure in figures if (server := figure.entry.rounds[-1].server)]
-    if len(known) < 2:
+    labelled_servers = [
+        (_label(figure, figures), server) for figure in figures if (server := figure.entry.rounds[-1].server)
+    ]
+    if len(labelled_servers) < 2:
         return False
-    length = [server.length_padding * 100 for _, server in known]
-    empty = [server.empty_padding * 100 for _, server in known]
-    axis.barh(range(len(known)), length, color=COLOURS[1], label="after texts")
-    axis.barh(range(len(known)), empty, left=length, color="#e8c9a0", label="empty rows")
-    name_bars(axis, [label for label, _ in known])
+    length = [server.length_padding * 100 for _, server in labelled_servers]
+    empty = [server.empty_padding * 100 for _, server in labelled_servers]
+    axis.barh(range(len(labelled_servers)), length, color=COLOURS[1], label="after texts")
+    axis.barh(range(len(labelled_servers)), empty, left=length, color="#e8c9a0", label="empty rows")
+    name_bars(axis, [label for label, _ in labelled_servers])
     axis.set(xlabel="percent of the computed tokens", title="Padding", xlim=(0, max(30, *length, *empty) * 1.4))
     legend(axis)
     return True
 
 
-def _errors(intervals: list[Interval]) -> list[list[float]]:
+def _error_bars(intervals: list[Interval]) -> list[list[float]]:
     """The distances from the medians to the lower and upper bounds of their intervals."""
     return [
         [interval.median - interval.low for interval in intervals],
@@ -199,7 +212,7 @@ def _errors(intervals: list[Interval]) -> list[list[float]]:
     ]
 
 
-def _spread_out(axis: Any, values: list[float]) -> None:
+def _scale_latencies(axis: Any, values: list[float]) -> None:
     """Scale latencies from zero up, or logarithmically if they differ too much to be seen together."""
     if max(values) > 20 * min(values):
         axis.set_yscale("log")
@@ -210,28 +223,30 @@ def _spread_out(axis: Any, values: list[float]) -> None:
 
 def _by_configuration(figures: list[Figures]) -> list[tuple[str, list[Figures]]]:
     """The entries of each server configuration, with a label of the fields that differ."""
-    fields = [name for name in varying([figure.entry for figure in figures]) if name not in LOAD]
+    fields = [name for name in varying_fields([figure.entry for figure in figures]) if name not in LOAD]
     groups: dict[str, list[Figures]] = {}
     for figure in figures:
-        groups.setdefault(_described(figure, fields) or cell(figure.entry.configuration.model), []).append(figure)
-    return list(groups.items())[:MOST_LINES]
+        groups.setdefault(_configuration_label(figure, fields) or cell(figure.entry.configuration.model), []).append(
+            figure
+        )
+    return list(groups.items())[:MAX_LINES]
 
 
-def _label(one: Figures, figures: list[Figures]) -> str:
-    return _described(one, varying([other.entry for other in figures]))
+def _label(figure: Figures, figures: list[Figures]) -> str:
+    return _configuration_label(figure, varying_fields([listed_figure.entry for listed_figure in figures]))
 
 
-def _described(one: Figures, fields: list[str]) -> str:
-    """The fields that distinguish an entry; shapes are long, so they are used only if no other field does."""
-    known = one.entry.configuration.known()
-    shown = [name for name in fields if name in known and (name != "workers" or "core_groups" not in fields)]
-    short = [name for name in shown if name != "shapes"] or shown
-    return ", ".join(labelled(name, known[name]) for name in short)
+def _configuration_label(figure: Figures, fields: list[str]) -> str:
+    """The fields that distinguish an entry; shapes are long, so they are used only if it has no other such field."""
+    values = figure.entry.configuration.known_fields()
+    names = [name for name in fields if name in values and (name != "workers" or "core_groups" not in fields)]
+    short_names = [name for name in names if name != "shapes"] or names
+    return ", ".join(labelled(name, values[name]) for name in short_names)
 
 
-def _load(one: Figures) -> str:
-    configuration = one.entry.configuration
+def _load_label(figure: Figures) -> str:
+    configuration = figure.entry.configuration
     connections, rate = configuration.connections, configuration.rate
     load = f"{rate:g}/s" if rate is not None else f"{connections} conn." if connections else ""
-    many = configuration.instances or 1
-    return load if many == 1 else f"{load} x {many}".strip()
+    instances = configuration.instances or 1
+    return load if instances == 1 else f"{load} x {instances}".strip()

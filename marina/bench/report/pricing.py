@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from marina.errors import SpecError
 from marina.fields import read_fields
 
-OWN = Path(__file__).parent / "instances.yaml"
+BUILT_IN_FILE = Path(__file__).parent / "instances.yaml"
 
 
 class InstanceType(BaseModel):
@@ -76,21 +76,21 @@ def price_of(instance: str | None, per_hour: float | None, project: Path) -> Pri
         return Price(instance or "this machine", per_hour, "as given")
     if instance is None:
         return None
-    known = {
+    prices = {
         name: Price(name, entry.on_demand, f"on demand; {basis}")
         for name, (entry, basis) in read_instances(project).items()
         if entry.on_demand is not None
     }
-    if instance not in known:
+    if instance not in prices:
         raise SpecError(
             f"no price is known for {instance}; give one with --price USD, or write it into instances.yaml. "
-            f"Known are: {', '.join(sorted(known))}"
+            f"Known are: {', '.join(sorted(prices))}"
         )
-    return known[instance]
+    return prices[instance]
 
 
 def read_instances(project: Path) -> dict[str, tuple[InstanceType, str]]:
-    """Every known instance type, and where what is known of it comes from.
+    """Every known instance type, and the source of its figures.
 
     Args:
         project: folder of the project; its instances.yaml, if it has one, takes precedence over Marina's own.
@@ -98,9 +98,9 @@ def read_instances(project: Path) -> dict[str, tuple[InstanceType, str]]:
     Raises:
         SpecError: a file cannot be read.
     """
-    found: dict[str, tuple[InstanceType, str]] = {}
-    for path in (OWN, project / "instances.yaml"):
+    instances: dict[str, tuple[InstanceType, str]] = {}
+    for path in (BUILT_IN_FILE, project / "instances.yaml"):
         if path.exists():
             file = read_fields(path, _File)
-            found |= {name: (entry, file.basis) for name, entry in file.instances.items()}
-    return found
+            instances |= {name: (entry, file.basis) for name, entry in file.instances.items()}
+    return instances

@@ -66,15 +66,15 @@ class Configuration:
     protocol: str | None = None
     part: str | None = None
 
-    def known(self) -> dict[str, Any]:
+    def known_fields(self) -> dict[str, Any]:
         """The fields that are set, in order."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def with_fields_of(self, *others: Configuration) -> Configuration:
         """A copy with the fields that others have set; the last one takes precedence."""
-        return replace(self, **{name: value for other in others for name, value in other.known().items()})
+        return replace(self, **{name: value for other in others for name, value in other.known_fields().items()})
 
-    def under(self, workload: LoadCase) -> Configuration:
+    def with_load_of(self, workload: LoadCase) -> Configuration:
         """A copy with the load of a workload."""
         load, payload = workload
         return replace(
@@ -86,9 +86,9 @@ class Configuration:
             texts=payload.source,
         )
 
-    def matches(self, wanted: Configuration) -> bool:
-        """Whether it agrees with another configuration in all fields that the other one has set."""
-        return wanted.known().items() <= self.known().items()
+    def matches(self, pattern: Configuration) -> bool:
+        """Whether it has the value of every field that the pattern has set."""
+        return pattern.known_fields().items() <= self.known_fields().items()
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def read_result(path: Path) -> Result:
             raise ValueError(f"its format is not {FORMAT}")
         return _RESULT.validate_python(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        first_error = error.errors()[0]
+        reason = f"{'.'.join(map(str, first_error['loc']))}: {first_error['msg']}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        why = str(error)
-    raise SpecError(f"{path} is not a result of marina bench: {why}")
+        reason = str(error)
+    raise SpecError(f"{path} is not a result of marina bench: {reason}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from marina.bench.load.measurement import GeneratorMetrics, Measurement
-from marina.bench.report.figures import Figures, figures_of, varying
+from marina.bench.report.figures import Figures, figures_of, varying_fields
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.table import Table, TableLayout, cell, number, spread
 
@@ -35,37 +35,42 @@ def standard_layout(result: Result) -> TableLayout:
 def table_of(result: Result) -> Table:
     """One row per entry: the fields that differ between entries, then the figures."""
     figures = figures_of(result)
-    fields = varying(result.entries)
-    many = any(len(figure.entry.rounds) > 1 for figure in figures)
+    fields = varying_fields(result.entries)
+    several_rounds = any(len(figure.entry.rounds) > 1 for figure in figures)
     columns = {
-        "inst./s": [spread(figure.throughput) if many else number(figure.throughput.median) for figure in figures],
+        "inst./s": [
+            spread(figure.throughput) if several_rounds else number(figure.throughput.median) for figure in figures
+        ],
         **{f"{name} ms": [number(figure.latency_ms.get(name)) for figure in figures] for name in ("p50", "p90", "p95")},
-        "p99 ms": [spread(figure.p99_ms) if many else number(figure.latency_ms.get("p99")) for figure in figures],
+        "p99 ms": [
+            spread(figure.p99_ms) if several_rounds else number(figure.latency_ms.get("p99")) for figure in figures
+        ],
         **{f"{name} ms": [number(figure.latency_ms.get(name)) for figure in figures] for name in ("p99.9", "max")},
         "errors": [str(sum(figure.errors.values()) or "") for figure in figures],
         "settled": ["no" if figure.stable is False else "" for figure in figures],
         "$/1M": [number(figure.cost, 3) for figure in figures],
-        "x baseline": [number(figure.faster.median) if figure.faster else "" for figure in figures],
+        "x baseline": [number(figure.speedup.median) if figure.speedup else "" for figure in figures],
         "x baseline $": [number(figure.cost_ratio) for figure in figures],
         "place": [figure.place for figure in figures],
     }
-    shown = {column: cells for column, cells in columns.items() if any(cells)}
+    filled_columns = {column: cells for column, cells in columns.items() if any(cells)}
     rows = [
-        [*_cells(one.entry.configuration, fields), *cells] for one, *cells in zip(figures, *shown.values(), strict=True)
+        [*_cells(figure.entry.configuration, fields), *cells]
+        for figure, *cells in zip(figures, *filled_columns.values(), strict=True)
     ]
-    return Table([*_names(fields), *shown], rows, len(shown))
+    return Table([*_names(fields), *filled_columns], rows, len(filled_columns))
 
 
 def server_table(result: Result) -> Table | None:
     """The server's metrics of the last round, one row per entry; None if there are none."""
-    known = [(entry.configuration, server) for entry in result.entries if (server := entry.rounds[-1].server)]
-    if not known:
+    server_metrics = [(entry.configuration, server) for entry in result.entries if (server := entry.rounds[-1].server)]
+    if not server_metrics:
         return None
-    fields = varying(result.entries)
-    stages = list(dict.fromkeys(stage for _, server in known for stage in server.stage_share))
+    fields = varying_fields(result.entries)
+    stages = list(dict.fromkeys(stage for _, server in server_metrics for stage in server.stage_share))
     columns = ["queue ms", "worker ms", *(f"{stage} %" for stage in stages), "batch", "padding %", "empty %"]
     rows = []
-    for configuration, server in known:
+    for configuration, server in server_metrics:
         shares = [server.stage_share.get(stage, 0.0) * 100 for stage in stages]
         wasted = (server.length_padding * 100, server.empty_padding * 100)
         values = (server.queue_ms, server.worker_ms, *shares, server.batch, *wasted)
@@ -91,16 +96,16 @@ def server_lines(result: Result) -> list[str]:
 
 
 def notes_of(result: Result) -> list[str]:
-    """The notes on the standard table, one line each."""
+    """The notes on the standard table, a line each."""
     first, *others = [entry.configuration for entry in result.entries]
     fixed = ", ".join(
         f"{NAMES.get(name, name)} {cell(value)}"
-        for name, value in first.known().items()
+        for name, value in first.known_fields().items()
         if (name != "model" or others) and all(getattr(other, name) == value for other in others)
     )
     notes = [f"same in all: {fixed}"] if fixed else []
     notes += warnings_of(result)
-    if any(one.place.endswith("=") for one in figures_of(result)):
+    if any(figure.place.endswith("=") for figure in figures_of(result)):
         notes.append("a shared place (=) means that the intervals overlap: the difference is not significant")
     return notes + price_notes(result)
 
@@ -108,7 +113,7 @@ def notes_of(result: Result) -> list[str]:
 def warnings_of(result: Result) -> list[str]:
     """Reasons to doubt the figures: errors, a generator at its limit, windows that do not agree, stalls."""
     figures = figures_of(result)
-    notes = _limits([one for entry in result.entries for one in entry.rounds])
+    notes = _limits([measurement for entry in result.entries for measurement in entry.rounds])
     notes += [f"error: {count} x {kind}" for figure in figures for kind, count in sorted(figure.errors.items())]
     if any(figure.stable is False for figure in figures):
         notes.append("not settled: throughput or p99 of the last three windows do not agree within the bound")
@@ -131,24 +136,24 @@ def price_notes(result: Result) -> list[str]:
 
 
 def failures_of(result: Result) -> list[str]:
-    """What could not be measured."""
+    """The configurations that could not be measured, with the reasons."""
     return [f"left out: {failure}" for failure in result.more.get("failures", ())]
 
 
 def _limits(rounds: list[Measurement]) -> list[str]:
     """What limited the generator; for each kind of limit, the worst round."""
 
-    def badness(one: GeneratorMetrics) -> tuple[float, float]:
-        return one.late_p99_ms or 0, one.cpu
+    def severity(generator: GeneratorMetrics) -> tuple[float, float]:
+        return generator.late_p99_ms or 0, generator.cpu
 
     worst: dict[str, GeneratorMetrics] = {}
-    for one in rounds:
-        generator = one.generator
+    for measurement in rounds:
+        generator = measurement.generator
         if generator and generator.limit:
             kind = generator.limit.kind
-            worst[kind] = max(worst.get(kind, generator), generator, key=badness)
-    of = f" (the worst of {len(rounds)} rounds)" if len(rounds) > 1 else ""
-    return [f"{one.limit.text}{of}" for one in worst.values() if one.limit]
+            worst[kind] = max(worst.get(kind, generator), generator, key=severity)
+    suffix = f" (the worst of {len(rounds)} rounds)" if len(rounds) > 1 else ""
+    return [f"{generator.limit.text}{suffix}" for generator in worst.values() if generator.limit]
 
 
 def _names(fields: list[str]) -> list[str]:
@@ -159,6 +164,6 @@ def _cells(configuration: Configuration, fields: list[str]) -> list[str]:
     return [cell(getattr(configuration, name)) for name in fields]
 
 
-def _stalled(one: Figures) -> bool:
-    closed = one.entry.configuration.rate is None
-    return closed and bool(one.latency_ms) and one.latency_ms["max"] > 10 * one.latency_ms["p99"]
+def _stalled(figure: Figures) -> bool:
+    closed = figure.entry.configuration.rate is None
+    return closed and bool(figure.latency_ms) and figure.latency_ms["max"] > 10 * figure.latency_ms["p99"]

@@ -29,15 +29,15 @@ def bootstrap(values: Sequence[float]) -> Interval:
     Rounds are resampled with replacement, with a fixed seed. With one round, the interval is that single value.
     """
     rounds = np.asarray(values, dtype=np.float64)
-    drawn = np.random.default_rng(0).integers(0, len(rounds), (RESAMPLES, len(rounds)))
-    medians = np.median(rounds[drawn], axis=1)
+    samples = np.random.default_rng(0).integers(0, len(rounds), (RESAMPLES, len(rounds)))
+    medians = np.median(rounds[samples], axis=1)
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(medians, [tail, 1 - tail])
     return Interval(float(np.median(rounds)), float(low), float(high))
 
 
 def places(intervals: Sequence[Interval], best: str) -> list[str]:
-    """Rank configurations from the best; those whose intervals overlap that of the best in a group share a place.
+    """Rank configurations from the best. Intervals that overlap the interval of the best in a group share its place.
 
     Args:
         intervals: one interval per configuration.
@@ -47,17 +47,17 @@ def places(intervals: Sequence[Interval], best: str) -> list[str]:
         The places in the order of the intervals: "1", or "1=" if a place is shared. With a single round each,
         the spread is unknown, so callers assign no places then.
     """
-    order = sorted(range(len(intervals)), key=lambda number: intervals[number].median, reverse=best == "high")
+    order = sorted(range(len(intervals)), key=lambda index: intervals[index].median, reverse=best == "high")
     groups: list[list[int]] = []
-    for number in order:
-        if groups and intervals[number].overlaps(intervals[groups[-1][0]]):
-            groups[-1].append(number)
+    for index in order:
+        if groups and intervals[index].overlaps(intervals[groups[-1][0]]):
+            groups[-1].append(index)
         else:
-            groups.append([number])
+            groups.append([index])
     ranks = [""] * len(intervals)
     place = 1
     for group in groups:
-        for number in group:
-            ranks[number] = f"{place}{'=' if len(group) > 1 else ''}"
+        for index in group:
+            ranks[index] = f"{place}{'=' if len(group) > 1 else ''}"
         place += len(group)
     return ranks

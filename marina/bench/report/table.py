@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from marina.bench.report.statistics import Interval
 
-LONGEST = 40  # characters in a cell that describes a configuration
+MAX_CELL_LENGTH = 40  # characters of a cell that describes a configuration
 
 
 class Table(NamedTuple):
@@ -16,7 +16,7 @@ class Table(NamedTuple):
 
     columns: list[str]
     rows: list[list[str]]
-    numbers: int
+    numeric_columns: int
     heading: str = ""
 
 
@@ -32,7 +32,7 @@ def markdown_of(layout: TableLayout) -> str:
     """Conclusion, tables and notes as Markdown."""
     parts = [f"**{layout.conclusion}**"] if layout.conclusion else []
     for table in layout.tables:
-        marks = ["---"] * (len(table.columns) - table.numbers) + ["---:"] * table.numbers
+        marks = ["---"] * (len(table.columns) - table.numeric_columns) + ["---:"] * table.numeric_columns
         lines = [f"| {' | '.join(row)} |" for row in (table.columns, marks, *table.rows)]
         parts.append("\n".join([*([f"{table.heading}:", ""] if table.heading else []), *lines]))
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in layout.notes)]) + "\n"
@@ -66,4 +66,4 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     text = "" if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_CELL_LENGTH else f"{text[: MAX_CELL_LENGTH - 1]}…"

@@ -32,7 +32,7 @@ def show(result: Result, layout: TableLayout, folder: Path) -> None:
     for table in layout.tables if result.kind == "table-search" else layout.tables[:1]:
         if table.heading:
             say(table.heading)
-        print_table(table.columns, table.rows, numbers=table.numbers)
+        print_table(table.columns, table.rows, numbers=table.numeric_columns)
     for line in [*(server_lines(result) if len(result.entries) == 1 else []), *layout.notes]:
         say(line)
     say(f"report: {relative(folder / 'report.html')}; report.md, result.csv and result.json are beside it")

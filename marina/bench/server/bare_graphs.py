@@ -19,26 +19,27 @@ PAUSE_S = 0.0015
 TIMING_S = 1.5  # for timing every graph, as a worker does when it starts
 
 
-class Bare(NamedTuple):
+class BareResult(NamedTuple):
     """The performance of the graphs alone on the rows of some texts.
 
     Attributes:
         rows_per_s: rows per second if all rows are available at once: sorted by length, assigned to calls by
-            the fastest plan, one graph after the other, with inputs that are in place already.
-        alone: histogram of latencies of single texts, each in the graph that is fastest for it, without pauses.
-        paced_ms: median of the same with pauses in between. As between requests, caches become cold and
+            the fastest plan, one graph after the other, with inputs already in place.
+        single_latencies: histogram of latencies of single texts without pauses, each in the graph that is fastest for
+            it.
+        paced_ms: median of these latencies with pauses in between. As between requests, caches become cold and
             cores go to sleep during a pause.
         megabytes: growth of the process's memory when it loaded the graphs.
     """
 
     rows_per_s: float
-    alone: str
+    single_latencies: str
     paced_ms: float
     megabytes: float
 
     def measurement(self, seconds: float) -> Measurement:
         """The result in the format of other loads: throughput with all texts at once, latency of single texts."""
-        return Measurement.of_calls(seconds, 0, 0, self.rows_per_s, decoded(self.alone))
+        return Measurement.of_calls(seconds, 0, 0, self.rows_per_s, decoded(self.single_latencies))
 
 
 class BareGraphs:
@@ -47,14 +48,16 @@ class BareGraphs:
     def __init__(self, processes: list[ProcessPoolExecutor]) -> None:
         self._processes = processes
 
-    def run(self, seconds: float) -> Bare:
+    def run(self, seconds: float) -> BareResult:
         """Run in all processes at the same time.
 
         The rates are summed and the latencies merged; the other figures are those of the first process.
         """
         runs = [future.result() for future in [process.submit(_run, seconds) for process in self._processes]]
-        alone = merged(decoded(run.alone) for run in runs)
-        return runs[0]._replace(rows_per_s=sum(run.rows_per_s for run in runs), alone=encoded(alone))
+        single_latencies = merged(decoded(run.single_latencies) for run in runs)
+        return runs[0]._replace(
+            rows_per_s=sum(run.rows_per_s for run in runs), single_latencies=encoded(single_latencies)
+        )
 
 
 @contextmanager
@@ -101,7 +104,7 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     tokenizer = open_reader(artifact.joinpath, described.signature)
     rows = default_rows(texts, described.signature, tokenizer, max_sequence_length(described.shapes), "truncate")
     placement = place(engine_module(described.engine).CORES, core_groups, described.name)
-    before = psutil.Process().memory_info().rss
+    rss_before = psutil.Process().memory_info().rss
     setup = Setup(
         cores=len(placement.cores),
         threads=placement.threads,
@@ -113,46 +116,46 @@ def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instan
     runtime = open_runtime(described.engine, setup)
     graphs = load_graphs(runtime, artifact.joinpath, described.graphs, described.signature)[0]
     planner = Planner(time_graphs([graphs], described.signature, TIMING_S))
-    megabytes = (psutil.Process().memory_info().rss - before) / 1e6
+    megabytes = (psutil.Process().memory_info().rss - rss_before) / 1e6
     _loaded.append(_LoadedModel(described.signature, graphs, rows, planner, megabytes))
 
 
-def _run(seconds: float) -> Bare:
+def _run(seconds: float) -> BareResult:
     """Run half of the time with all rows at once, a quarter with single texts, and a quarter with pauses."""
     from handlers.worker.rows.calls import write_call
 
     (loaded,) = _loaded
     graphs, rows = loaded.graphs, loaded.rows
     plan = sorted(loaded.planner.plan([len(row.ids) for row in rows]), key=lambda call: call.shape)
-    computed, spent, last = 0, 0.0, None
+    computed_rows, computing_s, last_shape = 0, 0.0, None
     end = time.perf_counter() + seconds / 2
-    while not computed or time.perf_counter() < end:
+    while not computed_rows or time.perf_counter() < end:
         for call in plan:
-            if call.shape != last:
-                own = [rows[index] for index in call.rows]
-                write_call(graphs[call.shape], call, own, loaded.signature)
-                last = call.shape
+            if call.shape != last_shape:
+                call_rows = [rows[index] for index in call.rows]
+                write_call(graphs[call.shape], call, call_rows, loaded.signature)
+                last_shape = call.shape
             start = time.perf_counter()
             graphs[call.shape].run(call.used_rows)
-            spent += time.perf_counter() - start
-            computed += len(call.rows)
-    alone = _alone(loaded, seconds / 4, pause_s=0.0)
-    paced = milliseconds(_alone(loaded, seconds / 4, pause_s=PAUSE_S))["p50"]
-    return Bare(computed / spent, encoded(alone), paced, loaded.megabytes)
+            computing_s += time.perf_counter() - start
+            computed_rows += len(call.rows)
+    single_latencies = _single_latencies(loaded, seconds / 4, pause_s=0.0)
+    paced_ms = milliseconds(_single_latencies(loaded, seconds / 4, pause_s=PAUSE_S))["p50"]
+    return BareResult(computed_rows / computing_s, encoded(single_latencies), paced_ms, loaded.megabytes)
 
 
-def _alone(loaded: _LoadedModel, seconds: float, pause_s: float) -> Any:
+def _single_latencies(loaded: _LoadedModel, seconds: float, pause_s: float) -> Any:
     """A histogram of the latencies of single texts, one after the other."""
     from handlers.worker.rows.calls import write_call
 
-    times = new_histogram()
+    latencies = new_histogram()
     end = time.perf_counter() + seconds
-    while not times.total_count or time.perf_counter() < end:
-        row = loaded.rows[times.total_count % len(loaded.rows)]
+    while not latencies.total_count or time.perf_counter() < end:
+        row = loaded.rows[latencies.total_count % len(loaded.rows)]
         (call,) = loaded.planner.plan([len(row.ids)])
         time.sleep(pause_s)
         write_call(loaded.graphs[call.shape], call, [row], loaded.signature)
         start = time.perf_counter()
         loaded.graphs[call.shape].run(call.used_rows)
-        record(times, time.perf_counter() - start)
-    return times
+        record(latencies, time.perf_counter() - start)
+    return latencies

@@ -1,4 +1,4 @@
-"""A separate TorchServe for benchmarks, which serves only what is measured, so that nothing else runs beside it.
+"""A separate TorchServe for benchmarks. It serves only the measured models, so that nothing else runs beside them.
 
 It has its own folder under build/bench and its own ports; artifacts are shared with the project.
 """
@@ -28,7 +28,7 @@ from marina.spec.sections import WorkerServing
 
 FOLDER = "server"
 READY_TIMEOUT_S = 300
-# a benchmark asks how long work takes, and not what a server in production would refuse
+# a benchmark measures how long work takes, and not which requests a server in production would refuse
 UNLIMITED = {"deadline_ms": 600_000, "max_batch_ms": 600_000, "max_tokens": 10_000_000, "max_body_bytes": 6_000_000}
 
 
@@ -39,9 +39,9 @@ class BenchmarkServer:
         project: project of its archives, state and logs.
     """
 
-    def __init__(self, own: Project, project: Project, progress: Progress) -> None:
+    def __init__(self, user_project: Project, project: Project, progress: Progress) -> None:
         self.project = project
-        self._own = own
+        self._user_project = user_project
         self._progress = progress
         self._running = False
         self._names: list[str] = []
@@ -57,7 +57,7 @@ class BenchmarkServer:
         return artifact
 
     def archive_bundle(self, bundle: Bundle, specs: Sequence[Spec]) -> None:
-        """Pack a bundle of these models here, which are compiled in the user's project if they are not."""
+        """Pack a bundle of these models here; models without an artifact are compiled in the user's project first."""
         artifacts = [self._compile(spec) for spec in specs]
         members = [(_unlimited(spec), artifact) for spec, artifact in zip(specs, artifacts, strict=True)]
         limits = {name: value for name, value in UNLIMITED.items() if name in WorkerServing.model_fields}
@@ -65,7 +65,9 @@ class BenchmarkServer:
         pack_bundle(bundle.model_copy(update={"serving": serving}), members, self.project.model_store)
 
     def _compile(self, spec: Spec) -> Path:
-        return compile_model(with_shapes(spec, self._own, self._progress), self._own, self._progress).folder
+        return compile_model(
+            with_shapes(spec, self._user_project, self._progress), self._user_project, self._progress
+        ).folder
 
     def serve(self, name: str, protocol: Protocol = "rest") -> Endpoint:
         """Serve only this archive of the model store; ServerError if it does not start."""
@@ -73,14 +75,14 @@ class BenchmarkServer:
         return endpoint
 
     def serve_together(self, names: Sequence[str], protocol: Protocol = "rest") -> list[Endpoint]:
-        """Serve only these archives of the model store; ServerError if one does not start."""
+        """Serve only these archives of the model store; ServerError if an archive does not start."""
         if not self._running:
             serve(self.project, list(names), Ports(*free_ports(5)), READY_TIMEOUT_S, lambda _: None)
             self._running = True
         else:
-            before, self._names = self._names, []
-            if before:
-                unregister(self.project, before)
+            previous_names, self._names = self._names, []
+            if previous_names:
+                unregister(self.project, previous_names)
             register(self.project, list(names), READY_TIMEOUT_S, lambda _: None)
         self._names = list(names)
         return [local_endpoint(self.project, name, protocol) for name in names]
@@ -111,18 +113,18 @@ def _unlimited(spec: Spec) -> Spec:
 
 
 @contextmanager
-def benchmark_server(own: Project, progress: Progress) -> Iterator[BenchmarkServer]:
+def benchmark_server(user_project: Project, progress: Progress) -> Iterator[BenchmarkServer]:
     """A server in build/bench/server, which is stopped at the end in any case. Only one can run at a time.
 
     Args:
         own: the user's project.
         progress: called for steps that take long.
     """
-    project = project_beside(own, own.root / "build" / "bench" / FOLDER)
+    project = project_beside(user_project, user_project.root / "build" / "bench" / FOLDER)
     # two benchmarks at the same time would influence each other
     with exclusive(project.root, lambda: progress("waiting for another benchmark to end", 0, 1)):
-        stop(project)  # left over from a run that was killed
+        stop(project)  # a killed run may have left it
         try:
-            yield BenchmarkServer(own, project, progress)
+            yield BenchmarkServer(user_project, project, progress)
         finally:
             stop(project)

@@ -36,7 +36,7 @@ class Endpoint(NamedTuple):
         configuration: configuration of the model and its server, as far as the server reports it.
         fields: fields of its task's instances.
         metrics_port: metrics port of TorchServe on this machine, or None if its metrics cannot be read.
-        member: the model of a bundle, which requests name; "" if the archive is none.
+        member: name of the model in a bundle, for requests; "" if the archive is no bundle.
     """
 
     target: Target
@@ -54,28 +54,30 @@ def local_endpoint(project: Project, name: str, protocol: Protocol) -> Endpoint:
     ports = require_running(project).ports
     archive, _, member = name.partition(":")
     settings = Management(project.run, ports.management).describe(archive)
-    own = settings.get("customizedMetadata")
-    own = own if isinstance(own, dict) else {}
-    own |= own.get("members", {}).get(member, {})
+    metadata = settings.get("customizedMetadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata |= metadata.get("members", {}).get(member, {})
     key = token(project.run, "inference", ports.management)
     port = ports.inference if protocol == "rest" else ports.grpc_inference
     configuration = Configuration(
         model=name,
-        engine=own.get("engine"),
-        precision=own.get("precision"),
-        shapes=tuple(own["shapes"]) if own.get("shapes") else None,
-        core_groups=own.get("core_groups"),
+        engine=metadata.get("engine"),
+        precision=metadata.get("precision"),
+        shapes=tuple(metadata["shapes"]) if metadata.get("shapes") else None,
+        core_groups=metadata.get("core_groups"),
         workers=settings["minWorkers"],
         batch_size=settings["batchSize"],
         batch_delay_ms=settings["maxBatchDelay"],
         protocol=protocol,
     )
     target = target_of(archive, protocol, "127.0.0.1", port, key)
-    return Endpoint(target, configuration, _fields_of(own.get("task"), own.get("fields", ())), ports.metrics, member)
+    return Endpoint(
+        target, configuration, _fields_of(metadata.get("task"), metadata.get("fields", ())), ports.metrics, member
+    )
 
 
 def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, task: str | None) -> Endpoint:
-    """A model of any server, of which only the address is known.
+    """A model of any server; only the server's address is known.
 
     Args:
         url: http://HOST:PORT, or HOST:PORT.
@@ -121,10 +123,10 @@ def measure_endpoint(endpoint: Endpoint, workload: LoadCase, report: WindowRepor
     load, payload = workload
     metrics = MetricsReader(endpoint.metrics_port, endpoint.target.model) if endpoint.metrics_port else None
     measurement = measure(endpoint.target, payload.bodies, payload.instances, load, report)
-    return replace(measurement, server=metrics.since() if metrics else None)
+    return replace(measurement, server=metrics.since_start() if metrics else None)
 
 
 def _fields_of(task: str | None, names: Sequence[str] = ()) -> Fields:
-    """The fields of a task, or those that a model with a preprocessing module has instead."""
-    usual = TASKS[task].fields if task in TASKS else Fields("text")
-    return usual if not names or tuple(names) == usual.names else required_fields(names)
+    """The fields of a task, or the fields of a model with a preprocessing module."""
+    task_fields = TASKS[task].fields if task in TASKS else Fields("text")
+    return task_fields if not names or tuple(names) == task_fields.names else required_fields(names)

@@ -25,21 +25,21 @@ from marina.errors import MarinaError, ServerError
 from marina.files import write_text
 from marina.server.torchserve.tokens import loopback_session
 
-EVERY_S = 1.0
-# of the logs of web servers in the common format, and of TorchServe and others at the start of a line
+READ_INTERVAL_S = 1.0
+# times in logs: of web servers, in the common format; of TorchServe and others, at the start of a line
 COMMON = re.compile(r"\[(\d{2}/\w{3}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\]")
 ISO = re.compile(r"^(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,](?:\d{6}|\d{3})(?!\d))?(?:Z|[+-]\d{2}:\d{2})?)")
 
 
 class Arrival(NamedTuple):
-    """One request: seconds from the start, and tokens of a text of it, or None if they are unknown."""
+    """One request: seconds from the start, and the tokens of one of its texts, or None if they are unknown."""
 
     seconds: float
     tokens: int | None
 
 
 class MetricsReading(NamedTuple):
-    """What was counted so far: requests, and rows by their tokens, each rounded up to the bound of its bucket."""
+    """The counts so far: requests, and rows by their tokens, each rounded up to the bound of its bucket."""
 
     requests: float
     rows: Counter[int]
@@ -65,55 +65,55 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
             page.raise_for_status()
         except requests.RequestException as error:
             raise ServerError(f"the metrics of TorchServe at {url} cannot be read: {error}") from None
-        found = counters(page.text, model)
-        return MetricsReading(sum(found["marina_requests"].values()), _rows(found["marina_row_tokens_bucket"]))
+        counts = counters(page.text, model)
+        return MetricsReading(sum(counts["marina_requests"].values()), _rows(counts["marina_row_tokens_bucket"]))
 
-    chance, arrivals = random.Random(0), list[Arrival]()
+    rng, arrivals = random.Random(0), list[Arrival]()
     start = now = time.monotonic()
-    before = read()
+    previous = read()
     with suppress(KeyboardInterrupt):
         while now < start + seconds:
-            time.sleep(min(EVERY_S, max(0.0, start + seconds - now)))
-            then, now, found = now, time.monotonic(), read()
-            came, rows = round(found.requests - before.requests), found.rows - before.rows
-            before = found
-            spread = sorted(chance.uniform(then, now) - start for _ in range(came))
-            tokens = chance.choices(list(rows), list(rows.values()), k=came) if rows else [None] * came
-            arrivals += [Arrival(at, one) for at, one in zip(spread, tokens, strict=True)]
+            time.sleep(min(READ_INTERVAL_S, max(0.0, start + seconds - now)))
+            previous_time, now, reading = now, time.monotonic(), read()
+            count, new_rows = round(reading.requests - previous.requests), reading.rows - previous.rows
+            previous = reading
+            times = sorted(rng.uniform(previous_time, now) - start for _ in range(count))
+            tokens = rng.choices(list(new_rows), list(new_rows.values()), k=count) if new_rows else [None] * count
+            arrivals += [Arrival(at, text_tokens) for at, text_tokens in zip(times, tokens, strict=True)]
             tick(len(arrivals), round(now - start))
     return arrivals
 
 
 def _rows(buckets: Mapping[str, float]) -> Counter[int]:
-    """How many rows there are in each bucket of a cumulative histogram; those above the last one count as in it."""
-    found, below, last = Counter[int](), 0.0, 0
+    """The number of rows in each bucket of a cumulative histogram; rows above the last bucket count as rows in it."""
+    rows, previous_count, last_bound = Counter[int](), 0.0, 0
     for bound, count in sorted((float(bound), count) for bound, count in buckets.items()):
-        last = last if math.isinf(bound) else int(bound)
-        found[last] += round(count - below)
-        below = count
-    return found
+        last_bound = last_bound if math.isinf(bound) else int(bound)
+        rows[last_bound] += round(count - previous_count)
+        previous_count = count
+    return rows
 
 
 def read_log(lines: Iterable[str], model: str) -> list[Arrival]:
-    """The requests of a log that name a model in their path, in the order of time.
+    """The requests of a log for a model, which their paths name, in the order of time.
 
     Args:
         lines: of a web server's log in the common format, or lines that begin with a time in ISO 8601.
-        model: name of the archive; lines without `/MODEL` are left out.
+        model: name of the archive; lines without `/MODEL` are skipped.
     """
-    chance, found = random.Random(0), []
+    rng, times = random.Random(0), []
     path = re.compile(rf"/{re.escape(model)}(?![\w.-])")
     for line in lines:
         if not path.search(line):
             continue
-        common, iso = COMMON.search(line), ISO.match(line)
-        if common:
-            found.append(datetime.strptime(common[1], "%d/%b/%Y:%H:%M:%S %z").timestamp() + chance.random())
-        elif iso:
-            at = datetime.fromisoformat(iso[1].replace(",", ".").replace("Z", "+00:00"))
-            found.append(at.timestamp() + (0.0 if at.microsecond else chance.random()))
-    start = min(found, default=0.0)
-    return [Arrival(at - start, None) for at in sorted(found)]
+        common_match, iso_match = COMMON.search(line), ISO.match(line)
+        if common_match:
+            times.append(datetime.strptime(common_match[1], "%d/%b/%Y:%H:%M:%S %z").timestamp() + rng.random())
+        elif iso_match:
+            at = datetime.fromisoformat(iso_match[1].replace(",", ".").replace("Z", "+00:00"))
+            times.append(at.timestamp() + (0.0 if at.microsecond else rng.random()))
+    start = min(times, default=0.0)
+    return [Arrival(at - start, None) for at in sorted(times)]
 
 
 def write_arrivals(arrivals: list[Arrival], path: Path) -> None:
@@ -122,9 +122,9 @@ def write_arrivals(arrivals: list[Arrival], path: Path) -> None:
         raise MarinaError(f"{len(arrivals)} requests came, so there is nothing to record")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    known = all(arrival.tokens is not None for arrival in arrivals)
-    writer.writerow(["seconds", "tokens"] if known else ["seconds"])
+    has_tokens = all(arrival.tokens is not None for arrival in arrivals)
+    writer.writerow(["seconds", "tokens"] if has_tokens else ["seconds"])
     writer.writerows(
-        [f"{arrival.seconds:.4f}", arrival.tokens] if known else [f"{arrival.seconds:.4f}"] for arrival in arrivals
+        [f"{arrival.seconds:.4f}", arrival.tokens] if has_tokens else [f"{arrival.seconds:.4f}"] for arrival in arrivals
     )
     write_text(path, text.getvalue())

@@ -21,7 +21,7 @@ FLUSH_S = 1.3  # until workers have published their counters
 TIMEOUT_S = 10
 
 # the label by which each metric is split; its values are summed over the other labels
-DIVIDED = {
+SPLIT_LABELS = {
     "marina_stage_seconds": "stage",
     "marina_padding_tokens": "kind",
     "marina_calls": "shape",
@@ -39,14 +39,14 @@ class MetricsReader:
         self._url = f"http://127.0.0.1:{metrics_port}/metrics"
         self._model = model
         self._session = loopback_session()
-        self._before = self._read()
+        self._start_counts = self._read()
 
-    def since(self) -> ServerMetrics | None:
-        """The metrics since then; None if the model's worker is not Marina's."""
+    def since_start(self) -> ServerMetrics | None:
+        """The metrics since this object was created; None if the model's worker is not Marina's."""
         time.sleep(FLUSH_S)
         return summary(
             {
-                name: {part: count - self._before[name][part] for part, count in counts.items()}
+                name: {label: count - self._start_counts[name][label] for label, count in counts.items()}
                 for name, counts in self._read().items()
             }
         )
@@ -68,32 +68,32 @@ def counters(page: str, model: str) -> defaultdict[str, defaultdict[str, float]]
             if model in (sample.labels.get("ModelName"), sample.labels.get("model_name")):
                 # the parser appends _total to every counter, but not all of them have it
                 name = sample.name.removesuffix("_total")
-                counts[name][sample.labels.get(DIVIDED.get(name, ""), "")] += sample.value
+                counts[name][sample.labels.get(SPLIT_LABELS.get(name, ""), "")] += sample.value
     return counts
 
 
-def summary(counted: Counters) -> ServerMetrics | None:
+def summary(counts: Counters) -> ServerMetrics | None:
     """The figures to report, from the counters; None if no worker of Marina counted anything."""
 
-    def of(name: str) -> float:
-        return sum(counted.get(name, {}).values())
+    def total(name: str) -> float:
+        return sum(counts.get(name, {}).values())
 
-    stages = counted.get("marina_stage_seconds", {})
-    answered, batches = of("marina_request_seconds_count"), of("marina_batch_requests_count")
+    stages = counts.get("marina_stage_seconds", {})
+    answered, batches = total("marina_request_seconds_count"), total("marina_batch_requests_count")
     if not answered or not batches:
         return None
-    tokens, padding = of("marina_tokens"), counted.get("marina_padding_tokens", {})
+    tokens, padding = total("marina_tokens"), counts.get("marina_padding_tokens", {})
     computed = tokens + sum(padding.values())
-    repeated = of("marina_repeated_rows")
-    rows = of("marina_rows") + repeated
-    queue, queued = of("ts_queue_latency_microseconds"), of("ts_inference_requests")
+    repeated = total("marina_repeated_rows")
+    rows = total("marina_rows") + repeated
+    queue_us, queued_requests = total("ts_queue_latency_microseconds"), total("ts_inference_requests")
     return ServerMetrics(
-        queue_ms=round(queue / queued / 1000, 3) if queue and queued else None,
-        worker_ms=round(of("marina_request_seconds_sum") / answered * 1000, 3),
+        queue_ms=round(queue_us / queued_requests / 1000, 3) if queue_us and queued_requests else None,
+        worker_ms=round(total("marina_request_seconds_sum") / answered * 1000, 3),
         stage_share={stage: round(spent / sum(stages.values()), 4) for stage, spent in sorted(stages.items())},
-        batch=round(of("marina_batch_requests_sum") / batches, 2),
+        batch=round(total("marina_batch_requests_sum") / batches, 2),
         length_padding=round(padding.get("length", 0) / computed, 4) if computed else 0.0,
         empty_padding=round(padding.get("empty", 0) / computed, 4) if computed else 0.0,
-        calls={shape: round(count) for shape, count in sorted(counted.get("marina_calls", {}).items())},
+        calls={shape: round(count) for shape, count in sorted(counts.get("marina_calls", {}).items())},
         repeated=round(repeated / rows, 4) if rows else 0.0,
     )

@@ -1,7 +1,7 @@
 """Measures named strategies in interleaved rounds. Depends on bench/load, bench/report and bench/server.
 
 rounds.py      the harness: measures every strategy in every round, in a different order each round
-strategies.py  what the harness measures: a model that TorchServe serves
+strategies.py  the usual strategies: a model that TorchServe serves, and its graphs without a server
 journal.py     stores rounds, so that an interrupted sweep continues where it stopped
 spec.py        a bench.yaml, and every combination that it lists
 run.py         measures a sweep

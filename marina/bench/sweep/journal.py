@@ -33,7 +33,7 @@ _LINE = TypeAdapter(_Entry)
 
 
 class Journal:
-    """A file of rounds, one per line. The key of a round describes what was measured, and on what.
+    """A file of rounds, one per line. The key of a round describes the measurement and its machine.
 
     The key covers the machine, the code of Marina, the weights, the spec with its texts, and the load.
 
@@ -50,7 +50,7 @@ class Journal:
         # a hash of the code instead of the revision, because it also covers changes that are not committed
         self._machine = {**machine(), "revision": _code()}
         self._contents: dict[tuple[str | None, ...], str] = {}
-        self._kept: dict[str, tuple[Configuration, Measurement]] = {}
+        self._rounds: dict[str, tuple[Configuration, Measurement]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text() if path.exists() else ""
         if text and not text.endswith("\n"):
@@ -67,34 +67,34 @@ class Journal:
         Raises:
             SourceError, SpecError: a file that the spec refers to is missing.
         """
-        return self._kept.get(self._key(spec, workload, number))
+        return self._rounds.get(self._key(spec, workload, number))
 
-    def keep(
+    def store(
         self, spec: Spec, workload: LoadCase, number: int, configuration: Configuration, measurement: Measurement
     ) -> None:
         """Store a round."""
-        line = _Entry(self._key(spec, workload, number), configuration, measurement)
-        self._remember(line)
+        entry = _Entry(self._key(spec, workload, number), configuration, measurement)
+        self._remember(entry)
         with self._path.open("ab") as file:
-            file.write(_LINE.dump_json(line) + b"\n")
+            file.write(_LINE.dump_json(entry) + b"\n")
 
-    def _remember(self, line: _Entry) -> None:
-        self._kept[line.key] = line.configuration, line.measurement
+    def _remember(self, entry: _Entry) -> None:
+        self._rounds[entry.key] = entry.configuration, entry.measurement
 
     def _key(self, spec: Spec, workload: LoadCase, number: int) -> str:
         load, payload = workload
         bodies = hashlib.sha256(b"\0".join(payload.bodies)).hexdigest()
-        how = [self._protocol, vars(load), bodies, number]
-        document = [self._machine, spec.model_dump(mode="json"), self._content(spec), how]
+        round_conditions = [self._protocol, vars(load), bodies, number]
+        document = [self._machine, spec.model_dump(mode="json"), self._content(spec), round_conditions]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:24]
 
     def _content(self, spec: Spec) -> str:
         """Hash of the weights and the texts that a spec refers to; they are read only once, since weights are large."""
-        named = (spec.source.model_dump_json(), spec.tokenizer, spec.preprocess, spec.task, spec.examples)
-        if named not in self._contents:
+        content_key = (spec.source.model_dump_json(), spec.tokenizer, spec.preprocess, spec.task, spec.examples)
+        if content_key not in self._contents:
             contents = [open_source(spec, self._root).fingerprint(), read_examples(spec, self._root)]
-            self._contents[named] = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
-        return self._contents[named]
+            self._contents[content_key] = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
+        return self._contents[content_key]
 
 
 def _code() -> str:

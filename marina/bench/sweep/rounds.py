@@ -22,7 +22,7 @@ from marina.console import Progress
 from marina.errors import MarinaError
 from marina.spec import Spec
 
-# measures one workload; returns the fields of the configuration that are known only then, and the figures
+# measures a workload; returns the fields of the configuration that are known only after it, and the figures
 Measure = Callable[[LoadCase], tuple[Configuration, Measurement]]
 
 
@@ -32,7 +32,7 @@ class Strategy:
 
     Attributes:
         name: name for progress and error messages.
-        configuration: fields that distinguish it from the others; they override what `start` reports.
+        configuration: fields that distinguish it from other strategies; they override the fields that `start` reports.
         workloads: workloads to measure; all are measured after one start, in an order that differs between rounds.
         start: prepares the strategy, and cleans up at the end of the block. MarinaError or WorkerError if it cannot.
         spec: spec that is served, for the journal; rounds of a strategy without a spec are not stored.
@@ -58,11 +58,11 @@ def measure_rounds(
         strategies: strategies in the order of the entries.
         rounds: number of rounds.
         progress: called with the current step and the remaining time.
-        journal: stores rounds; rounds that it already has are not measured again.
+        journal: stores rounds; stored rounds are not measured again.
         leave_out_failures: continue without strategies that do not start.
 
     Returns:
-        One entry per strategy and workload, each with all rounds; and one line per strategy that was left out.
+        One entry per strategy and workload, each with all rounds; and one line per strategy that is left out.
 
     Raises:
         MarinaError, WorkerError: a strategy does not start and is not left out, or a request is not answered.
@@ -71,42 +71,47 @@ def measure_rounds(
     measured: dict[tuple[int, int], list[tuple[Configuration, Measurement]]] = defaultdict(list)
     failed: dict[int, str] = {}
     for number in range(rounds):
-        chance = random.Random(number)
-        for place in chance.sample(range(len(strategies)), len(strategies)):
-            strategy = strategies[place]
+        rng = random.Random(number)
+        for strategy_index in rng.sample(range(len(strategies)), len(strategies)):
+            strategy = strategies[strategy_index]
             missing = []
-            for index, workload in enumerate(strategy.workloads):
-                kept = journal.find(strategy.spec, workload, number) if journal and strategy.spec else None
-                if kept:
-                    measured[place, index].append(kept)
+            for workload_index, workload in enumerate(strategy.workloads):
+                stored_round = journal.find(strategy.spec, workload, number) if journal and strategy.spec else None
+                if stored_round:
+                    measured[strategy_index, workload_index].append(stored_round)
                     clock.skip(1)
                 else:
-                    missing.append(index)
-            if not missing or place in failed:
+                    missing.append(workload_index)
+            if not missing or strategy_index in failed:
                 clock.skip(len(missing))
                 continue
-            what = f"round {number + 1} of {rounds}: {strategy.name}"
-            progress(f"{what}, starting{clock.left()}", clock.done, clock.steps)
+            title = f"round {number + 1} of {rounds}: {strategy.name}"
+            progress(f"{title}, starting{clock.time_left()}", clock.done, clock.steps)
             with ExitStack() as stack:
                 try:
                     measure = stack.enter_context(strategy.start())
                 except (MarinaError, WorkerError) as error:
                     if not leave_out_failures:
                         raise
-                    failed[place] = str(error)
+                    failed[strategy_index] = str(error)
                     clock.skip(len(missing))
                     continue
-                for index in chance.sample(missing, len(missing)):
-                    workload = strategy.workloads[index]
-                    progress(f"{what}, {workload.load.describe()}{clock.left()}", clock.done, clock.steps)
+                for workload_index in rng.sample(missing, len(missing)):
+                    workload = strategy.workloads[workload_index]
+                    progress(f"{title}, {workload.load.describe()}{clock.time_left()}", clock.done, clock.steps)
                     configuration, measurement = measure(workload)
                     configuration = configuration.with_fields_of(strategy.configuration)
-                    measured[place, index].append((configuration, measurement))
+                    measured[strategy_index, workload_index].append((configuration, measurement))
                     if journal and strategy.spec:
-                        journal.keep(strategy.spec, workload, number, configuration, measurement)
+                        journal.store(strategy.spec, workload, number, configuration, measurement)
                     clock.step()
-    entries = [Entry(kept[0][0], [measurement for _, measurement in kept]) for _, kept in sorted(measured.items())]
-    return entries, [f"{strategies[place].name}: {why}" for place, why in sorted(failed.items())]
+    entries = [
+        Entry(workload_rounds[0][0], [measurement for _, measurement in workload_rounds])
+        for _, workload_rounds in sorted(measured.items())
+    ]
+    return entries, [
+        f"{strategies[strategy_index].name}: {reason}" for strategy_index, reason in sorted(failed.items())
+    ]
 
 
 class _Clock:
@@ -125,7 +130,7 @@ class _Clock:
     def skip(self, steps: int) -> None:
         self.done += steps
 
-    def left(self) -> str:
+    def time_left(self) -> str:
         if not self._measured:
             return ""
         seconds = (time.monotonic() - self._start) / self._measured * (self.steps - self.done)

@@ -20,7 +20,7 @@ from marina.project import Project
 def run_sweep(
     project: Project, path: Path, folder: Path, instance: str | None, price: float | None, progress: Progress
 ) -> Result:
-    """Measure a sweep, or the rest of one; `more["failures"]` lists what could not be measured.
+    """Measure a sweep, or the rest of a sweep; `more["failures"]` lists the combinations that could not be measured.
 
     Args:
         project: project of the models.
@@ -34,20 +34,20 @@ def run_sweep(
     """
     sweep = read_fields(path, Sweep)
     settings = settings_of(sweep, project)
-    known = price_of(instance or sweep.instance, sweep.price if price is None else price, project.root)
+    machine_price = price_of(instance or sweep.instance, sweep.price if price is None else price, project.root)
     journal = Journal(folder / "rounds.jsonl", project.root, sweep.protocol)
     with benchmark_server(project, progress) as server:
         entries, failures = measure_settings(sweep, settings, server, journal, progress)
     if not entries:
         raise MarinaError(f"{path}: nothing could be measured; {failures[0]}")
     more = {"failures": failures} if failures else {}
-    return Result("sweep", f"{path.stem}: {sweep.model}", entries, known, sweep.baseline, more)
+    return Result("sweep", f"{path.stem}: {sweep.model}", entries, machine_price, sweep.baseline, more)
 
 
 def measure_settings(
     sweep: Sweep, settings: list[Setting], server: BenchmarkServer, journal: Journal, progress: Progress
 ) -> tuple[list[Entry], list[str]]:
-    """Measure what the journal does not have yet; combinations that cannot be compiled or served are left out.
+    """Measure the rounds that the journal does not have; combinations that cannot be compiled or served are left out.
 
     Raises:
         SourceError, SpecError: a file that the spec refers to is missing.

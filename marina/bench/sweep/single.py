@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handlers.worker.artifact import read_artifact
 from marina.bench.load.measurement import MeasuredWindow
-from marina.bench.load.payload import MIX, LoadCase, naming, read_instances, read_payload, texts_of
+from marina.bench.load.payload import MIX, LoadCase, payload_for, read_instances, read_payload, texts_of
 from marina.bench.load.profile import Load
 from marina.bench.report.results import Configuration, Entry
 from marina.bench.server.bare_graphs import bare_graphs
@@ -17,7 +17,7 @@ from marina.spec import Spec, read_spec
 
 
 def find_endpoint(project: Project, name: str, url: str | None, token: str | None, protocol: Protocol) -> Endpoint:
-    """A model of the project's own server, or of another server if a URL is given."""
+    """A model of the project's server, or of the server at a URL."""
     if url is None:
         return local_endpoint(project, name, protocol)
     path = project.models / f"{name.rpartition(':')[2]}.yaml"
@@ -40,15 +40,15 @@ def measure_load(
     path = project.models / f"{endpoint.member or endpoint.target.model}.yaml"
     source = texts or (texts_of(read_spec(path), project) if path.exists() else MIX)
     payload = read_payload(source, endpoint.fields, instances)
-    workload = LoadCase(load, naming(endpoint.member, payload) if endpoint.member else payload)
+    workload = LoadCase(load, payload_for(endpoint.member, payload) if endpoint.member else payload)
     check(endpoint, workload.payload)
-    progress("warming up", 0, load.most_windows)
+    progress("warming up", 0, load.max_windows)
 
-    def report(window: MeasuredWindow, done: int, most: int) -> None:
-        tail = "no answer" if window.p99_ms is None else f"p99 {window.p99_ms:.1f} ms"
-        progress(f"{window.throughput:.0f} instances/s, {tail}", done, most)
+    def report(window: MeasuredWindow, done: int, max_windows: int) -> None:
+        latency = "no answer" if window.p99_ms is None else f"p99 {window.p99_ms:.1f} ms"
+        progress(f"{window.throughput:.0f} instances/s, {latency}", done, max_windows)
 
-    return Entry(endpoint.configuration.under(workload), [measure_endpoint(endpoint, workload, report)])
+    return Entry(endpoint.configuration.with_load_of(workload), [measure_endpoint(endpoint, workload, report)])
 
 
 def measure_bare(project: Project, spec: Spec, texts: str | None, seconds: float, progress: Progress) -> Entry:

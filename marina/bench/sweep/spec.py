@@ -52,7 +52,7 @@ class Sweep(BaseModel):
     baseline: Configuration | None = Field(default=None, description="fields of what ratios are taken against")
 
     @model_validator(mode="after")
-    def _some_load(self) -> Sweep:
+    def _default_load(self) -> Sweep:
         if not self.vary.connections and not self.vary.rate:
             self.vary.connections = [CLOSED_CONNECTIONS]
         return self
@@ -77,7 +77,7 @@ class Setting(NamedTuple):
 
 
 def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
-    """Every combination; SpecError if one of them is not a valid spec."""
+    """Every combination; SpecError if a combination is not a valid spec."""
     vary = sweep.vary
     path = project.models / f"{sweep.model}.yaml"
     base = read_spec(path)
@@ -86,18 +86,20 @@ def settings_of(sweep: Sweep, project: Project) -> list[Setting]:
     else:
         source = sweep.texts if sweep.texts == MIX else str(project.root / sweep.texts)
     payloads = [read_payload(source, base.instance_fields, instances) for instances in vary.instances]
-    once = Load(arrivals=sweep.arrivals, warm_up_s=sweep.warm_up_s, window_s=sweep.window_s, seconds=sweep.window_s)
-    loads = [replace(once, connections=connections) for connections in vary.connections]
-    loads += [replace(once, connections=OPEN_CONNECTIONS, rate=rate) for rate in vary.rate]
+    one_window = Load(
+        arrivals=sweep.arrivals, warm_up_s=sweep.warm_up_s, window_s=sweep.window_s, seconds=sweep.window_s
+    )
+    loads = [replace(one_window, connections=connections) for connections in vary.connections]
+    loads += [replace(one_window, connections=OPEN_CONNECTIONS, rate=rate) for rate in vary.rate]
     workloads = [LoadCase(load, payload) for load in loads for payload in payloads]
     fields = {name: values for name, values in vary.model_dump(exclude=set(LOAD)).items() if values}
     settings = []
     for values in itertools.product(*fields.values()):
-        chosen = dict(zip(fields, values, strict=True))
-        overrides = {name: value for name, value in chosen.items() if name not in (*SERVING, "shapes")}
-        if "shapes" in chosen:
-            overrides["shapes"] = {"exact": str(chosen["shapes"]).split(",")}
-        serving = {name: chosen[name] for name in SERVING if name in chosen}
+        combination = dict(zip(fields, values, strict=True))
+        overrides = {name: value for name, value in combination.items() if name not in (*SERVING, "shapes")}
+        if "shapes" in combination:
+            overrides["shapes"] = {"exact": str(combination["shapes"]).split(",")}
+        serving = {name: combination[name] for name in SERVING if name in combination}
         if serving:
             overrides["serving"] = {**base.serving.model_dump(), **serving}
         settings.append(Setting(read_spec(path, overrides), workloads))

@@ -1,4 +1,4 @@
-"""What the harness mostly measures: a model that TorchServe serves, one at a time, and its graphs without a server."""
+"""The usual strategies: a model that TorchServe serves, one at a time, and its graphs without a server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def served_strategy(
 
         def measure(workload: LoadCase) -> tuple[Configuration, Measurement]:
             check(endpoint, workload.payload)
-            return endpoint.configuration.under(workload), measure_endpoint(endpoint, workload)
+            return endpoint.configuration.with_load_of(workload), measure_endpoint(endpoint, workload)
 
         yield measure
 
@@ -64,26 +64,26 @@ def bare_strategy(
     """A strategy that runs graphs without a server.
 
     Args:
-        graphs: that are loaded.
-        name: of the strategy that serves them.
+        graphs: the loaded graphs.
+        name: name of the strategy that serves them.
         configuration: fields that distinguish it from others.
-        seconds: of a round.
-        paced_ms: gets the median of a text alone after pauses, in milliseconds, of each round.
+        seconds: length of a round.
+        paced_ms: gets, from each round, the median latency of single texts after pauses.
         megabytes: gets the resident memory of the graphs, by this strategy's name.
     """
-    own = f"{name}, bare"
+    bare_name = f"{name}, bare"
 
     def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
-        bare = graphs.run(seconds)
-        paced_ms.append(bare.paced_ms)
-        megabytes[own] = bare.megabytes
-        return Configuration(), bare.measurement(seconds)
+        result = graphs.run(seconds)
+        paced_ms.append(result.paced_ms)
+        megabytes[bare_name] = result.megabytes
+        return Configuration(), result.measurement(seconds)
 
-    alone = LoadCase(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
-    return Strategy(own, configuration, [alone], lambda: nullcontext(measure))
+    single_text = LoadCase(Load(1, seconds=seconds), Payload([], 1, MIX_NAME))
+    return Strategy(bare_name, configuration, [single_text], lambda: nullcontext(measure))
 
 
-def weighed(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, float]) -> Strategy:
+def with_memory_recorded(strategy: Strategy, server: BenchmarkServer, megabytes: dict[str, float]) -> Strategy:
     """The same strategy, which also records the resident memory of a worker after each round, by its name."""
 
     @contextmanager

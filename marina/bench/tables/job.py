@@ -1,10 +1,10 @@
-"""The parameters of a table run, which are the same for every table, and shapes for the texts that most tables send."""
+"""The parameters of a table run, the same for every table; and shapes for the texts that most tables send."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from marina.bench.load.mix import mixed
+from marina.bench.load.mix import mixed_texts
 from marina.bench.report.pricing import Price
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.console import Progress
@@ -39,7 +39,7 @@ class TableJob(NamedTuple):
 
 
 def advice_for_mix(job: TableJob, spec: Spec, graphs: int | None, price: float) -> Advice:
-    """The shapes to choose for a model, for texts like the built-in mix but others than those that are sent.
+    """The best shapes of a model for other texts of the built-in mix than the texts that are sent.
 
     Args:
         job: the run.
@@ -47,5 +47,5 @@ def advice_for_mix(job: TableJob, spec: Spec, graphs: int | None, price: float) 
         graphs, price: as in `advise`.
     """
     lengths = job.server.project.root / "lengths.csv"
-    lengths.write_text("text\n" + "\n".join(mixed(seed=1)) + "\n")
+    lengths.write_text("text\n" + "\n".join(mixed_texts(seed=1)) + "\n")
     return advise(spec, job.project, lengths, graphs, price, job.progress)

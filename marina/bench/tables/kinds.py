@@ -42,7 +42,7 @@ def table_kind(name: str, tables: Tables) -> TableKind:
     """A table by name, with or without the prefix "table-"; MarinaError if there is none."""
     kind = tables.get(f"table-{name.removeprefix('table-')}")
     if kind is None:
-        names = ", ".join(known.removeprefix("table-") for known in tables)
+        names = ", ".join(table_name.removeprefix("table-") for table_name in tables)
         raise MarinaError(f"there is no table {name}; there are: {names}")
     return kind
 
@@ -61,7 +61,7 @@ def measure_table(
 
 
 def layout_of(result: Result, tables: Tables = TABLES) -> TableLayout:
-    """The tables and notes of any result: those of its kind, or the standard ones."""
+    """The tables and notes of any result: the layout of its kind of table, or the standard layout."""
     if result.kind.startswith("table-"):
         layout = table_kind(result.kind, tables).layout(result)
     else:

@@ -1,7 +1,7 @@
 """Where the milliseconds of a text that comes alone go: `marina bench table latency`.
 
 An intent model with shapes for the built-in mix, with TorchServe's batches and without them: one request after the
-other, and requests that arrive as users send them. Shapes are chosen on other texts than those sent.
+other, and requests that arrive as users send them. Shapes are chosen on other texts than the texts that are sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance
 from marina.bench.load.measurement import ServerMetrics
-from marina.bench.load.mix import mixed
+from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
 from marina.bench.report.figures import Figures, figures_of
@@ -27,10 +27,10 @@ from marina.spec import Spec, make_spec
 
 KIND = "table-latency"
 MODEL = "ava-intent"
-BATCHES, ALONE, PER_CORE = "batches of 32 at most", "no batches", "no batches, a worker per core"
-VARIANTS = {BATCHES: (1, 32), ALONE: (1, 1), PER_CORE: (len(cpu_cores()), 1)}  # workers, requests in a batch
+BATCHES, NO_BATCHES, PER_CORE = "batches of 32 at most", "no batches", "no batches, a worker per core"
+VARIANTS = {BATCHES: (1, 32), NO_BATCHES: (1, 1), PER_CORE: (len(cpu_cores()), 1)}  # workers, requests in a batch
 RATE = 100.0
-LONGEST, PRICE = 128, 0.01
+MAX_LENGTH, PRICE = 128, 0.01
 ROUNDS, WARM_UP_S, WINDOW_S, OPEN_S = 3, 2.0, 5.0, 10.0
 BARE, SERVED = "bare graphs", "served"
 
@@ -38,18 +38,20 @@ BARE, SERVED = "bare graphs", "served"
 def measure(job: TableJob) -> Result:
     """Measure the table for a text classifier with one head; by default, for the demonstration model of intents."""
     base = job.spec(MODEL)
-    fields = {**base.model_dump(exclude_defaults=True), "precision": "auto", "shapes": {"exact": [f"1x{LONGEST}"]}}
+    fields = {**base.model_dump(exclude_defaults=True), "precision": "auto", "shapes": {"exact": [f"1x{MAX_LENGTH}"]}}
     fields["shapes"] = {"exact": [str(shape) for shape in advice_for_mix(job, make_spec(fields), None, PRICE).shapes]}
-    specs = {kind: _variant(fields, number, *variant) for number, (kind, variant) in enumerate(VARIANTS.items())}
+    specs = {kind: _variant(fields, index, *variant) for index, (kind, variant) in enumerate(VARIANTS.items())}
     closed = Load(1, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
     opened = Load(OPEN_CONNECTIONS, rate=RATE, warm_up_s=WARM_UP_S, window_s=OPEN_S, seconds=OPEN_S)
-    workloads = [LoadCase(load, Payload(bodies_of(mixed(), 1), 1, MIX_NAME)) for load in (closed, opened)]
+    workloads = [LoadCase(load, Payload(bodies_of(mixed_texts(), 1), 1, MIX_NAME)) for load in (closed, opened)]
     paced_ms: list[float] = []
     with ExitStack() as stack:
-        first = specs[ALONE]
-        loading = bare_graphs(first, job.server.archive(first), [Instance(text) for text in mixed()])
-        row = Configuration(model=base.name, strategy=ALONE, part=BARE)
-        strategies = [bare_strategy(stack.enter_context(loading), ALONE, row, 2 * WINDOW_S, paced_ms, {})]
+        bare_spec = specs[NO_BATCHES]
+        graphs_context = bare_graphs(
+            bare_spec, job.server.archive(bare_spec), [Instance(text) for text in mixed_texts()]
+        )
+        row = Configuration(model=base.name, strategy=NO_BATCHES, part=BARE)
+        strategies = [bare_strategy(stack.enter_context(graphs_context), NO_BATCHES, row, 2 * WINDOW_S, paced_ms, {})]
         for kind, spec in specs.items():
             row = Configuration(model=base.name, strategy=kind, part=SERVED)
             strategies.append(served_strategy(job.server, kind, row, spec, workloads))
@@ -58,29 +60,29 @@ def measure(job: TableJob) -> Result:
     return Result(KIND, f"the latency of {base.name}", entries, job.price, more=more)
 
 
-def _variant(fields: dict[str, object], number: int, workers: int, batch_size: int) -> Spec:
+def _variant(fields: dict[str, object], index: int, workers: int, batch_size: int) -> Spec:
     groups = ",".join([str(len(cpu_cores()) // workers)] * workers)
-    name = f"{fields['name']}-latency-{number}"
+    name = f"{fields['name']}-latency-{index}"
     return make_spec({**fields, "name": name, "core_groups": groups, "serving": {"batch_size": batch_size}})
 
 
 def layout(result: Result) -> TableLayout:
-    """Latencies, what they are over the bare graphs', and the means of their parts."""
+    """Latencies, their excess over the latency of the bare graphs, and the means of their parts."""
     figures = figures_of(result)
     (bare,) = (figure for figure in figures if figure.entry.configuration.part == BARE)
     served = sorted(
         (figure for figure in figures if figure.entry.configuration.part == SERVED),
-        key=lambda one: one.entry.configuration.rate or 0.0,
+        key=lambda figure: figure.entry.configuration.rate or 0.0,
     )
-    alone = bare.latency_ms["p50"]
-    latencies = [number(alone, 2), number(bare.latency_ms["p99"], 1)]
+    bare_p50 = bare.latency_ms["p50"]
+    latencies = [number(bare_p50, 2), number(bare.latency_ms["p99"], 1)]
     rows = [["bare graphs", "one after the other", *latencies, "", "", number(bare.latency_ms["mean"], 2), "", ""]]
-    for one in served:
-        configuration = one.entry.configuration
+    for figure in served:
+        configuration = figure.entry.configuration
         load = f"{configuration.rate:g} requests/s" if configuration.rate else "one after the other"
-        p50 = one.latency_ms["p50"]
-        cells = [number(p50, 2), number(one.latency_ms["p99"], 1), number(p50 - alone, 2)]
-        rows.append([str(configuration.strategy), load, *cells, *(number(part, 2) for part in _parts(one))])
+        p50 = figure.latency_ms["p50"]
+        cells = [number(p50, 2), number(figure.latency_ms["p99"], 1), number(p50 - bare_p50, 2)]
+        rows.append([str(configuration.strategy), load, *cells, *(number(part, 2) for part in _parts(figure))])
     columns = ["", "load", "p50 ms", "p99 ms", "p50 over bare", "queue ms", "graph ms", "rest of worker ms", "rest ms"]
     notes = [
         f"graphs: {', '.join(result.more['shapes'])}",
@@ -89,22 +91,27 @@ def layout(result: Result) -> TableLayout:
         "queue, graph and rests are means of requests: in TorchServe's queue with its wait for a batch, in the graph, "
         "in the worker besides, and on the way between client, TorchServe and worker",
     ]
-    least = min((one for one in served if not one.entry.configuration.rate), key=lambda one: one.latency_ms["p50"])
+    fastest = min(
+        (figure for figure in served if not figure.entry.configuration.rate),
+        key=lambda figure: figure.latency_ms["p50"],
+    )
     conclusion = (
-        f"A text alone takes {number(least.latency_ms['p50'], 1)} ms with {least.entry.configuration.strategy}, "
-        f"{number(least.latency_ms['p50'] - alone, 1)} ms more than its bare graph."
+        f"A text alone takes {number(fastest.latency_ms['p50'], 1)} ms with {fastest.entry.configuration.strategy}, "
+        f"{number(fastest.latency_ms['p50'] - bare_p50, 1)} ms more than its bare graph."
     )
     return TableLayout([Table(columns, rows, 7)], [*notes, *warnings_of(result)], conclusion)
 
 
-def _parts(one: Figures) -> list[float | None]:
+def _parts(figure: Figures) -> list[float | None]:
     """Mean milliseconds in the queue, in graphs, in the rest of the worker and elsewhere: medians over rounds."""
-    found = [
-        _split(one_round.server, one_round.latency_ms["mean"])
-        for one_round in one.entry.rounds
-        if one_round.server and one_round.server.queue_ms is not None
+    parts_of_rounds = [
+        _split(measurement.server, measurement.latency_ms["mean"])
+        for measurement in figure.entry.rounds
+        if measurement.server and measurement.server.queue_ms is not None
     ]
-    return [statistics.median(values) for values in zip(*found, strict=True)] if found else [None] * 4
+    return (
+        [statistics.median(values) for values in zip(*parts_of_rounds, strict=True)] if parts_of_rounds else [None] * 4
+    )
 
 
 def _split(server: ServerMetrics, mean_ms: float) -> tuple[float, ...]:
