@@ -18,6 +18,9 @@ SERVER = """
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -28,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"ok")
 
-ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
@@ -38,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "venvs" / "stub" / "bin").mkdir(parents=True)
     (tmp_path / "venvs" / "stub" / "bin" / "python").symlink_to(sys.executable)
     (tmp_path / "server.py").write_text(SERVER)
-    monkeypatch.setattr(run, "SECONDS", 0.5)
+    monkeypatch.setattr(run, "SECONDS", 3.0)
     monkeypatch.setattr(process, "START_S", 30)
     return tmp_path
 
