@@ -21,7 +21,7 @@ from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Table, TableLayout, number
 from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.sweep.rounds import measure_rounds
-from marina.bench.sweep.strategies import bare_strategy, served_strategy, weighed
+from marina.bench.sweep.strategies import bare_strategy, served_strategy, with_memory_recorded
 from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.graphs.times import read_measured
 from marina.shapes.advice import PLAIN
@@ -75,7 +75,7 @@ def measure(job: TableJob) -> Result:
             row = Configuration(model=model, strategy=kind, part=SERVED)
             workloads = [_workload(*load) for load in LOADS[model]]
             served = served_strategy(job.server, spec.name, row, spec, workloads)
-            strategies.append(weighed(served, job.server, megabytes))
+            strategies.append(with_memory_recorded(served, job.server, megabytes))
         entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
     more = {"paced_ms": paced_ms, "resident_megabytes": megabytes, "seconds": compiled, "shapes": shapes}
     return Result(KIND, f"packed graphs of {base.name}", entries, job.price, more=more)

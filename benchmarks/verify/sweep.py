@@ -131,7 +131,7 @@ def summary(rate: float, entries: Sequence[SweepEntry]) -> str:
     choice_excess = statistics.median(choice.p99s) / min(latencies) - 1
     throughput_shortfall = 1 - statistics.median(highest_predicted.rates) / max(throughputs)
     return (
-        f"at {rate:.0f} requests per second the choice has a p99 {choice_excess:.1%} above the best of {len(entries)} measured "
-        f"ones (rounds are {rounds_spread:.0%} apart); the configuration with the highest predicted throughput has {throughput_shortfall:.1%} "
-        "less than the best measured"
+        f"at {rate:.0f} requests per second the choice has a p99 {choice_excess:.1%} above the best of {len(entries)} "
+        f"measured ones (rounds are {rounds_spread:.0%} apart); the configuration with the highest predicted "
+        f"throughput has {throughput_shortfall:.1%} less than the best measured"
     )

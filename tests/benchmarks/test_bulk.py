@@ -37,9 +37,9 @@ def test_a_job_is_run_and_its_memory_is_seen(tmp_path: Path) -> None:
         assert run.megabytes > 50
 
 
-def test_texts_are_made_up_alike_each_time() -> None:
-    texts = bulk.made_up(500)
-    assert texts == bulk.made_up(500)
+def test_texts_are_generated_texts_alike_each_time() -> None:
+    texts = bulk.generated_texts(500)
+    assert texts == bulk.generated_texts(500)
     lengths = [len(text.split()) + 2 for text in texts]
     assert 8 <= min(lengths) < max(lengths) <= 256
     assert 80 < sum(lengths) / len(lengths) < 100

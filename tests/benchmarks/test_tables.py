@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from benchmarks.kinds import TABLES
 from benchmarks.tables import nlp_12x
 from benchmarks.tables.published import published
-from benchmarks.tables.search import FIRST_RATE, highest_kept, keeps
+from benchmarks.tables.search import FIRST_RATE, highest_passing_rate, within_limit
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import Payload
 from marina.bench.report.results import Configuration
@@ -51,7 +51,7 @@ def test_the_highest_rate_is_found_within_a_part_of_the_last_step(limit: int) ->
         tried.append(rate)
         return rate <= limit
 
-    found = highest_kept(kept)
+    found = highest_passing_rate(kept)
     if limit < FIRST_RATE:
         assert found is None
     else:
@@ -64,9 +64,9 @@ def test_the_highest_rate_is_found_within_a_part_of_the_last_step(limit: int) ->
 
 
 def test_a_rate_with_errors_or_a_late_tail_is_not_kept() -> None:
-    assert keeps(rounds(10, latency_ms=4.0))
-    assert not keeps(rounds(10, latency_ms=9.0))
-    assert not keeps([*rounds(10), measured(10, errors={"HTTP 503": 1})])
+    assert within_limit(rounds(10, latency_ms=4.0))
+    assert not within_limit(rounds(10, latency_ms=9.0))
+    assert not within_limit([*rounds(10), measured(10, errors={"HTTP 503": 1})])
 
 
 def test_published_rows_stand_below_ours_in_the_same_columns() -> None:

@@ -5,7 +5,7 @@ from statistics import mean, median
 import pytest
 
 from handlers.worker.request.schema import Fields
-from marina.bench.load.mix import mixed
+from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import MIX, bodies_of, read_payload
 from marina.errors import SpecError
 
@@ -18,16 +18,16 @@ def inputs(body: bytes) -> object:
 
 
 def test_the_mix_of_texts_is_what_it_says_and_always_the_same() -> None:
-    lengths = sorted(len(text.split()) + 2 for text in mixed())
+    lengths = sorted(len(text.split()) + 2 for text in mixed_texts())
     assert mean(lengths) == pytest.approx(22, abs=0.5)
     assert median(lengths) == 17
     assert lengths[int(len(lengths) * 0.95)] == pytest.approx(55, abs=3)
-    assert mixed() == mixed()
-    assert mixed(seed=1) != mixed()
+    assert mixed_texts() == mixed_texts()
+    assert mixed_texts(seed=1) != mixed_texts()
 
 
 def test_the_mix_fits_every_task() -> None:
-    assert [inputs(body) for body in read_payload(MIX, ONE, 1).bodies] == mixed()
+    assert [inputs(body) for body in read_payload(MIX, ONE, 1).bodies] == mixed_texts()
     payload = read_payload(MIX, QUESTIONS, 1)
     assert set(json.loads(payload.bodies[0])["inputs"]) == {"question", "context"}
 

@@ -145,7 +145,7 @@ def test_processes_share_the_load() -> None:
 def test_windows_end_when_three_agree_and_are_reported_as_they_come() -> None:
     reported: list[tuple[MeasuredWindow, int, int]] = []
     with answering(always(200, 0.05)) as served:
-        load = Load(8, warm_up_s=0.1, window_s=0.5, within=0.9, most_windows=20)
+        load = Load(8, warm_up_s=0.1, window_s=0.5, within=0.9, max_windows=20)
         measured = measure(target(served), BODIES, 1, load, lambda *window: reported.append(window))
     assert measured.stable is True
     assert 3 <= len(reported) < 20
@@ -156,7 +156,7 @@ def test_windows_end_when_three_agree_and_are_reported_as_they_come() -> None:
 
 def test_windows_that_never_agree_are_reported() -> None:
     with answering(stalling(0.8, 0.4)) as served:
-        load = Load(2, warm_up_s=0, window_s=0.5, within=0.0, most_windows=4)
+        load = Load(2, warm_up_s=0, window_s=0.5, within=0.0, max_windows=4)
         measured = measure(target(served), BODIES, 1, load)
     assert measured.stable is False
     assert len(measured.windows) == 4

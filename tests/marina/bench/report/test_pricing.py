@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marina.bench.report.pricing import OWN, cost_per_1m, price_of
+from marina.bench.report.pricing import BUILT_IN_FILE, cost_per_1m, price_of
 from marina.errors import SpecError
 
 
@@ -55,7 +55,7 @@ def test_an_unknown_instance_and_a_broken_file_are_refused(tmp_path: Path) -> No
 
 
 def test_marinas_own_file_says_where_its_prices_are_from() -> None:
-    text = OWN.read_text()
+    text = BUILT_IN_FILE.read_text()
     assert "Sources:" in text
     assert "basis:" in text
     assert "read:" in text

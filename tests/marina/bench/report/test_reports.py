@@ -35,9 +35,9 @@ TWO = result(
 def test_figures_are_medians_over_rounds_with_ratios_within_them() -> None:
     f32, int8, bf16 = figures_of(TWO)
     assert f32.throughput.median == 100
-    assert int8.faster is not None
-    assert int8.faster.median == pytest.approx(2.01, abs=0.03)
-    assert int8.cost_ratio == pytest.approx(1 / int8.faster.median)
+    assert int8.speedup is not None
+    assert int8.speedup.median == pytest.approx(2.01, abs=0.03)
+    assert int8.cost_ratio == pytest.approx(1 / int8.speedup.median)
     assert f32.cost == pytest.approx(1e6 / (3600 * 100))
     assert [one.place for one in (f32, int8, bf16)] == ["3", "1=", "1="]
     assert "the difference is not significant" in " ".join(notes_of(TWO))
@@ -60,7 +60,7 @@ def test_another_model_is_no_baseline() -> None:
         [entry(rounds, strategy="usual"), entry(rounds, model="other", strategy="ours")],
         baseline=Configuration(strategy="usual"),
     )
-    assert [one.faster is None for one in figures_of(two)] == [False, True]
+    assert [one.speedup is None for one in figures_of(two)] == [False, True]
     assert table_of(two).columns[:2] == ["model", "strategy"]
 
 

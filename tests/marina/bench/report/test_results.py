@@ -38,14 +38,14 @@ def test_a_configuration_comes_back_as_it_was_stored(configuration: Configuratio
 def test_what_the_other_knows_goes_before_what_one_knows(one: Configuration, other: Configuration) -> None:
     both = one.with_fields_of(other)
     assert both.matches(other)
-    assert both.known() == {**one.known(), **other.known()}
+    assert both.known_fields() == {**one.known_fields(), **other.known_fields()}
 
 
 def test_a_workload_says_its_loop() -> None:
     payload = Payload([b"{}"], 3, "texts.csv")
-    closed = Configuration(model="m", rate=5.0).under(LoadCase(Load(4), payload))
+    closed = Configuration(model="m", rate=5.0).with_load_of(LoadCase(Load(4), payload))
     assert closed == Configuration(model="m", connections=4, instances=3, texts="texts.csv")
-    opened = Configuration(model="m").under(LoadCase(Load(64, rate=9.0), payload))
+    opened = Configuration(model="m").with_load_of(LoadCase(Load(64, rate=9.0), payload))
     assert (opened.connections, opened.rate, opened.arrivals) == (None, 9.0, "poisson")
 
 

@@ -19,7 +19,7 @@ def strategy(name: str, log: list[str], error: str = "") -> Strategy:
 
     def measure(workload: LoadCase) -> tuple[Configuration, Measurement]:
         log.append(f"{name} {workload.load.connections}")
-        return Configuration(model="its own", engine="e").under(workload), measured(len(log))
+        return Configuration(model="its own", engine="e").with_load_of(workload), measured(len(log))
 
     @contextmanager
     def start() -> Iterator[Measure]:

@@ -163,7 +163,7 @@ def test_what_was_measured_otherwise_is_not_taken(own: Project, tmp_path: Path) 
     (setting,) = settings_of(sweep_of(connections=[1]), own)
     (longer,) = settings_of(Sweep.model_validate({"model": "m", "vary": {"connections": [1]}, "window_s": 9}), own)
     journal = Journal(tmp_path / "rounds.jsonl", own.root)
-    journal.keep(setting.spec, setting.workloads[0], 0, Configuration(model="m"), measured(1))
+    journal.store(setting.spec, setting.workloads[0], 0, Configuration(model="m"), measured(1))
     assert journal.find(setting.spec, setting.workloads[0], 0) is not None
     assert journal.find(setting.spec, setting.workloads[0], 1) is None
     assert journal.find(longer.spec, longer.workloads[0], 0) is None
@@ -181,7 +181,7 @@ def found_again(own: Project) -> bool:
 def keep_one(own: Project) -> None:
     (setting,) = settings_of(sweep_of(connections=[1]), own)
     journal = Journal(own.root / "rounds.jsonl", own.root)
-    journal.keep(setting.spec, setting.workloads[0], 0, Configuration(model="m"), measured(1))
+    journal.store(setting.spec, setting.workloads[0], 0, Configuration(model="m"), measured(1))
 
 
 def test_weights_that_were_trained_again_are_measured_anew(own: Project) -> None:
@@ -242,7 +242,7 @@ def test_weights_are_read_once(own: Project, monkeypatch: pytest.MonkeyPatch) ->
     for setting in settings_of(sweep_of(engine=["openvino", "torchscript"], connections=[1, 2]), own):
         for pair in setting.workloads:
             assert journal.find(setting.spec, pair, 0) is None
-            journal.keep(setting.spec, pair, 0, Configuration(model="m"), measured(1))
+            journal.store(setting.spec, pair, 0, Configuration(model="m"), measured(1))
     assert read == [own.root / "weights"]
 
 
