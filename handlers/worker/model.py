@@ -44,6 +44,7 @@ class Model:
 
     Attributes:
         metrics: the worker's counters.
+        members: the models that are served.
         failures: the errors of models of a bundle that cannot be served, by name.
 
     Raises:
@@ -55,20 +56,20 @@ class Model:
     def __init__(self, folder: Path, settings: Settings, tasks: Mapping[str, Task]) -> None:
         self.metrics = Metrics()
         contents = read_contents(folder)
-        self._members, self.failures, self._placement = load_members(folder, contents, settings, tasks)
+        self.members, self.failures, self._placement = load_members(folder, contents, settings, tasks)
         self._contents = contents
         self._settings = settings
         self._unread_label = NO_MEMBER if contents.bundle else contents.name
-        self._router = Router(contents, self._members, self.failures)
-        graphs, times = [member.graphs for member in self._members], [member.times for member in self._members]
+        self._router = Router(contents, self.members, self.failures)
+        graphs, times = [member.graphs for member in self.members], [member.times for member in self.members]
         self._switch_ms = {
             member.name: switch_ms
-            for member, switch_ms in zip(self._members, time_switches(graphs, times, SWITCHING_BUDGET_S), strict=True)
+            for member, switch_ms in zip(self.members, time_switches(graphs, times, SWITCHING_BUDGET_S), strict=True)
         }
-        self._graphs = Graphs(self._members)
+        self._graphs = Graphs(self.members)
         self._pace = Pace()
         self._admission = Admission(
-            [member.costs for member in self._members],
+            [member.costs for member in self.members],
             settings.max_batch_ms,
             settings.deadline_ms,
             settings.response_timeout_s * 1000,
@@ -80,10 +81,10 @@ class Model:
         """A description of the served archive; see `handlers.worker.telemetry.description`."""
         worker = describe_worker(self._settings, self._placement.cores)
         if not self._contents.bundle:
-            return {**describe_member(self._members[0]), **worker}
+            return {**describe_member(self.members[0]), **worker}
         members = {
             member.name: {**describe_member(member), "switch_ms": round(self._switch_ms[member.name], 3)}
-            for member in self._members
+            for member in self.members
         }
         failures = {name: str(error) for name, error in self.failures.items()}
         identity = {"name": self._contents.name, "engine": self._contents.engine}
@@ -172,14 +173,14 @@ class Model:
         if plan.calls:
             self._pace.observe(self._milliseconds(plan.calls), (time.perf_counter() - start) * 1000)
         with _counting():
-            self.metrics.count_calls(plan.calls, plan.lengths, [member.name for member in self._members])
+            self.metrics.count_calls(plan.calls, plan.lengths, [member.name for member in self.members])
             self.metrics.count_repeats(plan.repeats)
             self.metrics.count_switches(self._graphs.take_switches())
 
     def _milliseconds(self, calls: Sequence[Call]) -> float:
         """The milliseconds of calls at the times of the start, which were measured with all streams busy at once."""
-        streams = len(self._members[0].graphs.streams)
-        return sum(self._members[call.member].times[call.shape] for call in calls) * streams / min(streams, len(calls))
+        streams = len(self.members[0].graphs.streams)
+        return sum(self.members[call.member].times[call.shape] for call in calls) * streams / min(streams, len(calls))
 
     def _reply_or_error(self, request: RoutedRequest | Lines | RequestError) -> Reply:
         try:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handlers.worker.unpack import private_folder, unpack
+from marina.archive.unpacked import usable_cores
 from marina.errors import MarinaError
-from marina.score.model import usable_cores
 from marina.score.values import Shard
 from marina.score.work import SHARDS_PER_PROCESS, Done, Failed, ProcessSetup, Ready, Worker, message_of
 

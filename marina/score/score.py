@@ -14,11 +14,11 @@ from handlers.worker.engines import engine_module
 from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
 from marina.archive.read import fingerprint_of
+from marina.archive.unpacked import Unpacked, artifact_and_settings, core_group_sizes, cores_per_process, read_unpacked
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.job import describe
 from marina.score.layout import AnswerOptions, Layout, layout_of
-from marina.score.model import Unpacked, artifact_and_settings, core_group_sizes, cores_per_process, read_unpacked
 from marina.score.on_ray import NEURON_CORES, Actors, RayPool
 from marina.score.places import open_sink, open_source
 from marina.score.processes import LocalPool

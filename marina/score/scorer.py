@@ -19,8 +19,8 @@ from handlers.worker.request.instances import Answered, Request, read_instance
 from handlers.worker.rows.tokenizer import Tokenized
 from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
+from marina.archive.unpacked import load, read_unpacked
 from marina.score.layout import AnswerOptions, layout_of
-from marina.score.model import load, read_unpacked
 from marina.score.values import Read
 
 CHUNK_TEXTS = 1000  # texts tokenized together; the library's encodings are large

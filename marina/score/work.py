@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.errors import WorkerError
+from marina.archive.unpacked import artifact_and_settings, read_unpacked
 from marina.errors import MarinaError
 from marina.files import explain
 from marina.score.layout import AnswerOptions, layout_of
-from marina.score.model import artifact_and_settings, read_unpacked
 from marina.score.remote import RemoteScorer, Server
 from marina.score.scorer import Scorer
 from marina.score.values import ComputedRows, Counts, RowSource, Shard, StagedScorer, Writer

@@ -10,13 +10,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from handlers.worker.settings import Settings, read_settings
 from handlers.worker.values import Instance
+from marina.archive.pack import model_config, parts_of
 from marina.bench.load.histogram import decoded, encoded, merged, milliseconds, new_histogram, record
 from marina.bench.load.measurement import Measurement
 from marina.spec import Spec
 
 PAUSE_S = 0.0015
-TIMING_S = 1.5  # for timing every graph, as a worker does when it starts
 
 
 class BareResult(NamedTuple):
@@ -29,7 +30,7 @@ class BareResult(NamedTuple):
             it.
         paced_ms: median of these latencies with pauses in between. As between requests, caches become cold and
             cores go to sleep during a pause.
-        megabytes: growth of the process's memory when it loaded the graphs.
+        megabytes: growth of the process's memory when it loaded the model, as a worker does.
     """
 
     rows_per_s: float
@@ -69,10 +70,11 @@ def bare_graphs(spec: Spec, artifact: Path, texts: list[Instance]) -> Iterator[B
         artifact: folder of the artifact.
         texts: texts for the graphs; texts that need several rows are truncated to the longest shape.
     """
+    settings = read_settings(model_config(parts_of(spec, artifact), version=""))
     with ExitStack() as stack:
         context = multiprocessing.get_context("spawn")
         processes = [stack.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(spec.workers)]
-        for future in [process.submit(_load, artifact, spec.core_groups, spec.mode, texts) for process in processes]:
+        for future in [process.submit(_load, artifact, settings, texts) for process in processes]:
             future.result()
         yield BareGraphs(processes)
 
@@ -88,36 +90,21 @@ class _LoadedModel(NamedTuple):
 _loaded: list[_LoadedModel] = []  # of this process: one entry
 
 
-def _load(artifact: Path, core_groups: str | None, mode: str, texts: list[Instance]) -> None:
+def _load(artifact: Path, settings: Settings, texts: list[Instance]) -> None:
     import psutil
 
-    from handlers.worker.artifact import read_artifact
-    from handlers.worker.engines import Setup, engine_module, open_runtime
-    from handlers.worker.placement import place
-    from handlers.worker.rows.calls import load_graphs
+    from handlers.worker.contents import read_contents
+    from handlers.worker.loading import load_members
     from handlers.worker.rows.plan import Planner, max_sequence_length
     from handlers.worker.rows.prompts import default_rows
-    from handlers.worker.rows.reader import open_reader
-    from handlers.worker.rows.timing import time_graphs
+    from handlers.worker.tasks import TASKS
 
-    described = read_artifact(artifact)
-    tokenizer = open_reader(artifact.joinpath, described.signature)
-    rows = default_rows(texts, described.signature, tokenizer, max_sequence_length(described.shapes), "truncate")
-    placement = place(engine_module(described.engine).CORES, core_groups, described.name)
     rss_before = psutil.Process().memory_info().rss
-    setup = Setup(
-        cores=len(placement.cores),
-        threads=placement.threads,
-        precision=described.precision,
-        mode=mode,
-        compiler=described.compiler,
-        versions=described.versions,
-    )
-    runtime = open_runtime(described.engine, setup)
-    graphs = load_graphs(runtime, artifact.joinpath, described.graphs, described.signature)[0]
-    planner = Planner(time_graphs([graphs], described.signature, TIMING_S))
+    (member,), _, _ = load_members(artifact, read_contents(artifact), settings, TASKS)
     megabytes = (psutil.Process().memory_info().rss - rss_before) / 1e6
-    _loaded.append(_LoadedModel(described.signature, graphs, rows, planner, megabytes))
+    streams, signature = member.graphs
+    rows = default_rows(texts, signature, member.reader, max_sequence_length(member.artifact.shapes), "truncate")
+    _loaded.append(_LoadedModel(signature, streams[0], rows, Planner(member.times), megabytes))
 
 
 def _run(seconds: float) -> BareResult:

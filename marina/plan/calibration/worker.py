@@ -97,27 +97,25 @@ def _processes(folder: Path, groups: str, count: int) -> Iterator[list[ProcessPo
         yield processes
 
 
-_loaded: list[Any] = []  # of this process: the member, and the model
+_loaded: list[Any] = []  # of this process: the model
 
 
 def _load(folder: Path, groups: str) -> None:
     from handlers.worker.artifact import ARTIFACT_FOLDER
     from handlers.worker.model import Model
     from handlers.worker.tasks import TASKS
-    from marina.score.model import load, read_unpacked
+    from marina.archive.unpacked import read_unpacked
 
-    unpacked = read_unpacked(folder, None)
-    member, _ = load(unpacked, groups)
-    settings = unpacked.settings._replace(core_groups=groups, server_timing=True)
-    _loaded[:] = member, Model(folder / ARTIFACT_FOLDER, settings, TASKS)
+    settings = read_unpacked(folder, None).settings._replace(core_groups=groups, server_timing=True)
+    _loaded.append(Model(folder / ARTIFACT_FOLDER, settings, TASKS))
 
 
 def _time_graphs() -> GraphTimes:
     """Run the graphs in turn, each twice, with every place filled."""
     from handlers.worker.rows.timing import warm_up
 
-    graphs, signature = _loaded[0].graphs
-    stream = graphs[0]
+    (model,) = _loaded
+    (stream, *_), signature = model.members[0].graphs
     for shape in stream:
         warm_up(stream[shape], shape, signature)
     measured: tuple[dict[Shape, list[float]], ...] = tuple({shape: [] for shape in stream} for _ in range(2))
@@ -143,7 +141,7 @@ def spread_of(values: Sequence[float]) -> tuple[float, ...]:
 def _time_stages(sample: RequestSample) -> StageTimes:
     from handlers.worker.telemetry.tracing import SERVER_TIMING
 
-    model, headers = _loaded[1], {"content-type": "application/json"}
+    (model,), headers = _loaded, {"content-type": "application/json"}
     features, measured = [], []
     number = 0
     for requests, instances in BATCHES:

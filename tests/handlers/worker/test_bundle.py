@@ -128,7 +128,7 @@ def test_several_models_answer_the_same_text(packed: Packed, names: list[str], t
 
 
 def test_a_text_for_several_models_is_tokenized_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tokenizer,) = {id(member.reader): member.reader for member in model._members}.values()
+    (tokenizer,) = {id(member.reader): member.reader for member in model.members}.values()
     assert isinstance(tokenizer, RowTokenizer)
     library, read = tokenizer.library, []
 
@@ -222,7 +222,7 @@ def test_a_model_that_fails_takes_no_other_down(model: Model, monkeypatch: pytes
     def fail(_: int) -> Any:
         raise RuntimeError("nrt_execute failed")
 
-    for graph in model._members[1].graphs.streams[0].values():
+    for graph in model.members[1].graphs.streams[0].values():
         monkeypatch.setattr(graph, "run", fail)
     replies = ask(
         model, *({"model": name, "inputs": "ok"} for name in MODELS), {"models": list(MODELS), "inputs": "ok"}

@@ -58,7 +58,7 @@ ELSEWHERE = {"NoExplanation", "Overloaded", "NoModel", "ModelFailed", "NoTokens"
 
 
 def run_as(patch: pytest.MonkeyPatch, model: Model, run: Callable[[int], Any]) -> None:
-    for graph in model._members[0].graphs.streams[0].values():
+    for graph in model.members[0].graphs.streams[0].values():
         patch.setattr(graph, "run", run)
 
 

@@ -280,7 +280,7 @@ def test_a_graph_that_fails_fails_its_own_rows(
 ) -> None:
     model = Model(compiled["text-classification", engine].artifact, SETTINGS, TASKS)
     long = "ok " * 40
-    graphs = model._members[0].graphs.streams[0]
+    graphs = model.members[0].graphs.streams[0]
 
     def fail(_: int) -> Any:
         raise RuntimeError(f"nrt_execute failed on {long}")
@@ -306,7 +306,7 @@ def test_a_panic_of_the_tokenizer_fails_its_own_request(
         """As pyo3 raises it: no Exception."""
 
     model = models["text-classification", ENGINE]
-    tokenizer = model._members[0].reader
+    tokenizer = model.members[0].reader
     assert isinstance(tokenizer, RowTokenizer)
     library = tokenizer.library
 
@@ -347,7 +347,7 @@ def test_a_failure_of_our_own_is_told_and_harms_no_neighbour(
             raise ZeroDivisionError(example.instance.text)
         return task.answer(example, *others)
 
-    monkeypatch.setattr(model._members[0], "task", replace(task, answer=fail))
+    monkeypatch.setattr(model.members[0], "task", replace(task, answer=fail))
     bad, good = model.reply([(b"secret", {}), (b"ok", {})])
     assert (bad.status, good.status) == (500, 200)
     assert json.loads(bad.body)["type"] == "Unexpected"

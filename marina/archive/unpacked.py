@@ -1,4 +1,4 @@
-"""Opens a model of an archive in this process: a worker's code without a server."""
+"""Unpacked archives, and loading one of their models in this process: a worker's code without a server."""
 
 from __future__ import annotations
 
