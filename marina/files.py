@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
+import time
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+POLL_S = 0.1
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -76,18 +80,34 @@ def naming_path(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock on a path while writing it; the kernel releases the lock when the process ends.
+def locked(lock_file: Path, wait_s: float = math.inf, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a lock; the kernel releases it when the process ends, however it ends.
 
     Args:
-        path: path to be written; the lock is a file beside it.
-        waiting: called once if another process holds the lock.
+        lock_file: the file that stands for the lock; it is made if it is missing, and stays.
+        wait_s: seconds to wait for another process to release it.
+        waiting: called once if another process holds it.
+
+    Raises:
+        BlockingIOError: another process still holds it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
+    with lock_file.open("w") as lock:
+        deadline = time.monotonic() + wait_s
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            while not _try_lock(lock):
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(min(POLL_S, max(0.0, deadline - time.monotonic())))
         yield
+
+
+def _try_lock(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,1 +1,1 @@
-"""Archives: `pack` writes them from artifacts, `read` reads their contents, `unpacked` loads a model of an unpacked one."""
+"""Archives: `pack` writes them, `read` reads one, `unpacked` loads a model of one that is unpacked."""

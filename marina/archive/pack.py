@@ -28,7 +28,7 @@ from handlers.worker.contents import BUNDLE_FILE
 from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
 from marina.archive.read import fingerprint_of
-from marina.files import exclusive, is_intact, replacing
+from marina.files import is_intact, locked, replacing
 from marina.spec import Spec
 from marina.spec.sections import WorkerServing
 from marina.spec.served import ArchiveSpec
@@ -95,7 +95,7 @@ def write_archive(parts: Parts, model_store: Path, workdir: Path) -> Packed:
     fingerprint = _fingerprint(contents)
     path = model_store / f"{name}.mar"
     model_store.mkdir(parents=True, exist_ok=True)
-    with exclusive(workdir / "archive", waiting=lambda: None):
+    with locked(workdir / "archive.lock"):
         if fingerprint_of(path) == fingerprint.decode() and is_intact(path):
             return Packed(path, reused=True)
         with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:

@@ -19,7 +19,7 @@ from marina.compiler.graphs.diagnosis import reason_of
 from marina.compiler.job import prepare_job
 from marina.console import Progress
 from marina.errors import CompileError, MarinaError
-from marina.files import exclusive, explain
+from marina.files import explain, locked
 from marina.project import Project
 from marina.spec import Spec
 
@@ -55,7 +55,10 @@ def _compile(spec: Spec, project: Project, progress: Progress) -> Compiled:
     folder = project.artifacts / spec.name / artifact_key(job)
     if is_complete(folder):
         return Compiled(folder, reused=True)
-    with exclusive(folder, lambda: progress("waiting for another run that compiles the same", 0, 1)):
+    with locked(
+        folder.with_suffix(".lock"),
+        waiting=lambda: progress("waiting for another run that compiles the same", 0, 1),
+    ):
         if is_complete(folder):
             return Compiled(folder, reused=True)
         discard(folder)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from marina.errors import ServerError
+from marina.files import locked
 from marina.project import Project
 
 LOCK_S = 20
-POLL_S = 0.1
 
 
 class Locked(ServerError):
@@ -21,15 +19,9 @@ class Locked(ServerError):
 @contextmanager
 def one_at_a_time(project: Project, wait_s: float = LOCK_S) -> Iterator[None]:
     """Let no other command start or stop the server meanwhile; `Locked` if another is at work for too long."""
-    project.run.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + wait_s
-    with (project.run / "serve.lock").open("w") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Locked("another command is changing the server", "wait until it is done") from None
-                time.sleep(POLL_S)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(project.run / "serve.lock", wait_s))
+        except BlockingIOError:
+            raise Locked("another command is changing the server", "wait until it is done") from None
         yield

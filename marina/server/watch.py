@@ -5,7 +5,6 @@ It ends when the server is stopped. `marina serve --foreground` has no watch; th
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from marina.errors import ServerError
+from marina.files import locked
 from marina.project import Project, find_project
 from marina.server.lifecycle import restart
 from marina.server.lock import one_at_a_time
@@ -49,20 +49,20 @@ def watch_log(project: Project) -> Path:
 
 def watch(project: Project) -> None:
     """Start the project's server again whenever it dies, until it is stopped."""
+    with suppress(BlockingIOError), locked(project.run / "watch.lock", wait_s=0):  # the server has one watch
+        _watch(project)
+
+
+def _watch(project: Project) -> None:
     pause = POLL_S
-    with (project.run / "watch.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # the server has a watch
-            return
-        while (state := read_state(project)) and not state.foreground:
-            if state.process():
-                pause = POLL_S
-                with suppress(OSError):  # a full disk
-                    rotate_console(project)
-            else:
-                pause = POLL_S if _start_again(project) else min(2 * pause, MAX_PAUSE_S)
-            time.sleep(pause)
+    while (state := read_state(project)) and not state.foreground:
+        if state.process():
+            pause = POLL_S
+            with suppress(OSError):  # a full disk
+                rotate_console(project)
+        else:
+            pause = POLL_S if _start_again(project) else min(2 * pause, MAX_PAUSE_S)
+        time.sleep(pause)
 
 
 def rotate_console(project: Project, max_bytes: int = CONSOLE_BYTES) -> None:

@@ -16,7 +16,7 @@ from marina.archive.pack import pack
 from marina.bench.server.endpoint import Endpoint, Protocol, local_endpoint
 from marina.compiler import compile_model
 from marina.console import Progress
-from marina.files import exclusive
+from marina.files import locked
 from marina.project import Project, project_beside
 from marina.server import register, serve, status, stop, unregister
 from marina.server.state import Ports
@@ -117,12 +117,14 @@ def benchmark_server(user_project: Project, progress: Progress) -> Iterator[Benc
     """A server in build/bench/server, which is stopped at the end in any case. Only one can run at a time.
 
     Args:
-        own: the user's project.
+        user_project: the user's project.
         progress: called for steps that take long.
     """
     project = project_beside(user_project, user_project.root / "build" / "bench" / FOLDER)
     # two benchmarks at the same time would influence each other
-    with exclusive(project.root, lambda: progress("waiting for another benchmark to end", 0, 1)):
+    with locked(
+        project.root.with_suffix(".lock"), waiting=lambda: progress("waiting for another benchmark to end", 0, 1)
+    ):
         stop(project)  # a killed run may have left it
         try:
             yield BenchmarkServer(user_project, project, progress)

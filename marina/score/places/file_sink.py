@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pyarrow as pa
 from fsspec.core import url_to_fs
 
 from handlers.worker.values import Json
 from marina.errors import MarinaError
+from marina.files import locked
 from marina.score.formats import FORMATS, format_of
 from marina.score.job import check_same, shards_from
 from marina.score.places.parts import JOB, LOCK, MANIFEST, RECORDS, Folder, PartWriter, facts_of, record_name
@@ -41,7 +41,7 @@ class FileSink:
         self._shards: list[Shard] = []
         self._unclaimed: list[Shard] = []
         self._records: dict[int, dict[str, Json]] = {}
-        self._lock: Any = None
+        self._lock = ExitStack()
 
     def begin(self, description: Mapping[str, Json], schema: pa.Schema) -> bool:
         self._description, self._schema = description, schema
@@ -125,9 +125,7 @@ class FileSink:
         self.close()
 
     def close(self) -> None:
-        if self._lock:
-            self._lock.close()
-            self._lock = None
+        self._lock.close()
 
     @property
     def _manifest(self) -> str:
@@ -139,9 +137,7 @@ class FileSink:
         self._folder.make(RECORDS)
         if not self._folder.local:
             return
-        self._lock = Path(self._folder.path(f"{RECORDS}/{LOCK}")).open("w")  # noqa: SIM115
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock.enter_context(locked(Path(self._folder.path(f"{RECORDS}/{LOCK}")), wait_s=0))
         except BlockingIOError:
-            self.close()
             raise MarinaError(f"another marina score is writing into {self.name}; wait until it ends") from None
