@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, GOLDEN_FILE, GraphFile, Signature, sha256_of
+from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, GOLDEN_FILE, GraphFile, sha256_of
 from handlers.worker.golden import GoldenRow
+from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
 from marina.compiler.job import CompileJob
 from marina.files import write_json
@@ -113,7 +114,7 @@ def write_artifact(
         "precision": precision.precision,
         "decided": precision.decided,
         "tried": precision.tried,
-        **_as_json(signature),
+        **signature.as_json(),
         "tolerance": tolerance,
         "compiler": compiler,
         "versions": job.versions,
@@ -155,13 +156,6 @@ def read_graphs(folder: Path) -> list[dict[str, Any]]:
     """The entries of the graphs in the `artifact.json` of a folder, with what their engine recorded."""
     document = json.loads((folder / ARTIFACT_FILE).read_text(encoding="utf-8"))
     return list(document["graphs"])
-
-
-def _as_json(signature: Signature) -> dict[str, Any]:
-    heads = {name: {"labels": head.labels, "activation": head.activation} for name, head in signature.heads.items()}
-    prompts = {name: prompt._asdict() for name, prompt in signature.prompts.items()}
-    tensors = {name: tensor._asdict() for name, tensor in signature.tensors.items()}
-    return {**vars(signature), "heads": heads, "prompts": prompts, "tensors": tensors}
 
 
 def signature_of(model: ExportedModel) -> Signature:

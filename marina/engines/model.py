@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, SEGMENTS, VALID_LENGTH, Head, InputTensor, Prompt
 from handlers.worker.rows.positions import number_positions
+from handlers.worker.signature import (
+    ATTENTION_MASK,
+    INPUT_IDS,
+    POOLING_MASK,
+    POSITION_IDS,
+    SEGMENTS,
+    TOKEN_TYPE_IDS,
+    VALID_LENGTH,
+    Head,
+    InputTensor,
+    Prompt,
+)
 from handlers.worker.values import Row, Shape
 
 if TYPE_CHECKING:
@@ -68,7 +79,7 @@ class ExportedModel:
 
 def packed_names(inputs: Sequence[str]) -> tuple[str, ...]:
     """The arguments of a model for packed rows, from those of the model; see `handlers.worker.rows.lines`."""
-    token_inputs = [name for name in inputs if name in ("input_ids", "token_type_ids")]
+    token_inputs = [name for name in inputs if name in (INPUT_IDS, TOKEN_TYPE_IDS)]
     return (*token_inputs, SEGMENTS, POSITION_IDS, *([POOLING_MASK] if POOLING_MASK in inputs else []))
 
 
@@ -78,9 +89,9 @@ def row_inputs(row: Row, model: ExportedModel) -> dict[str, Any]:
         return dict(row.tensors)
     tokens, skipped = len(row.ids), min(row.prompt_tokens, len(row.ids))
     values = {
-        "input_ids": row.ids,
-        "attention_mask": [1] * tokens,
-        "token_type_ids": row.type_ids,
+        INPUT_IDS: row.ids,
+        ATTENTION_MASK: [1] * tokens,
+        TOKEN_TYPE_IDS: row.type_ids,
         POOLING_MASK: [0] * skipped + [1] * (tokens - skipped),
     }
     if model.padding_position is not None:
@@ -98,9 +109,9 @@ def example_inputs(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, ..
     mask = torch.ones_like(ids)
     mask[:, shape.sequence_length // 2 + 1 :] = 0
     tensors = {
-        "input_ids": ids,
-        "attention_mask": mask,
-        "token_type_ids": torch.zeros_like(ids),
+        INPUT_IDS: ids,
+        ATTENTION_MASK: mask,
+        TOKEN_TYPE_IDS: torch.zeros_like(ids),
         POOLING_MASK: mask.clone(),
     }
     for name, tensor in model.tensors.items():
@@ -123,8 +134,8 @@ def _packed_example(model: ExportedModel, shape: Shape) -> tuple[torch.Tensor, .
     segments = torch.full(shape.dims, -1, dtype=torch.int64)
     segments[:, :third], segments[:, third : 2 * third] = 0, 1
     tensors = {
-        "input_ids": torch.full(shape.dims, 3, dtype=torch.int64),
-        "token_type_ids": torch.zeros(shape.dims, dtype=torch.int64),
+        INPUT_IDS: torch.full(shape.dims, 3, dtype=torch.int64),
+        TOKEN_TYPE_IDS: torch.zeros(shape.dims, dtype=torch.int64),
         SEGMENTS: segments,
         POSITION_IDS: positions.repeat(shape.batch_size, 1),
         POOLING_MASK: (segments >= 0).to(torch.int64),

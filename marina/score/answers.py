@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from handlers.worker.artifact import Signature
 from handlers.worker.request.protocols import dump
+from handlers.worker.signature import Signature
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Parameters
 from handlers.worker.tasks.columns import ValueKind

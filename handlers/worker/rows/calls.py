@@ -10,21 +10,22 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import (
-    ATTENTION_MASK,
-    POOLING_MASK,
-    POSITION_IDS,
-    VALID_LENGTH,
-    GraphFile,
-    InputTensor,
-    Locate,
-    Signature,
-)
+from handlers.worker.artifact import GraphFile, Locate
 from handlers.worker.engines import Graph, Runtime
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.rows.lines import read_packed, write_packed
 from handlers.worker.rows.packing import calls_of
 from handlers.worker.rows.positions import number_positions
+from handlers.worker.signature import (
+    ATTENTION_MASK,
+    INPUT_IDS,
+    POOLING_MASK,
+    POSITION_IDS,
+    TOKEN_TYPE_IDS,
+    VALID_LENGTH,
+    InputTensor,
+    Signature,
+)
 from handlers.worker.values import Call, Outputs, Row, Shape
 
 Graphs = Mapping[Shape, Graph]
@@ -172,16 +173,16 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
             array[len(rows) :, 0] = 1
             for index, row in enumerate(rows):
                 array[index, row.prompt_tokens : len(row.ids)] = 1
-        elif name == "token_type_ids":
+        elif name == TOKEN_TYPE_IDS:
             array.fill(signature.pad_token_type_id)
             for index, row in enumerate(rows):
                 array[index, : len(row.type_ids)] = row.type_ids
-        elif name == "input_ids":
+        elif name == INPUT_IDS:
             array.fill(signature.pad_token_id)
             for index, row in enumerate(rows):
                 array[index, : len(row.ids)] = row.ids
     if signature.padding_position is not None:
-        inputs[POSITION_IDS][:] = number_positions(inputs["input_ids"], signature.padding_position)
+        inputs[POSITION_IDS][:] = number_positions(inputs[INPUT_IDS], signature.padding_position)
 
 
 def _write_tensor(array: npt.NDArray[Any], name: str, rows: Sequence[Row], tensor: InputTensor) -> None:

@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, SEGMENTS, Signature
 from handlers.worker.engines import Graph
 from handlers.worker.rows.positions import number_positions
+from handlers.worker.signature import INPUT_IDS, POOLING_MASK, POSITION_IDS, SEGMENTS, TOKEN_TYPE_IDS, Signature
 from handlers.worker.values import Call, Outputs, Place, Row
 
 
 def write_packed(graph: Graph, call: Call, rows: Sequence[Row], signature: Signature) -> None:
     """Write the rows of a call into a packed graph's inputs. Padding attends to padding only."""
     arrays = dict(zip(signature.packed_inputs, graph.inputs, strict=True))
-    padding = {"input_ids": signature.pad_token_id, "token_type_ids": signature.pad_token_type_id}
+    padding = {INPUT_IDS: signature.pad_token_id, TOKEN_TYPE_IDS: signature.pad_token_type_id}
     write_lines(arrays, rows, call.places, signature.padding_position, padding)
 
 
@@ -58,9 +58,9 @@ def write_lines(
         array.fill(fill_values.get(name, 0))
         for row, (line, number, start) in zip(rows, places, strict=True):
             target = array[line, start : start + len(row.ids)]
-            if name == "input_ids":
+            if name == INPUT_IDS:
                 target[:] = row.ids
-            elif name == "token_type_ids":
+            elif name == TOKEN_TYPE_IDS:
                 target[:] = row.type_ids
             elif name == SEGMENTS:
                 target.fill(number)

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import ATTENTION_MASK, VALID_LENGTH
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.scripts import load_script
+from handlers.worker.signature import ATTENTION_MASK, INPUT_IDS, VALID_LENGTH
 from handlers.worker.values import Instance, Row
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -121,7 +121,7 @@ def rows_of(arrays: Arrays) -> list[Row]:
             name: array[index, :length].tolist() if array.ndim == 2 else array[index].item()
             for name, array in arrays.items()
         }
-        rows.append(Row(tensors.get("input_ids", [0] * length), [0] * length, 0, tensors))
+        rows.append(Row(tensors.get(INPUT_IDS, [0] * length), [0] * length, 0, tensors))
     return rows
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import quote
 from handlers.worker.rows.reader import RowReader
 from handlers.worker.rows.tokenizer import Text, Tokenized, Window
+from handlers.worker.signature import Signature
 from handlers.worker.values import Instance, Row
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from handlers.worker.artifact import PREPROCESSOR_FILE, TOKENIZER_FILE, Locate, Signature
+from handlers.worker.artifact import PREPROCESSOR_FILE, TOKENIZER_FILE, Locate
 from handlers.worker.rows.preprocess import Preprocessor
 from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.signature import Signature
 
 RowReader = RowTokenizer | Preprocessor
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from handlers.worker.artifact import Artifact, Signature
+from handlers.worker.artifact import Artifact
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.signature import Signature
 from handlers.worker.tasks.columns import Column
 from handlers.worker.values import Instance, Json, Outputs
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import label_text
+from handlers.worker.signature import label_text
 from handlers.worker.values import Json
 
 Entity = dict[str, Any]

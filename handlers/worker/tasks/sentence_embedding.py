@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from handlers.worker.artifact import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, word
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.prompts import add_prompt
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
+from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.values import Instance, Json

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import Head, Signature, label_text
 from handlers.worker.request.parameters import Parameter, choice, flag, integer
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.signature import Head, Signature, label_text
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, Take, ValueKind, item, whole_answer

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-from handlers.worker.artifact import Signature
 from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
+from handlers.worker.signature import Signature
 from handlers.worker.values import Row, Shape
 from marina.compiler.examples import too_few
 from marina.compiler.graphs.diagnosis import diagnose, reason_of

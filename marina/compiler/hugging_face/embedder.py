@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.artifact import Prompt
+from handlers.worker.signature import TOKENIZER_INPUTS, Prompt
 from marina.compiler.hugging_face import encoder_folder, read_modules
 from marina.compiler.hugging_face.loading import (
     check_finite,
@@ -23,7 +23,6 @@ LIBRARY = "sentence_transformers"
 # the library's modules that can be compiled; Dropout does nothing outside of training
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
 EMBEDDING = "sentence_embedding"  # the feature in which modules store the embedding of a text
-INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 POOLING = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 
 
@@ -180,7 +179,7 @@ def _check_features(spec: Spec, model: Any) -> None:
     """Refuse models that read more than the tokens of a text, or read tokens in a way that a graph cannot."""
     features = model.preprocess(["x"])
     tensors: Sequence[str] = [name for name, value in features.items() if hasattr(value, "shape")]
-    if features.get("modality", "text") != "text" or not set(tensors) <= INPUTS:
+    if features.get("modality", "text") != "text" or not set(tensors) <= set(TOKENIZER_INPUTS):
         raise SourceError(
             f"{spec.name}: source {spec.source} does not read a text by its tokens alone: sentence-transformers gives "
             f"it {', '.join(tensors)} as {features.get('modality', 'text')}"

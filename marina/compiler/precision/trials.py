@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.calls import run_all
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.reader import open_reader
+from handlers.worker.signature import Signature
 from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few

@@ -8,15 +8,13 @@ from typing import Any
 
 from torch import nn
 
-from handlers.worker.artifact import POSITION_IDS, Head
+from handlers.worker.signature import POSITION_IDS, TOKENIZER_INPUTS, Head
 from marina.compiler.hugging_face.loading import load_model, read_configuration
 from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines import engine_of
 from marina.engines.model import ExportedModel, packed_names
 from marina.spec import Spec
-
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def export_classifier(
@@ -51,7 +49,7 @@ def export_classifier(
 def inputs_of(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
     """The inputs that the tokenizer produces and the model accepts, and position ids if the model needs them."""
     accepted = inspect.signature(model.forward).parameters
-    names = tuple(name for name in INPUTS if name in tokenizer.model_input_names and name in accepted)
+    names = tuple(name for name in TOKENIZER_INPUTS if name in tokenizer.model_input_names and name in accepted)
     return names if padding_position_of(model) is None else (*names, POSITION_IDS)
 
 

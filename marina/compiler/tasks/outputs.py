@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from handlers.worker.artifact import Head
+from handlers.worker.signature import Head
 from marina.errors import SourceError
 from marina.spec import Spec
 from marina.spec.sections import OutputSpec

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, SEGMENTS
+from handlers.worker.signature import INPUT_IDS, POOLING_MASK, POSITION_IDS, SEGMENTS, TOKEN_TYPE_IDS
 from handlers.worker.values import TOKENS_A_TEXT
 
 MASKED = -10000.0  # exp() of it is 0 in float32, and it is finite in all 16-bit types
@@ -44,7 +44,7 @@ class PackedEncoder(nn.Module):
     def forward(self, inputs: dict[str, Tensor]) -> Any:
         """The encoder's outputs for inputs by name, among them `SEGMENTS` and `POSITION_IDS`."""
         segments, positions = inputs[SEGMENTS], inputs[POSITION_IDS]
-        encoder_inputs = {name: value for name, value in inputs.items() if name in ("input_ids", "token_type_ids")}
+        encoder_inputs = {name: value for name, value in inputs.items() if name in (INPUT_IDS, TOKEN_TYPE_IDS)}
         if self._takes_positions:
             encoder_inputs[POSITION_IDS] = positions
         self._positions = positions

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from handlers.worker.artifact import POOLING_MASK, POSITION_IDS, Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.signature import ATTENTION_MASK, POOLING_MASK, POSITION_IDS, TOKENIZER_INPUTS, Signature
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import MODULES_FILE
 from marina.compiler.hugging_face.architecture import architectures_of
 from marina.compiler.hugging_face.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
 from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import INPUTS, inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of
 from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.packed import PackedEmbeddingModel
 from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
@@ -38,8 +38,8 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     check_encoder(spec, folder, encoder)
     prompts = read_prompts(model)
     # pooling needs the mask even if the encoder does not accept one
-    accepted_inputs = (*inputs_of(encoder, tokenizer), "attention_mask")
-    inputs = tuple(name for name in (*INPUTS, POSITION_IDS) if name in accepted_inputs)
+    accepted_inputs = (*inputs_of(encoder, tokenizer), ATTENTION_MASK)
+    inputs = tuple(name for name in (*TOKENIZER_INPUTS, POSITION_IDS) if name in accepted_inputs)
     if any(prompt.tokens for prompt in prompts.values()):
         inputs = (*inputs, POOLING_MASK)
     limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]

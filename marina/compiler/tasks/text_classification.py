@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from handlers.worker.artifact import Head, Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.signature import Head, Signature
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation

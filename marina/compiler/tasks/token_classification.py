@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.artifact import Signature
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.signature import Signature
 from handlers.worker.tasks.token_classification import TASK
 from handlers.worker.values import Outputs
 from marina.compiler.hugging_face.architecture import names_head

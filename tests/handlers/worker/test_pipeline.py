@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pytest
 
 from handlers.worker import pipeline
-from handlers.worker.artifact import Signature
 from handlers.worker.engines import Inputs
 from handlers.worker.errors import RequestError
 from handlers.worker.member import Member
@@ -21,6 +20,7 @@ from handlers.worker.pipeline import Graphs, Inference
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.rows.calls import ModelGraphs, new_inputs
 from handlers.worker.rows.tokenizer import K, Text, Tokenized, Window
+from handlers.worker.signature import Signature
 from handlers.worker.values import Instance, Row, Shape
 
 SIGNATURE = Signature(("input_ids", "attention_mask"), ("out",), 0, 0, "right", {}, {}, {}, None, False)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH, InputTensor
 from handlers.worker.rows.preprocess import Preprocessor, rows_of
+from handlers.worker.signature import ATTENTION_MASK, INPUT_IDS, POSITION_IDS, TOKEN_TYPE_IDS, VALID_LENGTH, InputTensor
 from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.examples import read_examples
 from marina.compiler.hugging_face.embedder import POOLING
@@ -24,8 +24,7 @@ from marina.engines.model import ExportedModel, example_inputs
 from marina.errors import SourceError
 from marina.spec import Spec
 
-IDS, TYPE_IDS = "input_ids", "token_type_ids"
-FROM_TOKENS = (IDS, ATTENTION_MASK, TYPE_IDS, POSITION_IDS, VALID_LENGTH)
+FROM_TOKENS = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS, POSITION_IDS, VALID_LENGTH)
 
 
 class ScriptedModel(nn.Module):
@@ -59,7 +58,7 @@ class ScriptedModel(nn.Module):
         mask = graph_inputs.get(ATTENTION_MASK)
         module_inputs = dict(graph_inputs)
         if POSITION_IDS in self.input_dtypes and POSITION_IDS not in module_inputs:
-            ids = graph_inputs[IDS]
+            ids = graph_inputs[INPUT_IDS]
             module_inputs[POSITION_IDS] = (
                 torch.arange(ids.shape[1], device=ids.device).unsqueeze(0).expand(ids.shape[0], -1)
             )
@@ -153,8 +152,8 @@ def _graph_inputs(spec: Spec, input_dtypes: Mapping[str, str]) -> tuple[str, ...
             f"name its inputs, in its order, as {', '.join(FROM_TOKENS)}, or make them with preprocess"
         )
     needs_mask = any(output.pooling for output in (spec.outputs or {}).values()) or VALID_LENGTH in input_dtypes
-    needed_inputs = {IDS, *input_dtypes, *((ATTENTION_MASK,) if needs_mask else ())}
-    return tuple(name for name in (IDS, ATTENTION_MASK, TYPE_IDS) if name in needed_inputs)
+    needed_inputs = {INPUT_IDS, *input_dtypes, *((ATTENTION_MASK,) if needs_mask else ())}
+    return tuple(name for name in (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS) if name in needed_inputs)
 
 
 def _preprocessed_tensors(

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from handlers.worker.artifact import ATTENTION_MASK, POSITION_IDS, VALID_LENGTH
 from handlers.worker.rows.preprocess import Arrays, Preprocessor, rows_of
+from handlers.worker.signature import ATTENTION_MASK, INPUT_IDS, POSITION_IDS, TOKEN_TYPE_IDS, VALID_LENGTH
 from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.hugging_face.embedder import POOLING
 from marina.compiler.reference import ExactOutputs, ReferenceRow, pool_tokens, read_tokens
-from marina.compiler.sources.torchscript.export import IDS, TYPE_IDS, inputs_of, ordered_outputs
+from marina.compiler.sources.torchscript.export import inputs_of, ordered_outputs
 from marina.compiler.sources.torchscript.files import TorchScriptFiles, load_module, load_tokenizer
 from marina.compiler.tasks.outputs import OutputRule, outputs_of
 
@@ -62,9 +62,9 @@ class TorchScriptReference:
         tokens, padding = len(row.ids), shape.sequence_length - len(row.ids)
         pad = self._tokenizer.pad_token_id or 0 if self._tokenizer else 0
         values: dict[str, Any] = {
-            IDS: [*row.ids, *[pad] * padding],
+            INPUT_IDS: [*row.ids, *[pad] * padding],
             ATTENTION_MASK: [1] * tokens + [0] * padding,
-            TYPE_IDS: [*row.type_ids, *[0] * padding],
+            TOKEN_TYPE_IDS: [*row.type_ids, *[0] * padding],
             POSITION_IDS: list(range(shape.sequence_length)),
             VALID_LENGTH: tokens,
         }
