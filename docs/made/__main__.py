@@ -11,6 +11,7 @@ from docs.made.errors import errors_page
 from docs.made.openapi import openapi
 from docs.made.proofs import lowering_table, operators_table
 from docs.made.spec import spec_page
+from docs.made.states import states_table
 from docs.made.supported import supported_table
 from docs.made.tables import with_tables
 from docs.made.telemetry import metrics_config, metrics_table
@@ -30,10 +31,11 @@ def made(root: Path) -> dict[Path, str]:
             return supported_table(root / source)
         if source in PROOFS:
             return PROOFS[source](root / source)
-        return result_tables(root / source) if source.endswith(".json") else None
+        return result_tables(root / source) if source.endswith(".json") else states_table(source)
 
     pages = [
         docs / "reference" / "metrics.md",
+        docs / "explanation" / "states.md",
         docs / "guides" / "neuron-models.md",
         docs / "guides" / "bundles.md",
         docs / "models.md",

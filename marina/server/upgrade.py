@@ -16,6 +16,7 @@ from marina.server.archives import DRAINING, in_model_store, keep_copy, kept_cop
 from marina.server.drain import refuse_new, wait_until_idle
 from marina.server.logs import WORKERS_LOG
 from marina.server.room import check_free_cores, check_room, need_of, workers_of
+from marina.server.situation import STEPS, Situation, Step, situation_of
 from marina.server.state import Registered, RunState, logs_folder, write_state
 from marina.server.torchserve.management import Management
 from marina.server.torchserve.readiness import log_size, wait_until_ready
@@ -67,24 +68,19 @@ def bring_up_to_date(
     Raises:
         ServerError: a worker failed, or there is no place for it. The old version is served as before.
     """
-    name, management = archive.stem, management_of(project, state)
-    if name not in management.models():
-        return register_new(project, state, [archive], timeout_s, report)
-    status, registered, version = management.status(name), state.models.get(name), version_of(archive)
-    healthy = status.ready >= max(1, status.workers)
-    if with_outage or (status.version == version and not healthy):
-        return _replace(project, state, archive, timeout_s, report)
-    if status.version == version and registered and registered.fingerprint == fingerprint_of(archive):
+    name, management, version = archive.stem, management_of(project, state), version_of(archive)
+    situation = situation_of(management, state, archive)
+    step = STEPS[situation, with_outage]
+    if step is Step.NOTHING:
         return state
-    outage = (
-        f"about {registered.ready_s:.0f} s"
-        if registered and registered.ready_s
-        else "the time that its workers take to start"
-    )
-    hint = f"marina upgrade {name} --replace stops the old version first: {name} answers 503 for {outage}"
-    if status.version == version and not registered:
+    if step is Step.REGISTER:
+        return register_new(project, state, [archive], timeout_s, report)
+    if step is Step.REPLACE:
+        return _replace(project, state, archive, timeout_s, report)
+    hint = f"marina upgrade {name} --replace stops the old version first: {name} answers 503 for {_outage(state, name)}"
+    if situation is Situation.REGISTERED_BY_HAND:
         raise ServerError(f"version {version} of {name} was registered without this command", hint)
-    if status.version == version:
+    if situation is Situation.SAME_VERSION:
         raise ServerError(
             f"{name} is served as version {version}, and {archive} is another archive of the same version",
             f"leave version out of the spec, or change it and pack again; {hint}",
@@ -191,6 +187,14 @@ def _replace(project: Project, state: RunState, archive: Path, timeout_s: float,
         raise
     _make_default(management, name, version_of(archive), timeout_s, report)
     return state
+
+
+def _outage(state: RunState, name: str) -> str:
+    """The time that a model would not be served if its old version were stopped first."""
+    registered = state.models.get(name)
+    if registered and registered.ready_s:
+        return f"about {registered.ready_s:.0f} s"
+    return "the time that its workers take to start"
 
 
 def _has_room(archive: Path, state: RunState) -> bool:

@@ -1,16 +1,43 @@
-"""Estimates when requests have waited too long in TorchServe's queue, as TorchServe does not report their wait."""
+"""Estimates when requests have waited too long in TorchServe's queue, as TorchServe does not report their wait.
+
+Everything that decides whether a queue is refused is here: `TRANSITIONS` has the states, and `Backlog` recognises the
+events.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 IDLE_S = 0.05  # TorchServe hands over the next batch sooner than this if requests wait
 LATE_DIVISOR = 2  # requests are late that have waited for the deadline divided by this
 PROBE_DEADLINES = 2  # after this many deadlines the queue is emptied although its requests are probably not late
+
+
+class QueueState(Enum):
+    """What the worker does with the requests of its queue."""
+
+    COMPUTED = "its requests are computed"
+    REFUSED = "its requests are refused, until it is empty"
+
+
+class QueueEvent(Enum):
+    """What a batch shows of the queue."""
+
+    EMPTY = "the queue was empty"
+    LATE = "its requests may be late"
+
+
+TRANSITIONS: Mapping[tuple[QueueState, QueueEvent], QueueState] = {
+    (QueueState.COMPUTED, QueueEvent.EMPTY): QueueState.COMPUTED,
+    (QueueState.COMPUTED, QueueEvent.LATE): QueueState.REFUSED,
+    (QueueState.REFUSED, QueueEvent.EMPTY): QueueState.COMPUTED,
+    (QueueState.REFUSED, QueueEvent.LATE): QueueState.REFUSED,
+}
 
 
 class _HandedOver(NamedTuple):
@@ -54,6 +81,7 @@ class Backlog:
         self._clock = clock
         self._batches: deque[_HandedOver] = deque()
         self._ended, self._emptied = -math.inf, clock()  # nothing waits yet
+        self._state = QueueState.COMPUTED
         self._received = self._refused = 0  # requests since the queue was last empty
         self._excess = 1.0  # the part of the requests that came in excess; 1 if it is not known
 
@@ -70,7 +98,9 @@ class Backlog:
             self._batches = deque([previous])
         elif self._refused >= self._queue_size:  # all requests that were in the queue have been refused
             self._empty(self._batches[0].time)
-        refuse = self._refused > 0 or self._is_late(now)
+        if self._is_late(now):
+            self._state = TRANSITIONS[self._state, QueueEvent.LATE]
+        refuse = self._state is QueueState.REFUSED
         self._received += requests
         self._refused += requests if refuse else 0
         self._batches.append(_HandedOver(now, requests))
@@ -95,6 +125,7 @@ class Backlog:
 
     def _empty(self, now: float) -> None:
         """The queue was empty at this time."""
+        self._state = TRANSITIONS[self._state, QueueEvent.EMPTY]
         is_measured = 0 < self._refused < self._queue_size  # TorchServe itself refuses requests to a full queue
         self._excess = self._refused / self._received if is_measured else 1.0
         self._received = self._refused = 0

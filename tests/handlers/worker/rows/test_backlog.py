@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.rows.backlog import LATE_DIVISOR, PROBE_DEADLINES, Backlog
+from handlers.worker.rows.backlog import LATE_DIVISOR, PROBE_DEADLINES, TRANSITIONS, Backlog, QueueEvent, QueueState
 
 BATCH, QUEUE = 4, 40
 DEADLINE_S = 4.0
@@ -147,3 +148,9 @@ def test_no_request_waits_longer_than_the_limit(steps: list[tuple[int, bool]], q
         if queue.hand_over(rate + 0.5, 1 if was_cut else BATCH):
             break
     assert max(queue.waits, default=0.0) <= LIMIT_S + 0.0015  # the steps of the simulation
+
+
+def test_an_empty_queue_is_computed_and_only_late_requests_are_refused() -> None:
+    assert set(TRANSITIONS) == set(itertools.product(QueueState, QueueEvent))
+    for (_, event), after in TRANSITIONS.items():
+        assert after is (QueueState.COMPUTED if event is QueueEvent.EMPTY else QueueState.REFUSED)

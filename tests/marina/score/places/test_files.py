@@ -5,21 +5,25 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
 
 from marina.errors import MarinaError
 from marina.files import naming_path
 from marina.score.job import check_same
 from marina.score.places.file_sink import FileSink
 from marina.score.places.files import FileSource, open_files
-from marina.score.values import Counts, Shard
+from marina.score.shards import ShardEvent
+from marina.score.values import Counts, Shard, Sink
+from tests.marina.score.places.shard_life import EVENTS, SHARDS, check_life
 
 TEXT = frozenset({"text"})
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -244,3 +248,22 @@ def test_shards_can_become_smaller(tmp_path: Path) -> None:
     write(tmp_path / "b.csv", 450)
     shards = open_files(str(tmp_path), TEXT, None).shards(lambda left: max(100, left // 4))
     assert [shard.rows for shard in shards] == [300, 200, 200, 100, 100, 100, 100, 100, 100, 100, 50]
+
+
+@settings(max_examples=50, deadline=None)
+@given(EVENTS)
+def test_shards_in_files_live_by_the_table(events: list[tuple[ShardEvent, int]]) -> None:
+    answers = pa.table({"id": pa.array([1, 2], pa.int64())})
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        sinks: list[Sink] = []
+
+        def opened() -> list[Sink]:
+            """The sink of a process that goes on with the job, after the last one was killed."""
+            stack.close()
+            sink = stack.enter_context(closing(FileSink(f"{folder}/out", "parquet")))
+            if not sink.begin(JOB, SCHEMA):
+                sink.plan(SHARDS)
+            sinks[:] = [sink]
+            return sinks
+
+        check_life(opened(), events, opened, lambda _: answers, late_writes=False)

@@ -8,13 +8,17 @@ from typing import Any
 import mongomock.store
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from marina.errors import MarinaError
 from marina.score.answers import JSON
 from marina.score.places import open_source
 from marina.score.places.mongodb_sink import MongoSink
+from marina.score.shards import ShardEvent
 from marina.score.spec import Input
-from marina.score.values import Counts, Shard
+from marina.score.values import Counts, Shard, Sink
+from tests.marina.score.places import shard_life
+from tests.marina.score.places.shard_life import EVENTS, check_life
 
 URL = "mongodb://host/hr"
 SCHEMA = pa.schema([("_id", pa.string()), ("label", pa.string()), pa.field("entities", pa.string(), metadata=JSON)])
@@ -106,3 +110,25 @@ def test_what_cannot_be_read_is_refused() -> None:
         open_source(Input(url=URL), frozenset(), None)
     with pytest.raises(MarinaError, match="--query is not JSON"):
         open_source(Input(url=URL, table="resumes", query="{"), frozenset(), None)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS)
+def test_shards_in_a_collection_live_by_the_table(database: Any, events: list[tuple[ShardEvent, int]]) -> None:
+    for name in database.list_collection_names():
+        database.drop_collection(name)
+    sinks: list[Sink] = [MongoSink(URL, "answers"), MongoSink(URL, "answers")]
+    for sink in sinks:
+        if not sink.begin(JOB, SCHEMA):
+            sink.plan(shard_life.SHARDS)
+
+    def expire() -> list[Sink]:
+        database.marina_shards.update_many({}, {"$set": {"claimed_until": datetime.datetime(2026, 1, 2)}})
+        return sinks
+
+    def answers(shard: Shard) -> Any:
+        ids = [f"{shard.number}-{row}" for row in range(shard.rows)]
+        return pa.table({"_id": ids, "label": ["x"] * shard.rows, "entities": ["[]"] * shard.rows}, SCHEMA)
+
+    check_life(sinks, events, expire, answers, late_writes=True)
+    assert database.answers.count_documents({}) == sinks[0].done().rows

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from marina.errors import MarinaError
 from marina.score.answers import JSON
@@ -15,8 +16,11 @@ from marina.score.places import open_sink, open_source
 from marina.score.places.database import name_of
 from marina.score.places.postgres import open_postgres
 from marina.score.places.postgres_sink import PostgresSink
+from marina.score.shards import ShardEvent
 from marina.score.spec import Input, Output
-from marina.score.values import Counts, Shard
+from marina.score.values import Counts, Shard, Sink
+from tests.marina.score.places import shard_life
+from tests.marina.score.places.shard_life import EVENTS, check_life
 from tests.marina.score.postgres import postgres
 
 SCHEMA = pa.schema(
@@ -277,3 +281,25 @@ def test_a_table_that_does_not_fit_is_refused(database: str, table: str, message
 
 def test_passwords_are_not_shown() -> None:
     assert name_of("postgresql://me:secret@host:5432/db") == "postgresql://host:5432/db"
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS)
+def test_shards_in_a_table_live_by_the_table(database: str, events: list[tuple[ShardEvent, int]]) -> None:
+    run(database, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    schema = pa.schema([("id", pa.int64()), ("label", pa.string())])
+    sinks: list[Sink] = [PostgresSink(database, "answers", "id"), PostgresSink(database, "answers", "id")]
+    for sink in sinks:
+        if not sink.begin(JOB, schema):
+            sink.plan(shard_life.SHARDS)
+
+    def expire() -> list[Sink]:
+        run(database, "UPDATE marina_shards SET claimed_until = now() - interval '1 s' WHERE claimed_until IS NOT NULL")
+        return sinks
+
+    def answers(shard: Shard) -> Any:
+        first = shard.number * shard.rows
+        return pa.table({"id": range(first, first + shard.rows), "label": ["x"] * shard.rows}, schema)
+
+    check_life(sinks, events, expire, answers, late_writes=True)
+    assert run(database, "SELECT count(*) FROM answers") == [(sinks[0].done().rows,)]
