@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from handlers.worker.values import Shape
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_table, relative, spinner
@@ -23,16 +24,20 @@ def check(
     Nothing is compiled and no weights are loaded. Exits with 1 if a model could not be compiled.
     """
     from marina.compiler.forecast import forecast
+    from marina.shapes.auto import with_known_shapes
 
     project = find_project()
 
     def check_spec(spec: Spec) -> dict[str, Any]:
         with spinner() as report:
             report(f"checking {spec.name}")
-            prediction = forecast(spec, project)
+            chosen = with_known_shapes(spec, project)
+            prediction = forecast(chosen, project)
+        shapes_known = chosen.shapes.auto is None
         if not as_json:
-            _print(spec.name, prediction)
-        return {"name": spec.name, **vars(prediction), "artifact": str(prediction.artifact)}
+            _print(spec.name, prediction, shapes_known)
+        document = {"name": spec.name, **vars(prediction), "artifact": str(prediction.artifact)}
+        return document if shapes_known else {**document, "shapes": None}
 
     def check_all(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:
         checked = [check_spec(spec) for spec in specs]
@@ -41,7 +46,7 @@ def check(
     for_each_spec(project, names, engine, shapes, check_all, as_json)
 
 
-def _print(name: str, prediction: Forecast) -> None:
+def _print(name: str, prediction: Forecast, shapes_known: bool) -> None:
     precisions_text = (
         f", tries {', '.join(prediction.precisions)}"
         if len(prediction.precisions) > 1
@@ -53,12 +58,16 @@ def _print(name: str, prediction: Forecast) -> None:
         work = "minutes for each graph; no graph has been compiled for this engine here yet"
     else:
         work = f"about {prediction.seconds:.0f} s"
+    graphs = f"{len(prediction.shapes)}: {', '.join(prediction.shapes)}"
+    if not shapes_known:
+        longest = max(Shape.parse(shape).sequence_length for shape in prediction.shapes)
+        graphs = f"up to {longest} tokens; marina archive chooses the shapes"
     rows = [
         ["task", prediction.task],
         ["model", f"{prediction.architecture}, {prediction.weights / 1e6:.1f} million weights"],
         ["tokenizer", prediction.tokenizer],
         ["engine", f"{prediction.engine}{precisions_text}"],
-        ["graphs", f"{len(prediction.shapes)}: {', '.join(prediction.shapes)}"],
+        ["graphs", graphs],
         ["artifact", f"at most {prediction.artifact_bytes / 1e6:.0f} MB"],
         ["memory to compile", f"{prediction.memory_bytes / 1e9:.1f} GB, {prediction.free_bytes / 1e9:.1f} GB are free"],
         ["time to compile", work],

@@ -64,13 +64,14 @@ def shapes(
     shape stays, because it decides how much of a text is read.
     """
     from marina.shapes.advice import advise
+    from marina.shapes.auto import with_known_shapes
     from marina.shapes.live import live_lengths
     from marina.shapes.picture import draw
     from marina.shapes.write import write_shapes
 
     project = find_project()
     path = project.models / f"{name}.yaml"
-    spec = read_spec(path, {"engine": engine} if engine else None)
+    spec = with_known_shapes(read_spec(path, {"engine": engine} if engine else None), project)
     if lengths is not None and lengths.suffix not in (".csv", ".jsonl", ".json"):
         raise SpecError(f"{lengths}: lengths are read from .csv, .jsonl and .json")
     if lengths is not None and live:

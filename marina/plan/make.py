@@ -24,6 +24,7 @@ from marina.plan.search import search
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE, Demand, Traffic, Workload, read_log
 from marina.project import Project
+from marina.shapes.auto import with_known_shapes
 from marina.spec import read_spec
 
 MAX_TEXTS = 4096
@@ -41,7 +42,10 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         SpecError: a model, a file or an instance type is not known, or prices are missing.
         MarinaError: a model is not calibrated on this machine.
     """
-    models = [Calibrated(read_spec(project.models / f"{demand.name}.yaml"), project) for demand in workload.models]
+    models = [
+        Calibrated(with_known_shapes(read_spec(project.models / f"{demand.name}.yaml"), project), project)
+        for demand in workload.models
+    ]
     traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models, strict=True)]
     tokens = [model_traffic.tokens for model_traffic in traffic]
     places = [

@@ -25,7 +25,9 @@ def read_texts(path: Path, fields: Fields, where: str) -> list[Instance]:
     """
     try:
         instances = [_instance(entry, fields) for entry in read_entries(path)]
-    except (OSError, ValueError, csv.Error) as error:
+    except OSError as error:
+        raise SpecError(f"{where} cannot be read: {error.strerror}") from None
+    except (ValueError, csv.Error) as error:
         raise SpecError(f"{where} cannot be read: {error}") from None
     except (KeyError, TypeError) as error:
         raise SpecError(f"{where} has no field {error}; it needs {_names(fields)}") from None

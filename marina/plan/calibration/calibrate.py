@@ -39,6 +39,7 @@ from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
 from marina.plan.simulator.values import Floats, Requests, SimulationResult
 from marina.project import Project
+from marina.shapes.auto import with_shapes
 from marina.spec import Spec
 
 BATCH_SIZE, DELAY_MS = 32, 1  # of the server that is measured
@@ -67,12 +68,15 @@ def calibrate(
             f"{spec.name}: the engine {spec.engine} is calibrated on an instance, by make verify-hardware",
             "plans for other instances are estimates from AWS's published figures",
         )
+    text_source = texts or texts_of(spec, project)
+    read_instances(text_source, spec.instance_fields)  # before anything takes long
+    spec = with_shapes(spec, project, progress)  # once, whatever the core groups
     cores = len(cpu_cores())
     artifact = _archive(spec, server, str(cores))
     folder = server.project.root / "calibrated" / spec.name
     shutil.rmtree(folder, ignore_errors=True)
     unpack(server.project.model_store / f"{spec.name}.mar", folder)
-    sample, payloads = sample_of(spec, artifact, texts or texts_of(spec, project))
+    sample, payloads = sample_of(spec, artifact, text_source)
     sizes = sorted({1, cores, *(1 << power for power in range(1, 20) if 1 << power < cores)})[-MAX_SIZES:]
     workers = []
     for number, size in enumerate(sizes):

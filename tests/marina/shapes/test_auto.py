@@ -11,7 +11,7 @@ import pytest
 from handlers.worker.values import Shape
 from marina.errors import SpecError
 from marina.project import Project
-from marina.shapes.auto import with_shapes
+from marina.shapes.auto import with_known_shapes, with_shapes
 from marina.spec import Spec, read_spec
 from tests.conftest import WORDS, no_progress
 
@@ -20,6 +20,17 @@ AddTiny = Callable[..., Path]
 
 def chosen(path: Path, project: Project) -> tuple[Shape, ...]:
     return with_shapes(read_spec(path), project, no_progress).shapes.listed()
+
+
+def kept_choices(path: Path) -> list[list[str]]:
+    return list(json.loads(path.read_text())["choices"].values())
+
+
+def replace_choice(path: Path) -> None:
+    """Let the only choice be another one."""
+    document = json.loads(path.read_text())
+    (key,) = document["choices"]
+    path.write_text(json.dumps({**document, "choices": {key: ["1x64"]}}))
 
 
 def test_without_examples_it_is_a_ladder_with_packed_shapes(project: Project, add_tiny: AddTiny) -> None:
@@ -34,10 +45,26 @@ def test_the_choice_is_kept_until_the_spec_changes(project: Project, add_tiny: A
     path = add_tiny("m", shapes={"auto": 64})
     first = chosen(path, project)
     kept = project.root / "build" / "shapes" / "m.json"
-    kept.write_text(json.dumps({**json.loads(kept.read_text()), "shapes": ["1x64"]}))
+    replace_choice(kept)
     assert chosen(path, project) == (Shape(1, 64),)
     path.write_text(path.read_text().replace("auto: 64", "auto: 48"))
     assert chosen(path, project) not in (first, (Shape(1, 64),))
+
+
+def test_a_variant_of_a_spec_leaves_its_choice_alone(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m", shapes={"auto": 64})
+    spec = read_spec(path)
+    assert with_known_shapes(spec, project) is spec
+    chosen(path, project)
+    replace_choice(project.root / "build" / "shapes" / "m.json")
+    with_shapes(spec.model_copy(update={"core_groups": "1,1"}), project, no_progress)
+    assert chosen(path, project) == (Shape(1, 64),)
+    assert with_known_shapes(spec, project).shapes.listed() == (Shape(1, 64),)
+
+
+def test_missing_examples_are_named(project: Project, add_tiny: AddTiny) -> None:
+    with pytest.raises(SpecError, match="m: examples: No such file or directory .*missing.csv"):
+        chosen(add_tiny("m", shapes={"auto": 64}, examples="missing.csv"), project)
 
 
 @pytest.mark.long
@@ -48,15 +75,15 @@ def test_with_examples_the_choice_is_kept_until_they_change(project: Project, ad
     first = chosen(path, project)
     assert max(shape.sequence_length for shape in first) == 64
     kept = project.root / "build" / "shapes" / "m.json"
-    document = json.loads(kept.read_text())
-    assert document["shapes"] == [str(shape) for shape in first]
+    assert kept_choices(kept) == [[str(shape) for shape in first]]
+    assert with_known_shapes(read_spec(path), project).shapes.listed() == first
 
-    kept.write_text(json.dumps({**document, "shapes": ["1x64"]}))
+    replace_choice(kept)
     assert chosen(path, project) == (Shape(1, 64),)
     texts.write_text(texts.read_text() + "another text\n")
     again = chosen(path, project)
     assert again != (Shape(1, 64),)
-    assert json.loads(kept.read_text())["shapes"] == [str(shape) for shape in again]
+    assert kept_choices(kept) == [["1x64"], [str(shape) for shape in again]]
     kept.write_text("{")
     assert chosen(path, project) != (Shape(1, 64),)
 
