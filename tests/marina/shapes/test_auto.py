@@ -63,7 +63,7 @@ def test_a_variant_of_a_spec_leaves_its_choice_alone(project: Project, add_tiny:
 
 
 def test_missing_examples_are_named(project: Project, add_tiny: AddTiny) -> None:
-    with pytest.raises(SpecError, match="m: examples: No such file or directory .*missing.csv"):
+    with pytest.raises(SpecError, match=r"m: examples: No such file or directory .*missing\.csv"):
         chosen(add_tiny("m", shapes={"auto": 64}, examples="missing.csv"), project)
 
 
