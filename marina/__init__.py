@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from marina.client import Client
     from marina.score.scorer import Scorer
 
-__all__ = ["Client", "Scorer", "read_archive", "read_artifacts"]
+    __version__: str
+
+__all__ = ["Client", "Scorer", "__version__", "read_archive", "read_artifacts"]
 
 # where an installed Marina keeps the package `handlers`; in the repository it is found beside this one first
 sys.path.append(str(Path(__file__).parent / "bundled"))
@@ -31,6 +33,10 @@ def __getattr__(name: str) -> Any:
         from marina.score.scorer import Scorer
 
         return Scorer
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("marina")
     if name in ("read_archive", "read_artifacts"):
         from marina.archive import read
 

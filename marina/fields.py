@@ -9,10 +9,22 @@ from typing import TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from marina.errors import SpecError
 
 Model = TypeVar("Model", bound=BaseModel)
+# the values of fields, by the names in pydantic's types of errors
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "a text",
+    "list": "a list",
+    "tuple": "a list",
+    "dict": "a section of fields",
+    "model": "a section of fields",
+}
 
 
 class Section(BaseModel):
@@ -30,7 +42,16 @@ def read_fields(path: Path, model: type[Model]) -> Model:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
-        raise SpecError(f"{path}: {where}: {first['msg']}") from None
+        raise SpecError(f"{path}: {where}: {fault_message(first)}") from None
+
+
+def fault_message(fault: ErrorDetails) -> str:
+    """Pydantic's message for an invalid value, in the words of a spec."""
+    kind = fault["type"].removesuffix("_parsing").removesuffix("_type").removesuffix("_from_float")
+    if kind in KINDS:
+        return f"must be {KINDS[kind]}"
+    message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return message.replace("a valid tuple", "a list").replace("a valid ", "a ")
 
 
 def similar_field(model: type[BaseModel], unknown: Sequence[str | int]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
@@ -23,7 +23,8 @@ TEMPLATE = Path(__file__).parent / "template"
 IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
 DEFAULT_POSITIONS = 512  # of models whose config.json has no number
 # files beside config.json with a limit of tokens: of sentence-transformers, and of tokenizers
-LIMIT_FIELDS = {"sentence_bert_config.json": "max_seq_length", "tokenizer_config.json": "model_max_length"}
+LIBRARY_FILE = "sentence_bert_config.json"
+LIMIT_FIELDS = {LIBRARY_FILE: "max_seq_length", "tokenizer_config.json": "model_max_length"}
 SPEC = """\
 # docs/reference/spec.md in Marina's repository documents every field; marina check {name} checks this file.
 name: {name}
@@ -75,7 +76,21 @@ def new_project(root: Path) -> Project:
     return project
 
 
-def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path:
+class NewSpec(NamedTuple):
+    """A spec that was written.
+
+    Attributes:
+        path: its file.
+        longest: the tokens of the longest texts that it is for.
+        readable: the tokens of the longest texts that the model could read.
+    """
+
+    path: Path
+    longest: int
+    readable: int
+
+
+def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewSpec:
     """Write the spec of a model.
 
     Args:
@@ -84,8 +99,8 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
         origin: a folder, or a model id on the Hugging Face Hub.
         task: task of the model; None to detect it from the model's files.
 
-    Returns:
-        The path of the spec.
+    It is for texts as long as sentence-transformers would read, where the folder says so, or else for texts of a usual
+    length.
 
     Raises:
         MarinaError: the spec exists already, the model cannot be read, or its files do not show its task.
@@ -102,19 +117,21 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> Path
     if task in TASKS:
         _check_head(task, config, origin)
     task = task or _guess_task(files, config, origin)
+    readable = _max_tokens(encoder_folder(files), config)
     usual_length = TASKS[task].usual_length if task in TASKS else Task.usual_length
+    longest = min(readable, _library_length(encoder_folder(files)) or usual_length)
     text = SPEC.format(
         name=name,
         task=task,
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
-        longest=min(usual_length, _max_tokens(encoder_folder(files), config)),
+        longest=longest,
     )
     try:
         make_spec(yaml.safe_load(text))
     except ValidationError as error:
         raise MarinaError(f"{name}: {explain(error)}") from None
     write_text(path, text)
-    return path
+    return NewSpec(path, longest, readable)
 
 
 def _folder_source(folder: Path, root: Path) -> dict[str, str]:
@@ -143,6 +160,12 @@ def _read_config(folder: Path, origin: str) -> dict[str, Any]:
             f"{origin} holds no model: config.json is missing or damaged", "name a folder of save_pretrained"
         )
     return config
+
+
+def _library_length(folder: Path) -> int | None:
+    """The length at which sentence-transformers cuts texts, if it is one that servers usually compile for."""
+    length = (read_object(folder / LIBRARY_FILE) or {}).get(LIMIT_FIELDS[LIBRARY_FILE])
+    return length if isinstance(length, int) and 0 < length <= DEFAULT_POSITIONS else None
 
 
 def _max_tokens(folder: Path, config: dict[str, Any]) -> int:

@@ -6,9 +6,10 @@ import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from handlers.worker.errors import WorkerError
 from marina.cli.bench import app as bench_app
@@ -39,8 +40,17 @@ from marina.console import print_error, print_json
 from marina.errors import MarinaError
 from marina.files import explain
 
+
+class OrderedGroup(TyperGroup):
+    """Lists commands in the order of `PANELS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for commands in PANELS.values() for name, _ in commands.values()]
+
+
 app = typer.Typer(
     name="marina",
+    cls=OrderedGroup,
     help="Compile Hugging Face encoders, pack them as TorchServe archives, serve them, and send them requests.",
     epilog="Quick start: marina archive && marina serve && marina predict ava-intent 'change company address'",
     no_args_is_help=True,
@@ -65,35 +75,49 @@ def main_options(
     """Options of `marina` itself."""
 
 
-# each with its name and an example of its arguments
-COMMANDS: dict[Callable[..., None], tuple[str, str]] = {
-    check: ("check", "ava-intent"),
-    compile_models: ("compile", "ava-intent --shapes 1x32,8x128"),
-    archive: ("archive", "ava-intent resume-search"),
-    shapes: ("shapes", "ava-intent --write"),
-    calibrate: ("calibrate", "ava-intent"),
-    plan: ("plan", "ava-intent --rate 100 --promise 'p99 <= 50 ms'"),
-    doctor: ("doctor", "--engine neuronx"),
-    serve: ("serve", "ava-intent resume-search --port 9080"),
-    stop: ("stop", ""),
-    status: ("status", "--json"),
-    health: ("health", "ava-intent"),
-    logs: ("logs", "ava-intent --follow"),
-    register: ("register", "paraphrase"),
-    unregister: ("unregister", "paraphrase"),
-    upgrade: ("upgrade", "ava-intent"),
-    rollback: ("rollback", "ava-intent"),
-    scale: ("scale", "ava-intent 2"),
-    predict: ("predict", "ava-intent 'where is my invoice?' --set top_k=3"),
-    score: ("score", "ava-intent --input requests.csv --output answers.csv"),
-    token: ("token", "management"),
-    java: ("java", ""),
+# by what one is doing: each command with its name and an example of its arguments, or each group of commands
+PANELS: dict[str, dict[Callable[..., None] | typer.Typer, tuple[str, str]]] = {
+    "Start": {
+        new_app: ("new", ""),
+        check: ("check", "ava-intent"),
+        doctor: ("doctor", "--engine neuronx"),
+    },
+    "Compile": {
+        archive: ("archive", "ava-intent resume-search"),
+        compile_models: ("compile", "ava-intent --shapes 1x32,8x128"),
+        shapes: ("shapes", "ava-intent --write"),
+    },
+    "Serve": {
+        serve: ("serve", "ava-intent resume-search --port 9080"),
+        stop: ("stop", ""),
+        status: ("status", "--json"),
+        health: ("health", "ava-intent"),
+        logs: ("logs", "ava-intent --follow"),
+        register: ("register", "paraphrase"),
+        unregister: ("unregister", "paraphrase"),
+        upgrade: ("upgrade", "ava-intent"),
+        rollback: ("rollback", "ava-intent"),
+        scale: ("scale", "ava-intent 2"),
+        token: ("token", "management"),
+        java: ("java", ""),
+    },
+    "Send texts": {
+        predict: ("predict", "ava-intent 'where is my invoice?' --set top_k=3"),
+        score: ("score", "ava-intent --input requests.csv --output answers.csv"),
+    },
+    "Measure and plan": {
+        bench_app: ("bench", ""),
+        calibrate: ("calibrate", "ava-intent"),
+        plan: ("plan", "ava-intent --rate 100 --promise 'p99 <= 50 ms'"),
+    },
+    "Deploy": {deploy_app: ("deploy", "")},
 }
-for command, (name, example) in COMMANDS.items():
-    app.command(name, epilog=f"Example: `{f'marina {name} {example}'.strip()}`")(command)
-app.add_typer(bench_app, name="bench")
-app.add_typer(deploy_app, name="deploy")
-app.add_typer(new_app, name="new")
+for panel, commands in PANELS.items():
+    for command, (name, example) in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, epilog=f"Example: `{f'marina {name} {example}'.strip()}`", rich_help_panel=panel)(command)
 
 
 def run(application: typer.Typer, program: str) -> None:

@@ -70,6 +70,7 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     from handlers.worker.artifact import read_artifact
     from marina.compiler import compile_model
     from marina.compiler.graphs.times import read_measured, read_times
+    from marina.compiler.lengths import share_too_long, too_long_line
     from marina.compiler.record import read_graphs, read_record
     from marina.engines import engine_of
     from marina.shapes.auto import with_shapes
@@ -86,6 +87,7 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs
     ]
+    too_long = share_too_long(folder, spec, project.root)
     if show:
         outcome = "reused" if reused else f"compiled in {time.monotonic() - start:.1f} s"
         say(
@@ -99,8 +101,10 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         _print_notes(artifact)
         for remark in remarks:
             say(remark)
+        if too_long:
+            say(too_long_line(too_long, folder, spec))
     document = {"name": spec.name, "artifact": str(folder), "reused": reused, "precision": artifact.precision}
-    return {**document, "decided": decided, "tried": tried, "graphs": graphs, "remarks": remarks}
+    return {**document, "decided": decided, "tried": tried, "graphs": graphs, "remarks": remarks, "too_long": too_long}
 
 
 def _print_graphs(artifact: Artifact, times: Mapping[Shape, float], judged: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from handlers.worker.values import Shape
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
-from marina.console import print_table, relative, spinner
+from marina.console import print_table, relative, say, spinner
 from marina.project import find_project
 from marina.spec.bundle import Bundle
 
@@ -24,6 +24,7 @@ def check(
     Nothing is compiled and no weights are loaded. Exits with 1 if a model could not be compiled.
     """
     from marina.compiler.forecast import forecast
+    from marina.compiler.lengths import share_too_long, too_long_line
     from marina.shapes.auto import with_known_shapes
 
     project = find_project()
@@ -33,10 +34,14 @@ def check(
             report(f"checking {spec.name}")
             chosen = with_known_shapes(spec, project)
             prediction = forecast(chosen, project)
+            compiled = prediction.artifact if prediction.compiled else None
+            too_long = share_too_long(compiled, chosen, project.root) if compiled else None
         shapes_known = chosen.shapes.auto is None
         if not as_json:
             _print(spec.name, prediction, shapes_known)
-        document = {"name": spec.name, **vars(prediction), "artifact": str(prediction.artifact)}
+        if not as_json and compiled and too_long:
+            say(too_long_line(too_long, compiled, chosen))
+        document = {"name": spec.name, **vars(prediction), "artifact": str(prediction.artifact), "too_long": too_long}
         return document if shapes_known else {**document, "shapes": None}
 
     def check_all(model: Spec | Bundle, specs: list[Spec]) -> dict[str, Any]:

@@ -42,8 +42,10 @@ def model(
     """Write models/NAME.yaml for a model. Its config.json decides the task."""
     from marina.new import new_spec
 
-    path = new_spec(find_project(), name, origin, task)
+    path, longest, readable = new_spec(find_project(), name, origin, task)
     if as_json:
-        print_json({"spec": str(path)})
-    else:
-        say(f"wrote {relative(path)}; next: marina archive {name} && marina serve {name}")
+        print_json({"spec": str(path), "longest": longest, "readable": readable})
+        return
+    if longest < readable:
+        say(f"the spec is for texts of up to {longest} tokens, of {readable} that the model can read; see shapes in it")
+    say(f"wrote {relative(path)}; next: marina archive {name} && marina serve {name}")

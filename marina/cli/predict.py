@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
 
 from marina.cli.options import JsonOption, parameter_of
 from marina.console import print_answer, print_json, say
-from marina.errors import MarinaError, ServerError, UnreachableError
+from marina.errors import MarinaError, ServerError, UnknownModelError, UnreachableError
 from marina.project import find_project
 
 
@@ -39,7 +40,8 @@ def predict(
     from marina.server.torchserve.tokens import token as valid_token
 
     project = find_project()
-    ports = require_running(project).ports
+    state = require_running(project)
+    ports = state.ports
     inputs: list[Any] = list(texts)
     if sum(option is not None for option in (pair, context, documents)) > 1:
         raise MarinaError(
@@ -62,17 +64,32 @@ def predict(
             raise UnreachableError(str(error), transient=True) from None
 
     with Client.http(url, current_token) as client:
-        answers = client.predict(name, inputs, **parameters)
+        try:
+            results = list(client.stream(name, enumerate(inputs), **parameters))
+        except UnknownModelError as error:
+            raise UnknownModelError(f"{error}; {_names_hint(name, list(state.models))}") from None
+    for result in results:
+        if result.error:
+            raise result.error
+    answers: list[Any] = [result.answer for result in results]
     if as_json:
         print_json(answers if len(inputs) > 1 else answers[0])
         return
     if documents:
         _print_ranked(texts, documents, answers)
         return
-    for text, answer in zip(texts, answers, strict=True):
+    for text, result in zip(texts, results, strict=True):
         if len(texts) > 1:
             say(text)
-        print_answer(answer)
+        print_answer(result.answer)
+        if result.truncated:
+            say("this text is longer than the model reads, and was cut; the shapes in the spec set the limit")
+
+
+def _names_hint(name: str, served: list[str]) -> str:
+    """The name that the user probably meant, or all names."""
+    similar = get_close_matches(name.partition(":")[0], served, n=1)
+    return f"did you mean {similar[0]}?" if similar else f"the server has {', '.join(sorted(served)) or 'no model'}"
 
 
 def _print_ranked(queries: list[str], documents: list[str], scores: list[float]) -> None:

@@ -187,6 +187,7 @@ def _document(scored: Scored, price: Price | None) -> dict[str, Any]:
         "rows": total.rows,
         "answered": total.rows - total.errors,
         "errors": total.errors,
+        "truncated": total.truncated,
         "rows_here": this_run.rows,
         "seconds": round(scored.seconds, 3),
         "rows_per_s": rate and round(rate, 1),
@@ -199,6 +200,8 @@ def _document(scored: Scored, price: Price | None) -> dict[str, Any]:
 def _line(document: dict[str, Any]) -> str:
     """The last line of a job."""
     parts = [f"{document['rows']:,} rows", f"{document['answered']:,} answered", f"{document['errors']:,} errors"]
+    if document["truncated"]:
+        parts.append(f"{document['truncated']:,} cut, as their texts are longer than the model reads")
     if document["rows_per_s"]:
         parts.append(f"{document['rows_per_s']:,.0f} rows/s")
     if document["padding"] is not None:
@@ -225,6 +228,7 @@ def _show_sample(job: BulkJob, price: Price | None, as_json: bool) -> None:
         "estimated_seconds": round(rows / rate, 1) if rate else 0,
         "estimated_usd_per_1m": cost,
         "errors_in_sample": sampled.counts.errors,
+        "truncated_in_sample": sampled.counts.truncated,
         "sample_rows": sampled.counts.rows,
         "answers": first_answers,
     }
@@ -238,6 +242,8 @@ def _show_sample(job: BulkJob, price: Price | None, as_json: bool) -> None:
     if cost is not None and price:
         parts.append(f"{cost:.3f} USD for a million on {price.instance}")
     parts.append(f"{sampled.counts.errors} errors in the first {sampled.counts.rows}")
+    if sampled.counts.truncated:
+        parts.append(f"{sampled.counts.truncated} of them cut, as they are longer than the model reads")
     say(", ".join(parts))
 
 

@@ -17,6 +17,7 @@ from marina.errors import (
 )
 
 Json = Any
+TOKEN_HINT = "marina token, on the server's machine, prints a valid token"
 PERMANENT_FAILURES = ("Unexpected", "NotFinite", "ModelFailed")
 
 
@@ -58,7 +59,7 @@ def error_of(status: int, answer: Json, retry_after_s: float = 0) -> ClientError
     message = str(fields.get("error") or fields.get("message") or f"HTTP status {status}")
     kind = str(fields.get("type", ""))
     if kind == "InvalidKeyException":
-        return UnauthorizedError(message)
+        return UnauthorizedError(f"{message}; {TOKEN_HINT}")
     if kind in ("ModelNotFoundException", "ModelVersionNotFoundException"):
         return UnknownModelError(message)
     if status in (429, 503):  # 429 is a proxy's
@@ -83,7 +84,7 @@ def grpc_error(error: Any, address: str) -> ClientError:
     if code == grpc.StatusCode.UNIMPLEMENTED:
         return FailedError(f"{address} is not TorchServe's gRPC inference API: {message}; check the address")
     if code == grpc.StatusCode.PERMISSION_DENIED:
-        return UnauthorizedError(message)
+        return UnauthorizedError(f"{message}; {TOKEN_HINT}")
     if "NotFoundException" in exception:
         return UnknownModelError(message)
     if "ServiceUnavailableException" in exception:

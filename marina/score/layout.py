@@ -20,6 +20,7 @@ from handlers.worker.tasks.base import default_parameters
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import ERROR, TRUNCATED, TypedColumn, answer_columns
+from marina.score.values import Counts
 
 CHUNK_ROWS = 1000  # answers turned into columns together; lists of Python's numbers are large
 
@@ -111,8 +112,8 @@ class Layout:
         """The columns of the input that are read or carried along; errors as from `schema`."""
         return frozenset([*self.columns(input_schema).values(), *self.schema(input_schema).names])
 
-    def table(self, rows: pa.Table, answers: Iterable[Answered | RequestError]) -> tuple[pa.Table, int]:
-        """The answers to rows, and how many of them are errors.
+    def table(self, rows: pa.Table, answers: Iterable[Answered | RequestError]) -> tuple[pa.Table, Counts]:
+        """The answers to rows, and their counts without tokens.
 
         Args:
             rows: the rows of the input.
@@ -124,16 +125,17 @@ class Layout:
         schema = self.schema(rows.schema)
         answer_fields = list(schema)[-len(self.answers) - 2 :]
         column_chunks: list[list[pa.Array]] = [[] for _ in answer_fields]
-        errors, remaining = 0, iter(answers)
+        errors, truncated, remaining = 0, 0, iter(answers)
         while batch := list(itertools.islice(remaining, CHUNK_ROWS)):
             errors += sum(isinstance(answer, RequestError) for answer in batch)
+            truncated += sum(isinstance(answer, Answered) and answer.truncated for answer in batch)
             for chunks, field, values in zip(column_chunks, answer_fields, self._column_values(batch), strict=True):
                 chunks.append(pa.array(values, field.type))
         columns = [
             pa.chunked_array(chunks, field.type) for chunks, field in zip(column_chunks, answer_fields, strict=True)
         ]
         carried = [rows[name] for name in schema.names[: -len(answer_fields)]]
-        return pa.table([*carried, *columns], schema=schema), errors
+        return pa.table([*carried, *columns], schema=schema), Counts(len(rows), errors, truncated=truncated)
 
     def _column_values(self, answers: Sequence[Answered | RequestError]) -> Iterator[list[Any]]:
         """The values of each column of answers."""

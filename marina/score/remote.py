@@ -12,7 +12,7 @@ from handlers.worker.values import Json
 from marina.client import Client, Streamed
 from marina.errors import ClientError, RefusedError
 from marina.score.layout import Layout
-from marina.score.values import Read
+from marina.score.values import Counts, Read
 
 ROW_MS = 10.0  # an estimate for a long row, which decides the size of shards
 NO_ANSWER = RequestError("Unexpected", "the server gave no answer for this instance")
@@ -84,8 +84,8 @@ class RemoteScorer:
             results[streamed.key] = _result_of(streamed)
         return RemoteComputed(encoded.rows, [results.get(number, NO_ANSWER) for number in range(len(instances))])
 
-    def answer(self, computed: RemoteComputed) -> tuple[pa.Table, int]:
-        """The answers to rows, and how many of them are errors."""
+    def answer(self, computed: RemoteComputed) -> tuple[pa.Table, Counts]:
+        """The answers to rows, and their counts without tokens."""
         return self._layout.table(computed.rows, computed.answers)
 
 

@@ -166,9 +166,9 @@ def sample(job: BulkJob, rows: int) -> Sampled:
     read = job.source.read(shards[0]) if shards else Read(job.source.schema.empty_table(), {})
     started = time.perf_counter()
     computed = scorer.compute(scorer.encode(read))
-    answers, errors = scorer.answer(computed)
+    answers, counts = scorer.answer(computed)
     seconds = time.perf_counter() - started
-    counts = Counts(len(answers), errors, computed.tokens, computed.computed)
+    counts = counts._replace(tokens=computed.tokens, computed=computed.computed)
     return Sampled(answers, counts, len(answers) * len(job.core_groups) / seconds)
 
 

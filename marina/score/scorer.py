@@ -21,7 +21,7 @@ from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
 from marina.archive.unpacked import load, read_unpacked
 from marina.score.layout import AnswerOptions, layout_of
-from marina.score.values import Read
+from marina.score.values import Counts, Read
 
 CHUNK_TEXTS = 1000  # texts tokenized together; the library's encodings are large
 
@@ -159,8 +159,8 @@ class Scorer:
         self._graphs.run(plan)
         return Computed(encoded, sum(plan.lengths), sum(call.shape.tokens for call in plan.calls))
 
-    def answer(self, computed: Computed) -> tuple[pa.Table, int]:
-        """The answers to rows, as `__call__` returns them, and how many of them are errors."""
+    def answer(self, computed: Computed) -> tuple[pa.Table, Counts]:
+        """The answers to rows, as `__call__` returns them, and their counts without tokens."""
         return self._layout.table(computed.encoded.rows, map(_result, computed.encoded.inferences))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -38,12 +39,28 @@ def selected(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
 
 
 class Counts(NamedTuple):
-    """What became of rows: their number, how many have an error, and their tokens without and with padding."""
+    """What became of rows.
+
+    Attributes:
+        rows: their number.
+        errors: how many have an error.
+        tokens, computed: their tokens without and with padding.
+        truncated: how many had a text that was cut, because it is longer than the model reads.
+    """
 
     rows: int = 0
     errors: int = 0
     tokens: int = 0
     computed: int = 0
+    truncated: int = 0
+
+    @classmethod
+    def total(cls, documents: Iterable[Mapping[str, Json]]) -> Counts:
+        """The sums of counts that a sink has stored; older releases stored fewer."""
+        sums = Counter[str]()
+        for document in documents:
+            sums.update({name: document.get(name, 0) for name in cls._fields})
+        return cls(*(sums[name] for name in cls._fields))
 
     def plus(self, other: Counts) -> Counts:
         """The sums."""
@@ -78,8 +95,8 @@ class StagedScorer(Protocol):
     def compute(self, encoded: Any, /) -> ComputedRows:
         """Compute them."""
 
-    def answer(self, computed: Any, /) -> tuple[pa.Table, int]:
-        """The answers to rows, and how many of them are errors."""
+    def answer(self, computed: Any, /) -> tuple[pa.Table, Counts]:
+        """The answers to rows, and their counts without tokens."""
 
 
 class RowSource(Protocol):

@@ -160,8 +160,8 @@ class Worker:
 
     def _write(self, shard: Shard, computed: ComputedRows) -> Done:
         with self._tokenizer_lock:
-            answers, errors = self._scorer.answer(computed)
-        counts = Counts(len(answers), errors, computed.tokens, computed.computed)
+            answers, counts = self._scorer.answer(computed)
+        counts = counts._replace(tokens=computed.tokens, computed=computed.computed)
         if self._writer:
             self._writer.write(shard, answers, counts)
         return Done(shard, counts)

@@ -12,12 +12,11 @@ from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.placement import group_cores
 from handlers.worker.rows.calls import load_graphs
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.prompts import default_rows
-from handlers.worker.rows.reader import open_reader
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.values import Instance, Shape
+from handlers.worker.values import Shape
 from marina.compiler import compile_model
 from marina.compiler.graphs.times import BUILD_FIELDS, read_measured, read_times
+from marina.compiler.lengths import count_tokens
 from marina.compiler.sources import open_source
 from marina.console import Progress
 from marina.engines import engine_of, engines
@@ -36,7 +35,6 @@ MAX_GRAPHS = 24
 FULL_BATCH_ROWS = 64  # maximum rows of a full batch; more would not change the result
 BULK_ROWS = 10_000  # rows that a job in bulk plans at once
 TIMING_BUDGET_S = 2.0
-ANY_LENGTH = 1 << 30  # tokens, of texts that are only counted
 COMPARED_ROWS = 400  # rows of a full batch in bulk on which sets of shapes are compared
 CURRENT, PLAIN, PACKED = "now", "without packed rows", "with packed rows"  # names of the considered shapes
 
@@ -142,7 +140,7 @@ def advise(
     token_counts = (
         texts
         if isinstance(texts, list)
-        else read_lengths(texts, spec.instance_fields, lambda instances: _count_tokens(probe, instances))
+        else read_lengths(texts, spec.instance_fields, lambda instances: count_tokens(probe, instances))
     )
     lengths = [min(tokens, limit) for tokens in token_counts]
     fitting, max_graphs = lengths[0::2], graphs or MAX_GRAPHS
@@ -204,10 +202,3 @@ def _time(folder: Path, spec: Spec) -> dict[Shape, float]:
     setup = Setup(cores, cores, artifact.precision)
     streams = load_graphs(open_runtime(artifact.engine, setup), folder.joinpath, artifact.graphs, artifact.signature)
     return time_graphs(streams, artifact.signature, TIMING_BUDGET_S)
-
-
-def _count_tokens(artifact: Path, instances: list[Instance]) -> list[int]:
-    """The number of tokens of each instance, with the model's default prompt."""
-    signature = read_artifact(artifact).signature
-    reader = open_reader(artifact.joinpath, signature)
-    return [len(row.ids) for row in default_rows(instances, signature, reader, ANY_LENGTH, "reject")]

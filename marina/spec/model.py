@@ -17,7 +17,7 @@ from handlers.worker.tasks import TASKS
 from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.base import EngineFields, NoOptions
 from marina.errors import SpecError
-from marina.fields import similar_field
+from marina.fields import fault_message, similar_field
 from marina.spec.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source
 from marina.spec.served import ArchiveSpec, check_name, read_yaml
 
@@ -245,8 +245,6 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
         elif fault["type"] == "missing":
             faults.append(f"{field}: missing")
         else:
-            message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-            message = message.replace("a valid tuple", "a list").replace("a valid ", "a ")
             given_value = "" if isinstance(fault["input"], dict) else f" (given: {fault['input']!r})"
-            faults.append(f"{field or 'spec'}: {message}{given_value}")
+            faults.append(f"{field or 'spec'}: {fault_message(fault)}{given_value}")
     return "; ".join(faults)

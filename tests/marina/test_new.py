@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ def test_a_model_is_compiled_and_packed_in_a_new_project(tmp_path: Path, tiny_mo
     project = new_project(tmp_path / "p")
     assert find_project(tmp_path / "p" / "models") == project
     for task, folder in tiny_models.items():
-        spec = read_spec(new_spec(project, task, str(folder), None), {"engine": ENGINE})
+        spec = read_spec(new_spec(project, task, str(folder), None).path, {"engine": ENGINE})
         assert (spec.task, spec.source.path) == (task, str(folder))
         assert spec.shapes.auto == 62  # the model reads 64
         assert pack(spec, compile_model(spec, project, no_progress).folder, project.model_store).path.is_file()
@@ -38,7 +39,7 @@ def test_nothing_is_overwritten(tmp_path: Path, tiny_models: dict[str, Path]) ->
     (project.root / "config.properties").write_text("mine")
     with pytest.raises(MarinaError, match="is a project already"):
         new_project(project.root)
-    path = new_spec(project, "m", str(tiny_models["sentence-embedding"]), None)
+    path = new_spec(project, "m", str(tiny_models["sentence-embedding"]), None).path
     path.write_text("mine")
     with pytest.raises(MarinaError, match=r"m\.yaml exists already"):
         new_spec(project, "m", str(tiny_models["text-classification"]), None)
@@ -50,11 +51,25 @@ def test_a_folder_in_the_project_is_named_from_there(tmp_path: Path) -> None:
     folder = tmp_path / "weights" / "m"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text('{"architectures": ["RobertaForTokenClassification"]}')
-    spec = read_spec(new_spec(project, "m", str(folder), None))
+    spec = read_spec(new_spec(project, "m", str(folder), None).path)
     assert (spec.source.path, spec.task) == ("weights/m", "token-classification")
     (folder / "config.json").write_text('{"architectures": ["RobertaForQuestionAnswering"]}')
-    question = read_spec(new_spec(project, "q", str(folder), "question-answering"))
+    question = read_spec(new_spec(project, "q", str(folder), "question-answering").path)
     assert (question.task, question.shapes.auto) == ("question-answering", 384)
+
+
+@pytest.mark.parametrize(("library", "expected"), [(256, (256, 256)), (8192, (128, 510)), (None, (128, 510))])
+def test_a_spec_is_for_texts_as_long_as_the_library_reads(
+    tmp_path: Path, library: int | None, expected: tuple[int, int]
+) -> None:
+    project = new_project(tmp_path)
+    folder = tmp_path / "weights" / "m"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"architectures": ["BertModel"], "max_position_embeddings": 512}')
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": library}))
+    path, *lengths = new_spec(project, "m", str(folder), None)
+    assert tuple(lengths) == expected
+    assert read_spec(path).shapes.auto == expected[0]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +88,7 @@ def test_shapes_hold_what_the_model_reads(tmp_path: Path, file: str, document: s
     folder.mkdir(parents=True)
     (folder / "config.json").write_text('{"architectures": ["BertModel"], "max_position_embeddings": 64}')
     (folder / file).write_text(document)
-    assert read_spec(new_spec(project, "m", str(folder), None)).shapes.auto == longest
+    assert read_spec(new_spec(project, "m", str(folder), None).path).shapes.auto == longest
 
 
 def test_what_is_wrong_is_said_and_nothing_written(tmp_path: Path) -> None:

@@ -117,12 +117,8 @@ def commands_of(tree: Tree) -> dict[str, str]:
     }
     found = {}
     for node in ast.walk(code):
-        if isinstance(node, ast.Dict):  # COMMANDS
+        if isinstance(node, ast.Dict):  # PANELS
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Name) and isinstance(value, ast.Tuple) and key.id in modules:
                     found[ast.literal_eval(value.elts[0])] = modules[key.id]
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_typer":
-            (group,) = node.args
-            names = {keyword.arg: keyword.value for keyword in node.keywords}
-            found[ast.literal_eval(names["name"])] = modules[getattr(group, "id", "")]
     return found

@@ -91,7 +91,7 @@ class FileSink:
         self._records[shard.number] = self._folder.read(record_name(shard))
 
     def done(self) -> Counts:
-        return Counts(*(sum(record[name] for record in self._records.values()) for name in Counts._fields))
+        return Counts.total(self._records.values())
 
     def complete(self) -> bool:
         return len(self._records) == len(self._shards)

@@ -133,7 +133,7 @@ class MongoSink:
     def done(self) -> Counts:
         with opened(self._url, SHARDS) as shards:
             done_counts = [document["counts"] for document in shards.find({"job": self._collection, "done": True})]
-        return Counts(*(sum(counts[name] for counts in done_counts) for name in Counts._fields))
+        return Counts.total(done_counts)
 
     def complete(self) -> bool:
         def work() -> bool:

@@ -275,7 +275,7 @@ class PostgresSink:
             rows = connection.execute(
                 "SELECT counts FROM marina_shards WHERE job = %s AND done IS NOT NULL", [self._table]
             ).fetchall()
-        return Counts(*(sum(counts[name] for (counts,) in rows) for name in Counts._fields))
+        return Counts.total(counts for (counts,) in rows)
 
     def complete(self) -> bool:
         def work() -> bool:

@@ -21,6 +21,7 @@ from handlers.worker.unpack import unpack
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.scorer import Scorer
+from marina.score.values import Counts, Read
 from tests.marina.score.archives import TASKS, project_with, texts_of
 
 HEADERS = {"content-type": "application/json"}
@@ -89,6 +90,16 @@ def test_a_row_that_cannot_be_answered_stops_nothing(store: Project) -> None:
     assert errors[1] == "InvalidInstance: the row.text must be a text, not null"
     assert errors[2].startswith("TooManyCharacters: the row.text has 400000 characters")
     assert answers["truncated"].to_pylist() == [False, None, None, False]
+
+
+def test_rows_that_are_cut_are_counted(store: Project) -> None:
+    scorer = Scorer(store.model_store / "intent.mar")
+    rows = pa.table({"text": ["invoice", "please " * 500, None, "x " * 200_000]})
+    _, counts = scorer.answer(scorer.compute(scorer.encode(Read(rows, {}))))
+    assert counts == Counts(rows=4, errors=2, truncated=1)
+    assert Counts.total([counts._asdict(), {"rows": 2, "errors": 1, "tokens": 5, "computed": 8}]) == Counts(
+        6, 3, 5, 8, 1
+    )
 
 
 def test_an_empty_batch_has_all_columns(store: Project) -> None:

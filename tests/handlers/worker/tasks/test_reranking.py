@@ -46,7 +46,7 @@ def library(folder: Path) -> CrossEncoder:
 @pytest.fixture(scope="module")
 def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
     project = new_project(tmp_path_factory.mktemp("project") / "p")
-    path = new_spec(project, "rank", str(folder), None)
+    path = new_spec(project, "rank", str(folder), None).path
     path.write_text(path.read_text().replace("auto: 62", "auto: 64"))  # as many tokens as the library reads
     spec = read_spec(path, {"engine": ENGINE})
     assert spec.task == "reranking"
