@@ -16,6 +16,11 @@ class Project:
     root: Path
 
     @property
+    def config(self) -> Path:
+        """The configuration of TorchServe."""
+        return self.root / "config.properties"
+
+    @property
     def models(self) -> Path:
         """Model specs."""
         return self.root / "models"

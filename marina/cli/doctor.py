@@ -50,11 +50,12 @@ def doctor(
         return
     from marina.doctor import examine
     from marina.engines import engine_of
-    from marina.server.state import Ports
+    from marina.server.torchserve.config import configured_ports
 
     for name in engine or []:
         engine_of(name)
-    findings = examine(find_project(), names or [], engine or [], Ports())
+    project = find_project()
+    findings = examine(project, names or [], engine or [], configured_ports(project.config))
     failed = [finding for finding in findings if finding.state == "fails"]
     if as_json:
         print_json({"can_serve": not failed, "findings": [finding._asdict() for finding in findings]})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +15,7 @@ from marina.project import find_project
 
 Kind = Literal["inference", "management"]
 DRAIN_S = 30.0
+OFFSET_VARIABLE = "MARINA_PORT_OFFSET"
 ReplaceOption = Annotated[
     bool,
     typer.Option("--replace", metavar="", help="Stop the old version first, where no cores are free for a second."),
@@ -24,19 +26,28 @@ DrainOption = Annotated[
 ]
 
 
+def _port(purpose: str, default: int) -> Any:
+    return typer.Option(
+        min=1, max=65535, metavar="PORT", help=f"Port for {purpose}. Default: that of config.properties, {default}."
+    )
+
+
 def serve(
     names: Archives = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for inference over HTTP.")] = 8080,
-    management_port: Annotated[
-        int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for management over HTTP.")
-    ] = 8081,
-    metrics_port: Annotated[int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for metrics.")] = 8082,
-    grpc_inference_port: Annotated[
-        int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for inference over gRPC.")
-    ] = 7070,
-    grpc_management_port: Annotated[
-        int, typer.Option(min=1, max=65535, metavar="PORT", help="Port for management over gRPC.")
-    ] = 7071,
+    port: Annotated[int | None, _port("inference over HTTP", 8080)] = None,
+    management_port: Annotated[int | None, _port("management over HTTP", 8081)] = None,
+    metrics_port: Annotated[int | None, _port("metrics", 8082)] = None,
+    grpc_inference_port: Annotated[int | None, _port("inference over gRPC", 7070)] = None,
+    grpc_management_port: Annotated[int | None, _port("management over gRPC", 7071)] = None,
+    port_offset: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            envvar=OFFSET_VARIABLE,
+            metavar="N",
+            help="Add this to every port that is not given, for a second server.",
+        ),
+    ] = 0,
     timeout: TimeoutOption = 120,
     foreground: Annotated[
         bool,
@@ -61,11 +72,21 @@ def serve(
     """
     from marina.server import serve as serve_models
     from marina.server.foreground import drop_secrets, serve_in_foreground
-    from marina.server.state import Ports
+    from marina.server.torchserve.config import configured_ports
     from marina.server.watch import start_watch
 
-    ports = Ports(port, management_port, metrics_port, grpc_inference_port, grpc_management_port)
     project, trust_list = find_project(), str(trusted.absolute()) if trusted else None
+    given = {
+        "inference": port,
+        "management": management_port,
+        "metrics": metrics_port,
+        "grpc_inference": grpc_inference_port,
+        "grpc_management": grpc_management_port,
+    }
+    given_ports = {name: number for name, number in given.items() if number is not None}
+    ports = None
+    if given_ports or port_offset:
+        ports = replace_fields(configured_ports(project.config).shifted(port_offset), **given_ports)
     if foreground:
         drop_secrets()
         raise typer.Exit(serve_in_foreground(project, names or [], ports, timeout, drain, say, trust_list))

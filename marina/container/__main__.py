@@ -90,7 +90,7 @@ def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None
 
 def body_bytes(project: Project) -> int:
     """The size of bodies that TorchServe takes, by the project's configuration."""
-    lines = (line.partition("=") for line in (project.root / "config.properties").read_text().splitlines())
+    lines = (line.partition("=") for line in project.config.read_text().splitlines())
     return next((int(value) for key, _, value in lines if key.strip() == "max_request_size"), TORCHSERVE_BYTES)
 
 

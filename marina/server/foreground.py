@@ -38,7 +38,7 @@ def drop_secrets() -> None:
 def serve_in_foreground(
     project: Project,
     names: list[str],
-    ports: Ports,
+    ports: Ports | None,
     timeout_s: float,
     drain_s: float,
     report: Report,

@@ -12,7 +12,7 @@ from marina.server.drain import let_finish
 from marina.server.lock import Locked, one_at_a_time
 from marina.server.room import check_room
 from marina.server.state import Ports, RunState, read_state, running, write_state
-from marina.server.torchserve.config import check_ports
+from marina.server.torchserve.config import check_ports, configured_ports
 from marina.server.torchserve.management import Management
 from marina.server.torchserve.process import start_torchserve, stop_torchserve, wait_until_listening
 from marina.server.torchserve.run import prepare_run
@@ -25,7 +25,7 @@ OTHER_COMMAND_S = 1.0  # for another command to end by itself, before the server
 def serve(
     project: Project,
     names: list[str],
-    ports: Ports,
+    ports: Ports | None,
     timeout_s: float,
     report: Report,
     trusted: str | None = None,
@@ -39,7 +39,7 @@ def serve(
     Args:
         project: project whose model store is served.
         names: models to register; if empty, all models in the store.
-        ports: ports to listen on.
+        ports: ports to listen on; None for those of the project's config.properties.
         timeout_s: seconds that workers may take to become READY.
         report: called with a description of the current step.
         trusted: file with the sha256 of every archive that may be served, now and later; None for no such limit.
@@ -52,7 +52,7 @@ def serve(
     with one_at_a_time(project):
         state = running(project)
         if state:
-            if ports not in (Ports(), state.ports):
+            if ports not in (None, state.ports):
                 raise ServerError(
                     f"a server is running already (pid {state.pid}, port {state.ports.inference})",
                     "leave the ports out to add models to it, or stop it with marina stop",
@@ -63,6 +63,7 @@ def serve(
             return bring_all_up_to_date(project, state, archives, timeout_s, report)
         archives = find_archives(project, names, trusted)
         remove_stale_run(project)
+        ports = ports or configured_ports(project.config)
         check_ports(ports)
         check_room(archives)
         report("starting TorchServe")

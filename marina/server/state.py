@@ -24,6 +24,10 @@ class Ports:
     grpc_inference: int = 7070
     grpc_management: int = 7071
 
+    def shifted(self, offset: int) -> Ports:
+        """The same ports, each so much higher."""
+        return Ports(*(port + offset for port in asdict(self).values()))
+
 
 @dataclass(frozen=True)
 class Registered:

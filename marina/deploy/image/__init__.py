@@ -100,7 +100,7 @@ def _configure(project: Project, target: Path) -> None:
     """Write the folder that `marina serve` takes for its project."""
     for name in ("models", "archives", "deploy"):
         (target / name).mkdir(parents=True)
-    text = (project.root / "config.properties").read_text(encoding="utf-8")
+    text = project.config.read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]]
     (target / "config.properties").write_text("\n".join([*lines, LIFETIME, ""]), encoding="utf-8")
     for name in ("log4j2.xml", "metrics.yaml"):

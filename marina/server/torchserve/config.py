@@ -7,10 +7,12 @@ import socket
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from marina.errors import ServerError
 from marina.server.state import Ports
 
+HTTP, GRPC = ("inference", "management", "metrics"), ("grpc_inference", "grpc_management")  # ports of `Ports`
 PORT_RANGE = (20_000, 32_000)  # above the ports of Ray's workers, below those of outgoing connections
 
 
@@ -47,11 +49,31 @@ def free_ports(count: int) -> list[int]:
     raise ServerError(f"fewer than {count} ports between {PORT_RANGE[0]} and {PORT_RANGE[1]} are free on this machine")
 
 
+def configured_ports(config: Path) -> Ports:
+    """The ports in a project's configuration; TorchServe's own where it names none.
+
+    Raises:
+        ServerError: the file cannot be read, or a port in it is no number.
+    """
+    try:
+        lines = config.read_text(encoding="utf-8").splitlines()
+        values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+        ports = {
+            **{field: urlsplit(values[f"{field}_address"]).port for field in HTTP if f"{field}_address" in values},
+            **{field: int(values[f"{field}_port"]) for field in GRPC if f"{field}_port" in values},
+        }
+    except OSError as error:
+        raise ServerError(f"{config} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ServerError(f"{config}: a port is no number: {error}") from None
+    return Ports(**{field: port for field, port in ports.items() if port})
+
+
 def check_ports(ports: Ports) -> None:
     """Check that every port is free and that none is used twice.
 
     Raises:
-        ServerError: a port is taken or used twice; the message names the port and its purpose.
+        ServerError: ports are taken, or one is used twice; the message names each port and its purpose.
     """
     uses: dict[int, str] = {}
     for field, port in asdict(ports).items():
@@ -59,16 +81,29 @@ def check_ports(ports: Ports) -> None:
         if port in uses:
             raise ServerError(f"port {port} is given for both {uses[port]} and {use}; give each its own")
         uses[port] = use
-    for field, port in asdict(ports).items():
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                raise ServerError(
-                    f"port {port} for {uses[port]} cannot be used: {error.strerror}",
-                    f"stop what uses it or choose another with --{_option(field)}",
-                ) from None
+    taken = {field: error for field, port in asdict(ports).items() if (error := _bind_error(port))}
+    if not taken:
+        return
+    names = [f"port {getattr(ports, field)} for {field.replace('_', ' ')}" for field in taken]
+    options = ", ".join(f"--{_option(field)}" for field in taken)
+    several = "; choose others with" if len(taken) > 1 else " or choose another with"
+    raise ServerError(
+        f"{', '.join(names)} cannot be used: {', '.join(dict.fromkeys(taken.values()))}",
+        f"stop what uses {'them' if len(taken) > 1 else 'it'}{several} {options}, or shift all with --port-offset 1000",
+    )
+
+
+def _bind_error(port: int) -> str | None:
+    """Why a port of the loopback address cannot be used; None if it can."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OverflowError:
+            return "no port is higher than 65535"
+        except OSError as error:
+            return error.strerror or str(error)
+    return None
 
 
 def _option(field: str) -> str:

@@ -38,7 +38,7 @@ def prepare_run(project: Project, state: RunState, keep_logs: bool = True) -> Ru
     _clear(project, keep_logs)
     logs_folder(project).mkdir(parents=True, exist_ok=True)
     project.model_store.mkdir(exist_ok=True)
-    write_config(project.root / "config.properties", state.ports, config_file(project))
+    write_config(project.config, state.ports, config_file(project))
     variables = {name: os.environ[name] for name in PLACEMENT_VARIABLES if os.environ.get(name)}
     state = replace(state, pid=0, identity="", temp=str(_temp_folder(project)), variables=variables)
     write_state(project, state)
