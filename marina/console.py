@@ -19,11 +19,16 @@ Progress = Callable[[str, int, int], None]
 NO_TERMINAL_WIDTH = 200  # columns
 out = Console(highlight=False, width=None if sys.stdout.isatty() else NO_TERMINAL_WIDTH)
 err = Console(stderr=True, highlight=False)
+_active_bars: list[bars.Progress] = []
 
 
 def say(line: str) -> None:
-    """Print one line on standard output, without markup or line wrapping."""
-    out.print(line, markup=False, soft_wrap=True)
+    """Print one line on standard output, without markup or line wrapping.
+
+    A progress bar on the same terminal stays below the line, which only its own console can see to.
+    """
+    console = err if _active_bars and out.is_terminal else out
+    console.print(line, markup=False, soft_wrap=True)
 
 
 def relative(path: Path) -> str:
@@ -88,12 +93,16 @@ def progress_bar(label: str) -> Iterator[Progress]:
         bars.TimeElapsedColumn(),
     )
     with bars.Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task("", total=None, label=label)
+        task = progress.add_task("starting", total=None, label=label)
 
         def show(step: str, done: int, steps: int) -> None:
             progress.update(task, description=step, completed=done, total=steps)
 
-        yield show
+        _active_bars.append(progress)
+        try:
+            yield show
+        finally:
+            _active_bars.remove(progress)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def for_each_spec(
         as_json: whether to print the documents.
 
     Raises:
-        typer.Exit: with 1 when any failed, after the last.
+        typer.Exit: with 1 when any failed, after the last; with 130 at Ctrl-C.
     """
     overrides: dict[str, Any] = {}
     if engine:
@@ -52,6 +52,9 @@ def for_each_spec(
             model = read_model(project.models / f"{name}.yaml", overrides)
             specs = read_members(model, project.models, overrides) if isinstance(model, Bundle) else [model]
             documents.append(work(model, specs))
+        except KeyboardInterrupt:
+            print_error(f"interrupted in {name}; the same command goes on with what is done so far")
+            raise typer.Exit(130) from None
         except (MarinaError, WorkerError) as error:
             message = _with_name(str(error), name)
             print_error(message)

@@ -43,8 +43,8 @@ def calibrate(
     project = find_project()
     specs = [read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None) for name in names]
     calibrations: dict[str, tuple[Calibration, Path]] = {}
-    with progress_bar("calibrate") as progress, benchmark_server(project, progress) as server:
-        for spec in specs:
+    for spec in specs:
+        with progress_bar(spec.name) as progress, benchmark_server(project, progress) as server:
             calibrations[spec.name] = measure(spec, project, server, texts, progress)
     if as_json:
         print_json(

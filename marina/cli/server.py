@@ -45,7 +45,7 @@ def serve(
             min=0,
             envvar=OFFSET_VARIABLE,
             metavar="N",
-            help="Add this to every port that is not given, for a second server.",
+            help="Added to every port that is not given.",
         ),
     ] = 0,
     timeout: TimeoutOption = 120,
