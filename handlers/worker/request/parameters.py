@@ -67,6 +67,17 @@ def words(default: list[str]) -> Parameter:
     )
 
 
+def numbers_by_name(example: str) -> Parameter:
+    """An object of numbers; by default an empty one."""
+
+    def allows(value: Json) -> bool:
+        numbers = value.values() if isinstance(value, dict) else [None]
+        return all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+
+    schema = {"type": "object", "additionalProperties": {"type": "number"}}
+    return Parameter({}, allows, f"an object of numbers, such as {example}", schema)
+
+
 def as_integer(value: Json) -> Json:
     """A number without fraction as int: JSON has one kind of number, in which 3.0 is 3."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -14,6 +14,8 @@ from torch import nn
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.signature import Head, Signature
+from handlers.worker.tasks.activation import activate
+from handlers.worker.tasks.text_classification import ranking
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation
@@ -95,15 +97,25 @@ def agree(
     outputs: Sequence[Outputs],
     signature: Signature,
     _: RowTokenizer,
-    __: Mapping[str, Any],
+    parameters: Mapping[str, Any],
 ) -> Agreement:
     """The fraction of texts for which every head gives the same label, labels or value."""
+    thresholds = parameters.get("thresholds", {})
     all_same = np.ones(len(rows), dtype=bool)
     for index, name in enumerate(signature.outputs):
         expected = np.array([row.outputs[index] for row in rows])
         actual = np.array([output[index] for output in outputs])
-        all_same &= same_results(expected, actual, signature.heads[name].activation)
+        head = signature.heads[name]
+        if thresholds and head.activation == "softmax":
+            all_same &= _first_labels(expected, head, thresholds) == _first_labels(actual, head, thresholds)
+        else:
+            all_same &= same_results(expected, actual, head.activation)
     return Agreement("same label", float(all_same.mean()), len(rows))
+
+
+def _first_labels(logits: Array, head: Head, thresholds: Mapping[str, float]) -> Array:
+    """The number of the first label of each row."""
+    return np.array([ranking(activate(row, head.activation), head, thresholds)[0] for row in logits])
 
 
 def same_results(expected: Array, actual: Array, activation: str) -> Array:

@@ -266,3 +266,26 @@ def test_question_answering_is_that_of_the_last_pipeline(workshop: Project, tmp_
         answer = ask(model, {"question": case["question"], "context": case["context"]}, **case["options"])
         expected = case["answer"]
         assert close(*(value if isinstance(value, list) else [value] for value in (answer, expected))), case
+
+
+def test_a_label_below_its_threshold_comes_after_the_others(workshop: Project, tmp_path: Path) -> None:
+    folder = save_model(tmp_path / "thresholds", "bert", "text-classification", num_labels=3)
+    model = open_model(workshop, folder, "text-classification")
+    (best, second, third) = ask(model, "ok")
+    name, score = best["label"], best["score"]
+    assert ask(model, "ok", thresholds={name: score - 0.01}) == [best, second, third]
+    assert ask(model, "ok", thresholds={name: score + 0.01}) == [second, third, best]
+    assert ask(model, "ok", thresholds={name: score + 0.01}, top_k=1) == [second]
+    assert ask(model, "ok", thresholds=dict.fromkeys([name, second["label"], third["label"]], 1)) == [
+        best,
+        second,
+        third,
+    ]
+    for wrong, message in (
+        ({"perhaps": 0.5}, 'has no label "perhaps"'),
+        ({name: "much"}, "must be an object of numbers"),
+    ):
+        body = json.dumps({"inputs": "ok", "parameters": {"thresholds": wrong}}).encode()
+        (reply,) = model.reply([(body, JSON)])
+        assert reply.status == 400
+        assert message in json.loads(reply.body)["error"]
