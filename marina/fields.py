@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
 
 from marina.errors import SpecError
 
@@ -45,12 +44,12 @@ def read_fields(path: Path, model: type[Model]) -> Model:
         raise SpecError(f"{path}: {where}: {fault_message(first)}") from None
 
 
-def fault_message(fault: ErrorDetails) -> str:
+def fault_message(fault: Mapping[str, object]) -> str:
     """Pydantic's message for an invalid value, in the words of a spec."""
-    kind = fault["type"].removesuffix("_parsing").removesuffix("_type").removesuffix("_from_float")
+    kind = str(fault["type"]).removesuffix("_parsing").removesuffix("_type").removesuffix("_from_float")
     if kind in KINDS:
         return f"must be {KINDS[kind]}"
-    message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     return message.replace("a valid tuple", "a list").replace("a valid ", "a ")
 
 

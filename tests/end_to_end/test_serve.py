@@ -317,7 +317,7 @@ def test_the_command_line_asks_and_tells(server: Server) -> None:
     assert np.shape(several) == (2, WIDTH)
     refused = server.marina("predict", "resume-search", "a", "--pair", "b")
     assert refused.returncode == 1
-    assert refused.stderr == 'error: inputs[0]: this model does not take the field "text_pair"\n'
+    assert refused.stderr == 'error: inputs: this model does not take the field "text_pair"\n'
     status = json.loads(server.marina("status", "--json").stdout)
     assert [model["ready"] for model in status["models"]] == [1, 1, 1, 1]
     elsewhere = server.marina("serve", "--port", "9")
