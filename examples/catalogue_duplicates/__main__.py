@@ -1,6 +1,7 @@
 """`make demo-duplicates`: finds the duplicates of a shop's catalogue, as Amazon Search describes it.
 
-Every listing is embedded, each is paired with its nearest ones, and the model `product-duplicates` judges the pairs.
+Every listing is embedded, each is paired with those of the same model number and its nearest ones, and the model
+`product-duplicates` judges the pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from examples.catalogue_duplicates.block import nearest_pairs
+from examples.catalogue_duplicates.block import block
 from examples.catalogue_duplicates.make_data import make_listings
 from marina.project import find_project
 
@@ -30,28 +31,28 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster; local starts one on this machine")
     parser.add_argument("--bare", action="store_true", help="also measure the graphs alone, on some of the pairs")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     folder = find_project().root / "build" / "demo-duplicates"
     folder.mkdir(parents=True, exist_ok=True)
-    listings = make_listings(max(2, asked.pairs // PAIRS_A_LISTING))
-    table = pa.table({name: [getattr(one, name) for one in listings] for name in ("id", "item", "text")})
+    listings = make_listings(max(2, arguments.pairs // PAIRS_A_LISTING))
+    table = pa.table({name: [getattr(listing, name) for listing in listings] for name in ("id", "item", "text")})
     parquet.write_table(table, folder / "listings.parquet")
-    where = ["--ray", asked.ray] if asked.ray else []
+    where = ["--ray", arguments.ray] if arguments.ray else []
     embedded = _score(EMBEDDING, folder, "listings", "embedded", "--keep", "id", *where)
     print(f"{embedded['rows']:,} listings embedded: {embedded['rows_per_s']:,.0f} a second")
 
     answers = parquet.read_table(folder / "embedded.parquet")
     vectors = np.stack(answers["embedding"].to_numpy(zero_copy_only=False)).astype(np.float32)
-    left, right = nearest_pairs(vectors, asked.pairs).T
+    left, right = block(vectors, table["text"].to_pylist(), arguments.pairs).T
     columns = {"left": left, "right": right, "text": table["text"].take(left), "text_pair": table["text"].take(right)}
     parquet.write_table(pa.table(columns), folder / "pairs.parquet")
     judged = _score(JUDGE, folder, "pairs", "judged", "--keep", "left,right", *where)
     rate, padding = judged["rows_per_s"], judged["padding"]
     print(f"{judged['rows']:,} pairs judged: {rate:,.0f} a second, {100 * padding:.0f} % padding")
-    if asked.bare:
+    if arguments.bare:
         bare = _bare_rate(folder)
         print(f"the graphs alone: {bare:,.0f} pairs a second; the job reached {rate / bare:.0%} of it")
-    _print_found(folder, np.array([one.item for one in listings]))
+    _report(folder, np.array([listing.item for listing in listings]))
 
 
 def _score(name: str, folder: Path, source: str, to: str, *options: str) -> dict[str, Any]:
@@ -73,21 +74,33 @@ def _bare_rate(folder: Path) -> float:
     return float(json.loads(ran.stdout)["entries"][0]["rounds"][0]["throughput"])
 
 
-def _print_found(folder: Path, items: Any) -> None:
-    """What was found, against what is known of the listings; and some duplicates to look at."""
+def _report(folder: Path, items: Any) -> None:
+    """What was found, against what is known of the listings; some duplicates to look at, and a picture."""
     judged = parquet.read_table(folder / "judged.parquet")
-    same = items[judged["left"].to_numpy()] == items[judged["right"].to_numpy()]
+    is_same = items[judged["left"].to_numpy()] == items[judged["right"].to_numpy()]
     found = compute.equal(judged["duplicate_label"], "yes").to_numpy()
-    _, counts = np.unique(items, return_counts=True)
-    every = int((counts * (counts - 1) // 2).sum())
-    right = (found & same).sum()
-    print(f"{found.sum():,} duplicates found, {right / max(1, found.sum()):.0%} of them right")
-    print(
-        f"of {every:,} that there are, blocking kept {same.sum() / every:.0%} and the model found {right / every:.0%}"
-    )
+    _, listings_of_item = np.unique(items, return_counts=True)
+    duplicates = int((listings_of_item * (listings_of_item - 1) // 2).sum())
+    right = (found & is_same).sum()
+    print(f"{found.sum():,} duplicates found: precision {right / max(1, found.sum()):.1%}")
+    print(f"{duplicates:,} duplicates are there: recall {right / duplicates:.1%}; {is_same.sum():,} were compared")
     texts = parquet.read_table(folder / "listings.parquet")["text"].to_pylist()
     for row in judged.filter(pa.array(found)).slice(0, 3).to_pylist():
         print(f"  {row['duplicate_score']:.2f}  {texts[row['left']]}  =  {texts[row['right']]}")
+    scores = np.where(found, judged["duplicate_score"].to_numpy(), 1 - judged["duplicate_score"].to_numpy())
+    _draw(folder / "precision-recall.png", scores, is_same, duplicates)
+
+
+def _draw(path: Path, scores: Any, is_same: Any, duplicates: int) -> None:
+    """Precision against recall, over all thresholds."""
+    order = np.argsort(-scores)
+    right = np.cumsum(is_same[order])
+    figure, axis = pyplot.subplots(figsize=(6, 4))
+    axis.plot(right / duplicates, right / np.arange(1, len(right) + 1))
+    axis.set(xlabel="recall", ylabel="precision", xlim=(0.5, 1), ylim=(0.5, 1.01))
+    axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    print(f"picture: {path}")
 
 
 if __name__ == "__main__":

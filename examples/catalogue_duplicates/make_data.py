@@ -8,7 +8,6 @@ other.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ FIRST, MIDDLE, LAST = (
 )
 LETTERS = "ABCDEGHKLMPRSTVX"
 SAID_TOO = ["new", "with warranty", "free returns", "original packaging", "in stock", "bestseller", "2 year guarantee"]
+# how sellers write a value
 WORDS = {
     "colour": {
         "black": ["black", "matt black", "blk"],
@@ -43,36 +43,31 @@ WORDS = {
     "flavour": {"apple": ["apple", "with apple"], "nut": ["nut", "with nuts"], "berry": ["berry", "with berries"]},
     "nib": {"F": ["nib F", "fine nib"], "M": ["nib M", "medium nib"], "B": ["nib B", "broad nib"]},
 }
-# values of a number, and how sellers write one
-NUMBERS: dict[str, tuple[list[float], Callable[[float], list[str]]]] = {
-    "litres": (
-        [0.8, 1.2, 1.5, 1.7, 4, 5.5, 28, 35, 45],
-        lambda n: [f"{n:g} l", f"{n:g}L", f"{n:g} litres"] + ([f"{n * 1000:g} ml"] if n < 2 else []),
-    ),
-    "shoe_size": ([38, 39, 40, 41, 42, 43, 44], lambda n: [f"EU {n:g}", f"{n:g} EU", f"size {n:g}"]),
-    "watts": ([5, 9, 20, 45, 65, 100, 700, 1000, 2200], lambda n: [f"{n:g} W", f"{n:g}W", f"{n:g} watts"]),
-    "millimetres": ([4, 6, 8, 10], lambda n: [f"{n:g} mm", f"{n:g}mm thick"]),
-    "gigabytes": (
-        [64, 128, 256, 512, 1000],
-        lambda n: [f"{n:g} GB", f"{n:g}GB"] + (["1 TB", "1TB"] if n == 1000 else []),
-    ),
-    "centimetres": ([12, 16, 18, 20, 24, 28, 110, 120], lambda n: [f"{n:g} cm", f"{n:g}cm"]),
-    "bar": ([110, 130, 145, 180], lambda n: [f"{n:g} bar", f"max. {n:g} bar"]),
-    "amp_hours": ([2, 4, 5], lambda n: [f"{n:g}.0 Ah", f"{n:g}Ah", f"2 x {n:g} Ah batteries"]),
-    "inches": ([12, 16, 20, 24, 27, 32], lambda n: [f"{n:g} inch", f'{n:g}"', f"{n:g} in"]),
-    "spf": ([20, 30, 50], lambda n: [f"SPF {n:g}", f"SPF{n:g}", f"factor {n:g}"]),
-    "millilitres": (
-        [50, 75, 200, 250, 400, 500],
-        lambda n: [f"{n:g} ml", f"{n:g}ml"] + ([f"{n / 1000:g} l"] if n >= 200 else []),
-    ),
-    "pack": ([2, 3, 4, 6, 12], lambda n: [f"pack of {n:g}", f"{n:g}-pack", f"{n:g} pcs", f"set of {n:g}"]),
-    "grams": (
-        [250, 400, 500, 750, 1000],
-        lambda n: [f"{n:g} g", f"{n:g}g"] + ([f"{n / 1000:g} kg"] if n >= 500 else []),
-    ),
-    "pieces": ([30, 40, 60, 90, 120], lambda n: [f"{n:g} tabs", f"{n:g} pieces", f"{n:g} pcs"]),
-    "kilograms": ([2, 3, 5, 12, 15], lambda n: [f"{n:g} kg", f"{n:g}kg"]),
-    "metres": ([1.5, 3, 5, 10, 20, 25], lambda n: [f"{n:g} m", f"{n:g}m", f"{n:g} metres"]),
+# of a number: the usual values, and how sellers write one
+NUMBERS: dict[str, tuple[list[float], list[str]]] = {
+    "litres": ([0.8, 1.2, 1.5, 4, 5.5], ["{:g} l", "{:g}L", "{:g} litres"]),
+    "shoe_size": ([38, 39, 40, 41, 42, 43, 44], ["EU {:g}", "{:g} EU", "size {:g}"]),
+    "watts": ([5, 9, 20, 45, 65, 100], ["{:g} W", "{:g}W", "{:g} watts"]),
+    "millimetres": ([4, 6, 8, 10], ["{:g} mm", "{:g}mm thick"]),
+    "gigabytes": ([64, 128, 256, 512], ["{:g} GB", "{:g}GB"]),
+    "centimetres": ([12, 16, 18, 20, 24, 28], ["{:g} cm", "{:g}cm"]),
+    "bar": ([110, 130, 145, 180], ["{:g} bar", "max. {:g} bar"]),
+    "amp_hours": ([2, 4, 5], ["{:g}.0 Ah", "{:g}Ah", "2 x {:g} Ah batteries"]),
+    "inches": ([12, 16, 20, 24, 27, 32], ["{:g} inch", '{:g}"', "{:g} in"]),
+    "spf": ([20, 30, 50], ["SPF {:g}", "SPF{:g}", "factor {:g}"]),
+    "millilitres": ([50, 75, 200, 250, 400, 500], ["{:g} ml", "{:g}ml"]),
+    "pack": ([2, 3, 4, 6, 12], ["pack of {:g}", "{:g}-pack", "{:g} pcs", "set of {:g}"]),
+    "grams": ([250, 400, 500, 750], ["{:g} g", "{:g}g"]),
+    "pieces": ([30, 40, 60, 90, 120], ["{:g} tabs", "{:g} pieces", "{:g} pcs"]),
+    "kilograms": ([2, 3, 5, 12, 15], ["{:g} kg", "{:g}kg"]),
+    "metres": ([1.5, 3, 5, 10, 20, 25], ["{:g} m", "{:g}m", "{:g} metres"]),
+}
+# quantities that sellers write in another unit too: the least value, the factor, the words
+OTHER_UNITS = {
+    "litres": (0.0, 1000, "{:g} ml"),
+    "gigabytes": (1000, 0.001, "{:g} TB"),
+    "millilitres": (200, 0.001, "{:g} l"),
+    "grams": (500, 0.001, "{:g} kg"),
 }
 
 
@@ -80,8 +75,10 @@ class Item(NamedTuple):
     """What is sold, without the words of a seller.
 
     Attributes:
-        family: of which it is a member.
-        name: the number of its kind of product; or what is sold for that kind.
+        family: the number of its family.
+        maker, code: who makes it, and its model number.
+        product: its kind of product, an entry of products.yaml.
+        sold_for_it: what it is, if it is no such product but something that is sold for it; else "".
         values: in what it differs from its variants, by the kind of difference.
     """
 
@@ -174,26 +171,25 @@ def _value(product: dict[str, Any], kind: str, chance: random.Random, other_than
 
 def written(item: Item, chance: random.Random) -> str:
     """An item in the words of a seller."""
-    code = chance.choice(
-        (item.code, item.code, item.code.replace("-", ""), item.code.replace("-", " "), item.code.lower())
-    )
-    name = chance.choice(item.product["names"])
-    values = [_as_written(kind, value, chance) for kind, value in item.values]
+    codes = [item.code, item.code, item.code.replace("-", ""), item.code.replace("-", " "), item.code.lower()]
+    maker, code, name = item.maker, chance.choice(codes), chance.choice(item.product["names"])
     if item.sold_for_it:
-        head = chance.choice(
-            (f"{item.sold_for_it} for {item.maker} {code}", f"{item.maker} {item.sold_for_it} ({code})")
-        )
-        head = f"{head} {name}" if chance.random() < 0.3 else head
+        heads = [f"{item.sold_for_it} for {maker} {code}", f"{maker} {item.sold_for_it} ({code})"]
+        heads.append(f"{heads[0]} {name}")
     else:
-        head = chance.choice(
-            (f"{item.maker} {code} {name}", f"{name} {item.maker} {code}", f"{item.maker} {name} {code}")
-        )
+        heads = [f"{maker} {code} {name}", f"{name} {maker} {code}", f"{maker} {name} {code}"]
+    values = [_as_written(kind, value, chance) for kind, value in item.values]
     chance.shuffle(values)
     extra = chance.sample(SAID_TOO, chance.choice((0, 0, 1, 1, 2)))
-    joint = chance.choice((", ", ", ", " - ", " "))
-    text = joint.join([head, *values, *extra])
+    text = chance.choice((", ", ", ", " - ", " ")).join([chance.choice(heads), *values, *extra])
     return text[:1].upper() + text[1:] if chance.random() < 0.5 else text
 
 
 def _as_written(kind: str, value: Any, chance: random.Random) -> str:
-    return chance.choice(WORDS[kind][value] if kind in WORDS else NUMBERS[kind][1](value))
+    if kind in WORDS:
+        return chance.choice(WORDS[kind][value])
+    ways = [way.format(value) for way in NUMBERS[kind][1]]
+    least, factor, words = OTHER_UNITS.get(kind, (float("inf"), 1, ""))
+    if value >= least and (kind != "litres" or value < 2):
+        ways.append(words.format(value * factor))
+    return chance.choice(ways)
