@@ -20,6 +20,7 @@ from marina.project import Project
 from marina.spec import explain, make_spec
 
 TEMPLATE = Path(__file__).parent / "template"
+SAMPLE = "messages.csv"
 IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
 DEFAULT_POSITIONS = 512  # of models whose config.json has no number
 # files beside config.json with a limit of tokens: of sentence-transformers, and of tokenizers
@@ -69,6 +70,11 @@ def new_project(root: Path) -> Project:
         path = project.root / "deploy" / target
         path.parent.mkdir(exist_ok=True)
         shutil.copy(TEMPLATE / path.name, path)
+    examples = project.root / "examples"
+    examples.mkdir(exist_ok=True)
+    for path in (root / "README.md", examples / SAMPLE):
+        if not path.exists():
+            shutil.copy(TEMPLATE / path.name, path)
     if not (root / ".gitignore").exists():
         (root / ".gitignore").write_text(IGNORED)
     # last, because this file makes the folder a project
@@ -110,7 +116,7 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
         raise MarinaError(f"{path} exists already", "choose another name, or edit it")
     folder = Path(origin).expanduser().resolve()
     if origin.startswith((".", "/", "~")) and not folder.is_dir():
-        raise SourceError(f"{origin} is no folder", "name one that save_pretrained wrote, or a model id of the hub")
+        raise SourceError(f"{origin} is not a folder", "name one that save_pretrained wrote, or a model id of the hub")
     source = _folder_source(folder, project.root) if folder.is_dir() else _hub_source(origin)
     files = folder if folder.is_dir() else _hub_files(origin, source["revision"])
     config = _read_config(files, origin)

@@ -19,6 +19,7 @@ from pyarrow import compute, parquet
 
 from examples.catalogue_duplicates.block import block
 from examples.catalogue_duplicates.make_data import make_listings
+from marina.bench.report.drawing import new_figure, png_of
 from marina.project import find_project
 
 EMBEDDING, JUDGE = "resume-search", "product-duplicates"
@@ -95,11 +96,10 @@ def _draw(path: Path, scores: Any, is_same: Any, duplicates: int) -> None:
     """Precision against recall, over all thresholds."""
     order = np.argsort(-scores)
     right = np.cumsum(is_same[order])
-    figure, axis = pyplot.subplots(figsize=(6, 4))
-    axis.plot(right / duplicates, right / np.arange(1, len(right) + 1))
-    axis.set(xlabel="recall", ylabel="precision", xlim=(0.5, 1), ylim=(0.5, 1.01))
-    axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    with new_figure(size=(5, 3.5)) as (figure, (axis,)):
+        axis.plot(right / duplicates, right / np.arange(1, len(right) + 1))
+        axis.set(xlabel="recall", ylabel="precision", xlim=(0.5, 1), ylim=(0.5, 1.01))
+        path.write_bytes(png_of(figure))
     print(f"picture: {path}")
 
 

@@ -2,9 +2,9 @@
 
 The head `duplicate` predicts whether two listings are of the same item. The head `kind` predicts how
 they are related. The pairs come from made catalogues (`examples/catalogue_duplicates/make_data.py`) and from
-`train.csv`, which people wrote. Prints the threshold from which "yes" is right on a catalogue that was not trained on, and the
-precision and recall with it on a third one. Writes the encoder as an ordinary Hugging Face folder that also contains
-`heads.safetensors`. Run it from the repository root:
+`train.csv`, which people wrote. Prints the threshold from which "yes" is right on a catalogue that was not trained on,
+and the precision and recall with it on a third one. Writes the encoder as an ordinary Hugging Face folder that also
+contains `heads.safetensors`. Run it from the repository root:
 
     python -m examples.product_duplicates.train
 """

@@ -147,7 +147,7 @@ def _print_tried(tried: list[dict[str, Any]], measured: dict[str, Any]) -> None:
         [
             entry["precision"],
             f"{measured['precisions'][entry['precision']]:.2f}",
-            f"{entry['measure']} {entry['value']:.4f} of {entry['least']}" if "value" in entry else "",
+            f"{entry['measure']} {entry['value']:.4f} (at least {entry['least']})" if "value" in entry else "",
             "yes" if entry["passed"] else "no",
         ]
         for entry in tried

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from marina.cli.options import Archives, JsonOption, SomeNames, TimeoutOption
 from marina.console import print_json, print_table, say, spinner
 from marina.project import find_project
+
+if TYPE_CHECKING:
+    from marina.server.models import Change
 
 Kind = Literal["inference", "management"]
 DRAIN_S = 30.0
@@ -148,8 +151,8 @@ def register(names: SomeNames, timeout: TimeoutOption = 120, as_json: JsonOption
     from marina.server import register as register_models
 
     with spinner() as report:
-        register_models(find_project(), names, timeout, report)
-    status(as_json)
+        changes = register_models(find_project(), names, timeout, report)
+    _show_changes(changes, as_json)
 
 
 def upgrade(
@@ -164,7 +167,15 @@ def upgrade(
     from marina.server import register as register_models
 
     with spinner() as report:
-        register_models(find_project(), names, timeout, report, replace)
+        changes = register_models(find_project(), names, timeout, report, replace)
+    _show_changes(changes, as_json)
+
+
+def _show_changes(changes: list[Change], as_json: bool) -> None:
+    """What became of each model, and the status."""
+    if not as_json:
+        for change in changes:
+            say(str(change))
     status(as_json)
 
 

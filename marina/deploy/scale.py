@@ -85,7 +85,7 @@ def read_scale(path: Path, archives: Sequence[Archive]) -> Scale:
     try:
         scale = _SCALE.validate_python(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no plan of this release"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a plan of this release"
         raise DeployError(
             f"{path} cannot be read: {reason}", "marina plan ... --write makes build/plan/plan.json"
         ) from None

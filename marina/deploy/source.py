@@ -74,7 +74,7 @@ def joint_name(archives: Sequence[Archive], requested_name: str | None) -> str:
         DeployError: the requested one is no name for a target.
     """
     if requested_name and dns_name(requested_name) != requested_name:
-        raise DeployError(f"--name {requested_name} is no name for targets", f"write {dns_name(requested_name)}")
+        raise DeployError(f"--name {requested_name} is not a name for targets", f"write {dns_name(requested_name)}")
     return requested_name or (dns_name(archives[0].name) if len(archives) == 1 else "marina")
 
 

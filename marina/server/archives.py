@@ -42,7 +42,7 @@ def find_archives(project: Project, names: list[str], trusted: str | None = None
     requested = [project.model_store / f"{name}.mar" for name in names]
     archives = requested or sorted(path for path in project.model_store.glob("*.mar") if not path.name.startswith("."))
     if not archives:
-        raise ServerError(f"{project.model_store} holds no archive", "make some with marina archive")
+        raise ServerError(f"{project.model_store} has no archives", "make some with marina archive")
     for archive in archives:
         if not archive.is_file():
             raise ServerError(f"{archive} does not exist", f"make it with marina archive {archive.stem}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from marina.errors import ServerError
 from marina.project import Project
@@ -23,7 +24,24 @@ def require_running(project: Project) -> RunState:
     return state
 
 
-def register(project: Project, names: list[str], timeout_s: float, report: Report, with_outage: bool = False) -> None:
+class Change(NamedTuple):
+    """A model, and its versions before and after a command; before is None if it was not served."""
+
+    name: str
+    before: str | None
+    after: str
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"{self.name}: version {self.after} is served now"
+        if self.before == self.after:
+            return f"{self.name}: unchanged, version {self.after} is served"
+        return f"{self.name}: version {self.after} is served instead of {self.before}"
+
+
+def register(
+    project: Project, names: list[str], timeout_s: float, report: Report, with_outage: bool = False
+) -> list[Change]:
     """Serve archives with the running server; a model that is served already is upgraded without an outage.
 
     Args:
@@ -33,17 +51,25 @@ def register(project: Project, names: list[str], timeout_s: float, report: Repor
         report: called with a description of the current step.
         with_outage: stop the old version of a model before the new one starts.
 
+    Returns:
+        What became of each model.
+
     Raises:
         ServerError: no server is running, or a worker failed. Models that were served are still served.
     """
     with one_at_a_time(project):
         state = require_running(project)
         archives = find_archives(project, names, state.trusted)
-        state = bring_all_up_to_date(project, state, archives, timeout_s, report, with_outage)
         management = management_of(project, state)
+        served = set(management.models())
+        before = {name: management.status(name).version for name in (path.stem for path in archives) if name in served}
+        bring_all_up_to_date(project, state, archives, timeout_s, report, with_outage)
+        changes = []
         for archive in archives:
-            # left over from an upgrade that was interrupted
-            retire_others(management, archive.stem, management.status(archive.stem).version, timeout_s, report)
+            version = management.status(archive.stem).version
+            retire_others(management, archive.stem, version, timeout_s, report)  # left over from an interrupted upgrade
+            changes.append(Change(archive.stem, before.get(archive.stem), version))
+        return changes
 
 
 def rollback(project: Project, name: str, timeout_s: float, report: Report, with_outage: bool = False) -> None:

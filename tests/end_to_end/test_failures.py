@@ -122,7 +122,7 @@ def test_a_stop_does_not_wait_for_other_commands(project: Project, add_tiny: Add
 def test_an_empty_store_says_what_to_do(project: Project) -> None:
     result = serve(project)
     assert result.returncode == 1
-    assert "model_store holds no archive; make some with marina archive" in result.stderr
+    assert "model_store has no archives; make some with marina archive" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["check", "compile", "archive"])

@@ -3,12 +3,14 @@ from pathlib import Path
 
 import pytest
 
+from handlers.worker.request.schema import Fields
 from marina.archive.pack import pack
 from marina.compiler import compile_model
 from marina.errors import MarinaError, SourceError
 from marina.new import new_project, new_spec
 from marina.project import find_project
 from marina.spec import read_spec
+from marina.spec.texts import read_texts
 from tests.conftest import ENGINE, ROOT, no_progress
 
 
@@ -32,6 +34,15 @@ def test_a_project_has_the_configuration_of_this_one(tmp_path: Path) -> None:
         "deploy/systemd/marina.service",
     ):
         assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_a_project_begins_with_a_page_and_a_sample_of_texts(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    new_project(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert len(read_texts(tmp_path / "examples" / "messages.csv", Fields("text"), "sample")) == 10
+    new_project(tmp_path / "p")
+    assert "marina new model" in (tmp_path / "p" / "README.md").read_text()
 
 
 def test_nothing_is_overwritten(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
@@ -112,7 +123,7 @@ def test_what_is_wrong_is_said_and_nothing_written(tmp_path: Path) -> None:
     ):
         new_spec(project, "m", str(tagger), "text-classification")
     for gone in ("./gone", "../gone", "/gone"):
-        with pytest.raises(SourceError, match=rf"^{gone} is no folder; name one that save_pretrained wrote"):
+        with pytest.raises(SourceError, match=rf"^{gone} is not a folder; name one that save_pretrained wrote"):
             new_spec(project, "m", gone, None)
     with pytest.raises(
         SourceError, match=r"a/b is not a folder, and the Hugging Face hub does not return it: .*; without"

@@ -65,7 +65,7 @@ def configured_ports(config: Path) -> Ports:
     except OSError as error:
         raise ServerError(f"{config} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ServerError(f"{config}: a port is no number: {error}") from None
+        raise ServerError(f"{config}: a port is not a number: {error}") from None
     return Ports(**{field: port for field, port in ports.items() if port})
 
 

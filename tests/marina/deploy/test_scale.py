@@ -88,7 +88,7 @@ def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], t
             {"choice": {"core_groups": ["2"], "batch_size": BATCH}},
             "has core groups 1,1 and batches of 16, and the plan 2",
         ),
-        ({"instances": "many"}, "no plan of this release"),
+        ({"instances": "many"}, "not a plan of this release"),
     ],
 )
 def test_a_plan_for_something_else_is_refused(

@@ -68,7 +68,7 @@ def test_ports_come_from_the_configuration(tmp_path: Path) -> None:
     assert configured_ports(config) == Ports(inference=9080, grpc_management=9071)
     assert configured_ports(config).shifted(10) == Ports(9090, 8091, 8092, 7080, 9081)
     config.write_text("grpc_management_port=many\n")
-    with pytest.raises(ServerError, match="a port is no number"):
+    with pytest.raises(ServerError, match="a port is not a number"):
         configured_ports(config)
 
 
