@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import marina
 NEAREST = 100  # resumes that are looked at closely
 MEANING, DEMANDS = 0.5, 0.5  # weights in a score
 DEMANDED = ("SKILL", "DEGREE")
+JOINING = re.compile(r"[\s.&(-]*((in|of)\s+)?(the\s+)?")  # between the pieces of a degree
 
 
 class Understood(NamedTuple):
@@ -48,7 +50,7 @@ class Models:
     def understand(self, text: str) -> Understood:
         """Read a text; ValueError if a model refuses it."""
         batch = pa.RecordBatch.from_pydict({"text": [text]})
-        (embedded,), (found,) = (one(batch).to_pylist() for one in (self._embedding, self._entities))
+        (embedded,), (found,) = (scorer(batch).to_pylist() for scorer in (self._embedding, self._entities))
         error = embedded["error"] or found["error"]
         if error:
             raise ValueError(error)
@@ -56,8 +58,18 @@ class Models:
 
 
 def demands_of(text: str, entities: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The skills and degrees among a text's entities, as they are written, by their comparable form."""
-    words = [text[one["start"] : one["end"]].strip(" .,;") for one in entities if one["entity_group"] in DEMANDED]
+    """The skills and degrees among a text's entities, as they are written, by their comparable form.
+
+    A degree that the model found in pieces, as "B.Sc." and "Computer Science" in "B.Sc. in Computer Science", is one.
+    """
+    spans: list[tuple[int, int, str]] = []
+    for entity in entities:
+        start, end, group = entity["start"], entity["end"], entity["entity_group"]
+        if group == "DEGREE" and spans and spans[-1][2] == group and JOINING.fullmatch(text, spans[-1][1], start):
+            spans[-1] = spans[-1][0], end, group
+        elif group in DEMANDED:
+            spans.append((start, end, group))
+    words = [text[start:end].strip(" .,;") for start, end, _ in spans]
     return {" ".join(word.lower().split()): word for word in words if word}
 
 
@@ -79,7 +91,7 @@ def shortlist(connection: psycopg.Connection[Any], job: Understood, vectors: boo
         has = [word for key, word in job.demands.items() if key in own]
         lacks = [word for key, word in job.demands.items() if key not in own]
         share = len(has) / len(job.demands) if job.demands else 0.0
-        names = (text[one["start"] : one["end"]] for one in found if one["entity_group"] == "NAME")
+        names = (text[entity["start"] : entity["end"]] for entity in found if entity["entity_group"] == "NAME")
         name = next(names, text.partition(".")[0])
         score = MEANING * nearest[resume] + DEMANDS * share
         matches.append(Match(resume, name, score, nearest[resume], has, lacks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from threading import Lock
 
 import psycopg
@@ -12,16 +13,7 @@ from fastapi.responses import HTMLResponse
 
 from examples.resume_match.match import Match, Models, shortlist
 
-STYLE = """
-body { font: 16px system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; color: #222 }
-nav a { display: inline-block; margin: 0 .8rem .4rem 0 }
-textarea { width: 100%; height: 5rem; font: inherit }
-table { border-collapse: collapse; width: 100%; margin-top: 1rem }
-td, th { text-align: left; padding: .35rem .5rem; border-bottom: 1px solid #ddd; vertical-align: top }
-.bar { background: #4878a8; height: .7rem; display: inline-block; margin-right: .4rem }
-.has, .lacks { display: inline-block; border-radius: .6rem; padding: 0 .5rem; margin: 0 .25rem .25rem 0 }
-.has { background: #d7ead9 } .lacks { background: #eee; color: #777; text-decoration: line-through }
-"""
+STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 BAR = 120  # pixels of a score of 1
 
 
@@ -57,24 +49,27 @@ def make_page(url: str, models: Models, vectors: bool) -> FastAPI:
 
 
 def _page(jobs: Sequence[tuple[int, str]], title: str, text: str, result: str) -> str:
-    links = "".join(f'<a href="/jobs/{number}">{escape(name)}</a>' for number, name in jobs)
+    links = []
+    for number, name in jobs:
+        mark = ' class="here"' if name == title else ""
+        links.append(f'<a href="/jobs/{number}"{mark}>{escape(name)}</a>')
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
-        f"<nav>{links}</nav><h1>{escape(title)}</h1>"
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style><main><nav>{''.join(links)}</nav><h1>{escape(title)}</h1>"
         f'<form method="post" action="/match"><textarea name="text" aria-label="job">{escape(text)}</textarea>'
-        f"<button>Match</button></form>{result}</html>"
+        f"<button>Find resumes</button></form>{result}</main></html>"
     )
 
 
 def _table(matches: Sequence[Match]) -> str:
     rows = []
-    for place, one in enumerate(matches, start=1):
-        has = "".join(f'<span class="has">{escape(word)}</span>' for word in one.has)
-        lacks = "".join(f'<span class="lacks">{escape(word)}</span>' for word in one.lacks)
-        bar = f'<span class="bar" style="width: {one.score * BAR:.0f}px"></span>{one.score:.2f}'
+    for place, match in enumerate(matches, start=1):
+        has = "".join(f'<span class="has">{escape(word)}</span>' for word in match.has)
+        lacks = "".join(f'<span class="lacks">{escape(word)}</span>' for word in match.lacks)
+        bar = f'<span class="bar" style="width: {match.score * BAR:.0f}px"></span>{match.score:.2f}'
         rows.append(
-            f"<tr><td>{place}<td>{escape(one.name)}<br><small>resume {one.resume}</small>"
-            f"<td>{bar}<td>{one.similarity:.2f}<td>{has}{lacks}</tr>"
+            f"<tr><td>{place}<td>{escape(match.name)}<br><small>resume {match.resume}</small>"
+            f"<td>{bar}<td>{match.similarity:.2f}<td>{has}{lacks}</tr>"
         )
     heads = "<tr><th><th>resume<th>score<th>meaning<th>demands</tr>"
     return f"<table>{heads}{''.join(rows)}</table>"
