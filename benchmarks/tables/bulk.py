@@ -31,7 +31,6 @@ from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed_texts, random_text
 from marina.bench.load.payload import LoadCase, Payload
 from marina.bench.load.profile import Load
-from marina.bench.report.drawing import COLOURS, name_bars, new_figure, png_of
 from marina.bench.report.figures import figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.table import Table, TableLayout, number, spread
@@ -39,6 +38,7 @@ from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.tables.job import TableJob
 from marina.compiler.hugging_face import find_source
+from marina.drawing import MARINA, PEER, name_bars, new_figure, svg_of
 from marina.errors import MarinaError
 from marina.shapes.advice import advise
 from marina.spec import Spec, make_spec
@@ -273,11 +273,11 @@ def draw(result: Result) -> dict[str, bytes]:
     figures = sorted(figures_of(result), key=lambda figure: -figure.throughput.median)
     with new_figure(size=(8, 2.6)) as (plot, (axis,)):
         names = [str(figure.entry.configuration.strategy) for figure in figures]
-        colours = [COLOURS[0] if name.startswith("marina") else "#b0b0b0" for name in names]
+        colours = [MARINA if name.startswith("marina") else PEER for name in names]
         rates = [figure.throughput.median for figure in figures]
         bars = axis.barh(range(len(names)), rates, color=colours)
-        axis.bar_label(bars, [number(rate) for rate in rates], fontsize=8, padding=4)
+        axis.bar_label(bars, [number(rate) for rate in rates], padding=4)
         axis.margins(x=0.1)
         axis.set_xlabel("rows per second")
         name_bars(axis, names)
-        return {"throughput": png_of(plot)}
+        return {"throughput": svg_of(plot)}

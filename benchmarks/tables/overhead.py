@@ -17,7 +17,6 @@ from handlers.worker.values import Instance
 from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
 from marina.bench.load.profile import Load
-from marina.bench.report.drawing import COLOURS, legend, new_figure, png_of
 from marina.bench.report.figures import Figures, figures_of, throughput_ratio
 from marina.bench.report.pictures import pictures_of
 from marina.bench.report.results import Configuration, Result
@@ -28,6 +27,7 @@ from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import bare_strategy, served_strategy, with_memory_recorded
 from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.hugging_face import find_source
+from marina.drawing import COLOURS, INK, MARINA_FLOAT, PEER, legend, new_figure, svg_of
 from marina.spec import Spec, make_spec
 
 KIND = "table-overhead"
@@ -44,7 +44,7 @@ LABELS = {
     ONE_WORKER: "Marina, one worker",
     WORKER_PER_CORE: "Marina, one worker per core",
 }
-BAR_COLOURS = {USUAL: "#b0b0b0", ONE_WORKER: COLOURS[0], WORKER_PER_CORE: "#7aa6d0"}
+BAR_COLOURS = {USUAL: PEER, ONE_WORKER: COLOURS[0], WORKER_PER_CORE: MARINA_FLOAT}
 USUAL_TOKENS, USUAL_BATCH = 128, 6
 
 
@@ -221,10 +221,10 @@ def draw(result: Result) -> dict[str, bytes]:
     with new_figure(columns=len(text_counts), size=(10, 4.2)) as (plot, axes):
         for axis, texts in zip(axes, text_counts, strict=True):
             draw_served(axis, result, texts)
-            axis.set_title(f"{texts} text{'s' if texts > 1 else ''} per request", fontsize=10)
+            axis.set_title(f"{texts} text{'s' if texts > 1 else ''} per request")
         axes[0].set_ylabel("texts per second")
         legend(axes[0])
-        return {**pictures_of(result), "overhead": png_of(plot)}
+        return {**pictures_of(result), "overhead": svg_of(plot)}
 
 
 def draw_served(axis: Any, result: Result, texts: int) -> None:
@@ -246,9 +246,9 @@ def draw_served(axis: Any, result: Result, texts: int) -> None:
         precision = of_strategy[0].entry.configuration.precision or "f32"
         label = f"{LABELS[name]} ({precision})"
         bars = axis.bar(positions, list(rates.values()), width=0.25, color=BAR_COLOURS[name], label=label)
-        axis.bar_label(bars, fmt="%.0f", fontsize=8)
+        axis.bar_label(bars, fmt="%.0f")
     ceiling = max(figure.throughput.median for figure in figures if figure.entry.configuration.part == BARE)
-    axis.axhline(ceiling, color="#444444", linestyle="--", linewidth=1)
+    axis.axhline(ceiling, color=INK, linestyle="--", linewidth=1)
     ceiling_label = f"ceiling: the graphs in a loop, without a server ({ceiling:.0f})"
     axis.annotate(
         ceiling_label,
@@ -256,8 +256,7 @@ def draw_served(axis: Any, result: Result, texts: int) -> None:
         xycoords=("axes fraction", "data"),
         xytext=(0, 3),
         textcoords="offset points",
-        fontsize=8,
-        color="#444444",
+        color=INK,
     )
     axis.set_ylim(top=ceiling * 1.12)
     axis.set_xticks(range(len(counts)), [str(count) for count in counts])

@@ -10,7 +10,6 @@ from benchmarks.tables.published import published_table, source_note
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import LoadCase, Payload, read_payload, texts_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
-from marina.bench.report.drawing import new_figure, png_of
 from marina.bench.report.figures import figures_of
 from marina.bench.report.pictures import latency_throughput, pictures_of
 from marina.bench.report.pricing import cost_per_1m
@@ -21,6 +20,7 @@ from marina.bench.server.endpoint import check, measure_endpoint
 from marina.bench.sweep.rounds import measure_rounds
 from marina.bench.sweep.strategies import served_strategy
 from marina.bench.tables.job import TableJob
+from marina.drawing import LIMIT, new_figure, svg_of
 from marina.spec import Spec
 
 KIND = "table-search"
@@ -201,15 +201,14 @@ def draw(result: Result) -> dict[str, bytes]:
     with new_figure() as (plot, (axis,)):
         if not latency_throughput(axis, rising):
             return pictures_of(result)
-        axis.axhline(PROMISE_MS, color="#b85450", linestyle=":", linewidth=1.2)
+        axis.axhline(PROMISE_MS, color=LIMIT, linestyle=":", linewidth=1.2)
         axis.annotate(
             f"{PROMISE_MS:g} ms",
             (1.0, PROMISE_MS),
             xycoords=("axes fraction", "data"),
             xytext=(2, -3),
             textcoords="offset points",
-            fontsize=8,
-            color="#b85450",
+            color=LIMIT,
         )
         axis.set(xlabel="requests per second", title="Query intents: median (solid) and p99 (dashed)")
-        return {**pictures_of(result), "latency-throughput": png_of(plot)}
+        return {**pictures_of(result), "latency-throughput": svg_of(plot)}

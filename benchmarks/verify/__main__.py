@@ -115,8 +115,8 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
     if sweep_entries:
         print_table(SWEEP_COLUMNS, table_of(sweep_entries), numbers=5)
         say(summary(rate, sweep_entries))
-    (folder / "verify.png").write_bytes(picture(comparisons))
-    say(f"picture: {relative(folder / 'verify.png')}")
+    (folder / "verify.svg").write_bytes(picture(comparisons))
+    say(f"picture: {relative(folder / 'verify.svg')}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.verify.measure import Comparison, Figures
-from marina.bench.report.drawing import COLOURS, new_figure, png_of
+from marina.drawing import COLOURS, INK, new_figure, svg_of
 
 MAX_JUDGED_SHARE = 0.85  # of capacity: published simulators are judged up to it
 
@@ -86,7 +86,7 @@ COLUMNS = [
 
 
 def picture(comparisons: Sequence[Comparison]) -> bytes:
-    """A PNG: predicted against measured, for both percentiles."""
+    """An SVG: predicted against measured, for both percentiles."""
     with new_figure(columns=2, size=(10, 4.8)) as (figure, axes):
         for axis, name in zip(axes, ("p50", "p99"), strict=True):
             values: list[float] = []
@@ -106,14 +106,14 @@ def picture(comparisons: Sequence[Comparison]) -> bytes:
                 )  # fmt: skip
                 values += [*measured, *predicted]
             _frame(axis, values, name)
-        axes[0].legend(title="of capacity", fontsize=8)
-        return png_of(figure)
+        axes[0].legend(title="of capacity")
+        return svg_of(figure)
 
 
 def _frame(axis: Any, values: list[float], name: str) -> None:
     edges = [min(values) * 0.8, max(values) * 1.25]
-    axis.plot(edges, edges, color="#444444", linewidth=0.8)
-    axis.fill_between(edges, [0.9 * edge for edge in edges], [1.1 * edge for edge in edges], color="#bbbbbb", alpha=0.4)
+    axis.plot(edges, edges, color=INK, linewidth=0.8)
+    axis.fill_between(edges, [0.9 * edge for edge in edges], [1.1 * edge for edge in edges], color=INK, alpha=0.4)
     axis.set(
         xscale="log",
         yscale="log",
@@ -122,4 +122,4 @@ def _frame(axis: Any, values: list[float], name: str) -> None:
         xlabel=f"measured {name}, ms",
         ylabel=f"predicted {name}, ms",
     )
-    axis.set_title(f"{name}; the band is 10 %", fontsize=10)
+    axis.set_title(f"{name}; the band is 10 %")

@@ -19,7 +19,7 @@ from pyarrow import compute, parquet
 
 from examples.catalogue_duplicates.block import block
 from examples.catalogue_duplicates.make_data import make_listings
-from marina.bench.report.drawing import new_figure, png_of
+from marina.drawing import new_figure, svg_of
 from marina.project import find_project
 
 EMBEDDING, JUDGE = "resume-search", "product-duplicates"
@@ -89,7 +89,7 @@ def _report(folder: Path, items: Any) -> None:
     for row in judged.filter(pa.array(found)).slice(0, 3).to_pylist():
         print(f"  {row['duplicate_score']:.2f}  {texts[row['left']]}  =  {texts[row['right']]}")
     scores = np.where(found, judged["duplicate_score"].to_numpy(), 1 - judged["duplicate_score"].to_numpy())
-    _draw(folder / "precision-recall.png", scores, is_same, duplicates)
+    _draw(folder / "precision-recall.svg", scores, is_same, duplicates)
 
 
 def _draw(path: Path, scores: Any, is_same: Any, duplicates: int) -> None:
@@ -99,7 +99,7 @@ def _draw(path: Path, scores: Any, is_same: Any, duplicates: int) -> None:
     with new_figure(size=(5, 3.5)) as (figure, (axis,)):
         axis.plot(right / duplicates, right / np.arange(1, len(right) + 1))
         axis.set(xlabel="recall", ylabel="precision", xlim=(0.5, 1), ylim=(0.5, 1.01))
-        path.write_bytes(png_of(figure))
+        path.write_bytes(svg_of(figure))
     print(f"picture: {path}")
 
 

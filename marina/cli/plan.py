@@ -115,7 +115,7 @@ def plan(
     recommendations = read_recommendations(compare) if compare else []
     with progress_bar("plan") as progress:
         answer = make_plan(requested_workload, project, progress)
-    path = project.root / "build" / "plan" / "plan.png"
+    path = project.root / "build" / "plan" / "plan.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(picture(answer))
     changed_paths = write_choice(answer, project) if write else []

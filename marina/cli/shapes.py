@@ -81,7 +81,7 @@ def shapes(
     served_lengths = live_lengths(name, project, url) if live else None
     with progress_bar(name) as progress:
         advice = advise(spec, project, served_lengths or lengths, graphs, price / 100, progress, bulk)
-    picture = project.root / "build" / "shapes" / f"{name}.png"
+    picture = project.root / "build" / "shapes" / f"{name}.svg"
     if advice.lengths:
         draw(advice, name, picture)
     if write:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from marina.bench.report.drawing import COLOURS, legend, new_figure, png_of
+from marina.drawing import COLOURS, INK, LIMIT, legend, new_figure, plain_numbers, svg_of
 from marina.plan.answer import Recommendation, rank
 
 
 def picture(answer: Recommendation) -> bytes:
-    """A PNG."""
+    """An SVG."""
     promise = answer.workload.promise
     trials = [trial for trial in answer.result.trials if trial.figures.promised < 100 * promise.latency_ms]
     priced = all(trial.figures.usd_month is not None for trial in trials)
@@ -26,24 +26,34 @@ def picture(answer: Recommendation) -> bytes:
             if trial.figures.promised < lowest:
                 lowest = trial.figures.promised
                 frontier.append(trial)
-        axis.step(
-            [trial.figures.promised for trial in frontier],
-            [rank(trial)[0] for trial in frontier],
-            where="post",
-            color="#444444",
-            linewidth=1,
-            label="cannot be beaten in both",
-        )
-        axis.axvline(promise.latency_ms, color="#b85450", linestyle="--", linewidth=1, label=str(promise))
+        if len({rank(trial)[0] for trial in frontier}) > 1:
+            axis.step(
+                [trial.figures.promised for trial in frontier],
+                [rank(trial)[0] for trial in frontier],
+                where="post",
+                color=INK,
+                linewidth=1,
+                label="cannot be beaten in both",
+            )
+        axis.axvline(promise.latency_ms, color=LIMIT, linestyle="--", linewidth=1, label=str(promise))
         best = answer.result.best
         if best:
-            axis.scatter(
-                [best.figures.promised], [rank(best)[0]], s=90, facecolors="none", edgecolors="#b85450", linewidths=2
+            point = best.figures.promised, rank(best)[0]
+            axis.scatter(*([value] for value in point), s=90, facecolors="none", edgecolors=LIMIT, linewidths=2)
+            axis.annotate(
+                f"chosen: {best.figures.promised:.0f} ms",
+                point,
+                xytext=(0, 10),
+                textcoords="offset points",
+                ha="center",
             )
         if trials:
             axis.set_xscale("log")
+            plain_numbers(axis.xaxis)
         axis.set(xlabel=f"p{promise.percentile:g}, ms", ylabel="USD a month" if priced else "instances")
-        axis.margins(y=0.1)
+        axis.margins(y=0.15)
         axis.set_ylim(bottom=0)
+        if not priced:
+            axis.yaxis.get_major_locator().set_params(integer=True)
         legend(axis)
-        return png_of(figure)
+        return svg_of(figure)

@@ -25,7 +25,7 @@ ul { color: #444; } dt { font-weight: 600; } dd { margin: 0 0 .3rem 1rem; }
 def page_of(result: Result, layout: TableLayout, pictures: dict[str, bytes]) -> str:
     """The HTML of the page, from the result's layout and pictures."""
     images = "".join(
-        f'<img alt="{escape(name)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">\n'
+        f'<img alt="{escape(name)}" src="data:image/svg+xml;base64,{base64.b64encode(picture).decode()}">\n'
         for name, picture in pictures.items()
     )
     tables = "".join(map(_table, layout.tables))

@@ -6,12 +6,26 @@ import itertools
 from typing import Any
 
 from marina.bench.load.histogram import decoded, merged
-from marina.bench.report.drawing import COLOURS, label_apart, legend, name_bars, new_figure, plain_numbers, png_of
 from marina.bench.report.figures import LOAD, Figures, figures_of, varying_fields
 from marina.bench.report.results import Result
 from marina.bench.report.standard import labelled
 from marina.bench.report.statistics import Interval
 from marina.bench.report.table import cell, number
+from marina.drawing import (
+    COLOURS,
+    EMPTY,
+    INK,
+    MARINA,
+    MARINA_FLOAT,
+    PADDING,
+    PEER,
+    label_apart,
+    legend,
+    name_bars,
+    new_figure,
+    plain_numbers,
+    svg_of,
+)
 
 MAX_LINES = len(COLOURS)
 PERCENTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
@@ -19,7 +33,7 @@ BINS = 60
 
 
 def pictures_of(result: Result) -> dict[str, bytes]:
-    """PNG files by name."""
+    """SVG files by name."""
     figures = figures_of(result)
     drawn: dict[str, bytes] = {}
     for name, draw in (
@@ -32,10 +46,10 @@ def pictures_of(result: Result) -> dict[str, bytes]:
     ):
         with new_figure() as (plot, (axis,)):
             if draw(axis, figures):
-                drawn[name] = png_of(plot)
+                drawn[name] = svg_of(plot)
     with new_figure(rows=2, size=(8, 6)) as (plot, axes):
         if over_time(axes, figures):
-            drawn["over-time"] = png_of(plot)
+            drawn["over-time"] = svg_of(plot)
     return drawn
 
 
@@ -48,13 +62,18 @@ def _throughput(axis: Any, figures: list[Figures]) -> bool:
     busiest = [figure for figure in closed if figure.entry.configuration.connections == max_connections]
     if len(busiest) < 3:
         return False
-    models = sorted({str(figure.entry.configuration.model) for figure in busiest})
-    colours = [COLOURS[models.index(str(figure.entry.configuration.model))] for figure in busiest]
+    busiest.sort(key=lambda figure: (str(figure.entry.configuration.model), -figure.throughput.median))
+    colours = _colours(busiest)
     rates = [figure.throughput for figure in busiest]
     bars = axis.barh(
-        range(len(busiest)), [rate.median for rate in rates], xerr=_error_bars(rates), color=colours, capsize=2
+        range(len(busiest)),
+        [rate.median for rate in rates],
+        xerr=_error_bars(rates),
+        color=colours,
+        capsize=2,
+        ecolor=INK,
     )
-    axis.bar_label(bars, [number(rate.median) for rate in rates], fontsize=8, padding=4)
+    axis.bar_label(bars, [number(rate.median) for rate in rates], padding=4)
     axis.margins(x=0.1)
     name_bars(axis, [_label(figure, busiest) for figure in busiest])
     axis.set(xlabel="instances per second", title=f"Throughput with {max_connections} connections")
@@ -123,14 +142,13 @@ def _histogram(axis: Any, figures: list[Figures]) -> bool:
     axis.hist([value for value, _ in values], bins=edges, weights=[count for _, count in values], color=COLOURS[0])
     for name, label_side in (("p50", "right"), ("p99", "left")):
         latency_ms = figures[0].latency_ms[name]
-        axis.axvline(latency_ms, color="#444444", linestyle="--", linewidth=1)
+        axis.axvline(latency_ms, color=INK, linestyle="--", linewidth=1)
         axis.annotate(
             f"{name} {number(latency_ms)} ms",
             (latency_ms, 0.99),
             xycoords=("data", "axes fraction"),
             xytext=(-4 if label_side == "right" else 4, 0),
             textcoords="offset points",
-            fontsize=9,
             va="top",
             ha=label_side,
         )
@@ -164,7 +182,7 @@ def over_time(axes: list[Any], figures: list[Figures]) -> bool:
     """Figures of each window, the rounds one after the other: throughput above, median and p99 (dashed) below."""
     above, below = axes
     max_seconds, tails = 0.0, [0.0]
-    for figure, colour in zip(figures, COLOURS, strict=False):
+    for figure, colour in zip(figures[:MAX_LINES], _colours(figures), strict=False):
         windows = [
             window for measurement in figure.entry.rounds for window in measurement.windows if window.p99_ms is not None
         ]
@@ -196,12 +214,24 @@ def _padding(axis: Any, figures: list[Figures]) -> bool:
         return False
     length = [server.length_padding * 100 for _, server in labelled_servers]
     empty = [server.empty_padding * 100 for _, server in labelled_servers]
-    axis.barh(range(len(labelled_servers)), length, color=COLOURS[1], label="after texts")
-    axis.barh(range(len(labelled_servers)), empty, left=length, color="#e8c9a0", label="empty rows")
+    axis.barh(range(len(labelled_servers)), length, color=PADDING, label="after texts")
+    axis.barh(range(len(labelled_servers)), empty, left=length, color=EMPTY, label="empty rows")
     name_bars(axis, [label for label, _ in labelled_servers])
     axis.set(xlabel="percent of the computed tokens", title="Padding", xlim=(0, max(30, *length, *empty) * 1.4))
     legend(axis)
     return True
+
+
+def _colours(figures: list[Figures]) -> list[str]:
+    """A colour for each entry: blue for Marina and grey for others where there are both, else all different."""
+    is_marina = ["marina" in str(figure.entry.configuration.strategy).lower() for figure in figures]
+    if not any(is_marina) or all(is_marina):
+        return [COLOURS[number % len(COLOURS)] for number in range(len(figures))]
+    colours = []
+    for figure, ours in zip(figures, is_marina, strict=True):
+        is_float = "f32" in str(figure.entry.configuration.strategy)
+        colours.append((MARINA_FLOAT if is_float else MARINA) if ours else PEER)
+    return colours
 
 
 def _error_bars(intervals: list[Interval]) -> list[list[float]]:

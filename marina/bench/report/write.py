@@ -13,7 +13,7 @@ from marina.console import print_table, relative, say
 
 
 def write_reports(result: Result, layout: TableLayout, pictures: dict[str, bytes], folder: Path) -> None:
-    """Write result.json, then report.html, report.md, result.csv, each table as CSV, and the pictures as PNG."""
+    """Write result.json, then report.html, report.md, result.csv, each table as CSV, and the pictures as SVG."""
     write_result(result, folder)
     (folder / "report.html").write_text(page_of(result, layout, pictures), encoding="utf-8")
     (folder / "report.md").write_text(markdown_of(layout), encoding="utf-8")
@@ -21,7 +21,7 @@ def write_reports(result: Result, layout: TableLayout, pictures: dict[str, bytes
     for number, table in enumerate(layout.tables, start=1):
         (folder / f"table-{number}.csv").write_text(csv_of_table(table), encoding="utf-8")
     for name, picture in pictures.items():
-        (folder / f"{name}.png").write_bytes(picture)
+        (folder / f"{name}.svg").write_bytes(picture)
 
 
 def show(result: Result, layout: TableLayout, folder: Path) -> None:

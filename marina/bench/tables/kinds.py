@@ -26,7 +26,7 @@ class TableKind:
     Attributes:
         measure: measures the whole table.
         layout: lays out a result.
-        draw: draws a result, as PNG files by name.
+        draw: draws a result, as SVG files by name.
     """
 
     measure: Callable[[TableJob], Result]
@@ -70,5 +70,5 @@ def layout_of(result: Result, tables: Tables = TABLES) -> TableLayout:
 
 
 def draw(result: Result, tables: Tables = TABLES) -> dict[str, bytes]:
-    """The pictures of any result, PNG files by name."""
+    """The pictures of any result, SVG files by name."""
     return table_kind(result.kind, tables).draw(result) if result.kind.startswith("table-") else pictures_of(result)

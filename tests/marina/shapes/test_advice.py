@@ -51,7 +51,7 @@ def test_shapes_are_chosen_drawn_and_written(project: Project, add_tiny: AddTiny
     assert max(shape.sequence_length for shape in shapes) == 64
     assert result.stdout.startswith(f"shapes: {', '.join(map(str, shapes))}\n")
     assert "written to models/m.yaml" in result.stdout
-    assert (project.root / "build" / "shapes" / "m.png").read_bytes().startswith(b"\x89PNG")
+    assert (project.root / "build" / "shapes" / "m.svg").read_text().startswith("<?xml")
 
     again = marina("shapes", "m", "--lengths", texts, "--graphs", "6", "--json")
     document = json.loads(again.stdout)

@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 
 from marina.bench.load.measurement import GeneratorLimit, GeneratorMetrics, Measurement
 from marina.bench.report.csv_file import csv_of
-from marina.bench.report.drawing import label_apart, new_figure
 from marina.bench.report.figures import figures_of
 from marina.bench.report.page import page_of
 from marina.bench.report.pictures import pictures_of
@@ -19,6 +18,7 @@ from marina.bench.report.standard import notes_of, table_of
 from marina.bench.report.table import markdown_of
 from marina.bench.report.write import write_reports
 from marina.bench.tables.kinds import draw, layout_of
+from marina.drawing import label_apart, new_figure
 from marina.errors import SpecError
 from tests.marina.bench.results import entry, measured, result
 
@@ -110,7 +110,7 @@ def test_pictures_are_drawn_and_the_page_holds_all_of_them() -> None:
     assert {"latency-throughput", "cost-p99", "latency-percentiles", "over-time", "padding"} == set(pictures)
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     page = page_of(TWO, layout_of(TWO), pictures)
-    assert page.count("data:image/png") == len(pictures)
+    assert page.count("data:image/svg+xml") == len(pictures)
     assert "a &lt;title&gt;" in page
     assert "<title>a <title>" not in page
     assert "http" not in page.replace("http-equiv", "")

@@ -1,4 +1,7 @@
-"""Helpers to draw pictures: figures without a display, colours, legends below the axes, non-overlapping labels."""
+"""The style of all pictures, and helpers to draw them: figures without a display, legends below, labels apart.
+
+Pictures are SVG without a background, in colours that can be read on a light page and on a dark one.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+INK = "#6b7885"  # of texts and axes
+MARINA, MARINA_FLOAT, PEER = "#1f6fb2", "#86b8e0", "#a9b3bd"  # int8 and bf16, float32, and others
+PADDING, EMPTY = "#d9822b", "#ecc79a"  # what is computed for nothing: after texts, and in empty rows
+LIMIT = "#c8504a"  # what must not be crossed
 COLOURS = (
-    *("#4878a8", "#d98c5f", "#5f9e6e", "#8d6cab", "#b85450", "#8c8c8c", "#c7a13e", "#5fa8b8"),
-    *("#1f3f66", "#8a4a1f", "#2c5c39", "#4e3568", "#6e2522", "#444444", "#77601e", "#2c6470"),
+    *(MARINA, PADDING, "#3f9c62", "#8a63b8", LIMIT, "#8c97a3", "#c7a13e", "#3b9ab2"),
+    *("#17476f", "#8a4a1f", "#2c6b44", "#54397a", "#7d2b27", "#5a6570", "#80671f", "#22606f"),
 )
+STYLE: dict[str, Any] = {
+    "font.size": 10,
+    "text.color": INK,
+    "axes.titlesize": 11,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": INK,
+    "grid.alpha": 0.2,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "figure.facecolor": "none",
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # texts stay texts
+    "svg.hashsalt": "marina",  # the same picture is the same file
+}
+FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans'"
 LEGEND_LINE = 100  # characters that fit on one line below a picture
 # positions to try for a label, relative to its point, in points
 OFFSETS = ((4, -10), (4, 5), (-4, -10), (-4, 5), (8, -18), (8, 13))
@@ -26,29 +54,26 @@ def new_figure(
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=size, layout="constrained", squeeze=False, width_ratios=widths
-    )
-    try:
-        yield figure, [axis for row in axes for axis in row]
-    finally:
-        pyplot.close(figure)
+    with matplotlib.rc_context(STYLE):
+        figure, axes = pyplot.subplots(
+            rows, columns, figsize=size, layout="constrained", squeeze=False, width_ratios=widths
+        )
+        try:
+            yield figure, [axis for row in axes for axis in row]
+        finally:
+            pyplot.close(figure)
 
 
-def png_of(figure: Any) -> bytes:
-    """The figure as PNG, with a light grid and without a frame."""
-    for axis in figure.axes:
-        axis.grid(visible=True, color="#dddddd", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.spines[["top", "right"]].set_visible(False)
-    file = io.BytesIO()
-    figure.savefig(file, dpi=110)
-    return file.getvalue()
+def svg_of(figure: Any) -> bytes:
+    """A figure of `new_figure` as SVG."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue().replace("'DejaVu Sans'", FONT).encode()
 
 
 def name_bars(axis: Any, labels: list[str]) -> None:
     """Name horizontal bars, the first on top."""
-    axis.set_yticks(range(len(labels)), labels, fontsize=8)
+    axis.set_yticks(range(len(labels)), labels)
     axis.invert_yaxis()
 
 
