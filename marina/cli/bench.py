@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +10,7 @@ import typer
 
 from marina.cli.options import EngineOption, JsonOption
 from marina.console import print_error, print_json, progress_bar, say
-from marina.errors import MarinaError
+from marina.errors import MarinaError, SpecError
 from marina.project import find_project
 from marina.spec import read_spec
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from marina.bench.report.results import Result
 
 BARE_S = 8.0
+BUSY_S = 0.5  # for a look at what else the machine computes, before the load
 # the options of `run` that --bare takes, and those that only --bare takes
 BARE_OPTIONS = {"bare", "name", "engine", "texts", "seconds", "instance", "price", "out", "as_json"}
 BARE_ONLY_OPTIONS = {"engine"}
@@ -103,6 +105,8 @@ def run(
     and latency counts from the time when each was due. This shows what users see. Windows are
     repeated until the last three agree; if they do not, the report says so.
     """
+    import psutil
+
     from marina.bench.load.profile import CLOSED_CONNECTIONS, OPEN_CONNECTIONS, Load
     from marina.bench.report.pricing import price_of
     from marina.bench.report.results import Result
@@ -132,6 +136,7 @@ def run(
         timeout_s=timeout,
         processes=generators,
     )
+    busy = psutil.cpu_percent(interval=BUSY_S) / 100
     with progress_bar(name) as progress:
         if bare:
             spec = read_spec(project.models / f"{name}.yaml", {"engine": engine} if engine else None)
@@ -140,7 +145,8 @@ def run(
             endpoint = find_endpoint(project, name, url, token, "grpc" if grpc else "rest")
             entry = measure_load(project, endpoint, texts, instances, load, progress)
     title = f"{name}: {'bare graphs' if bare else load.describe()}"
-    _finish(Result("bench", title, [entry], machine_price), out or _bench_folder() / "runs" / name, as_json)
+    result = Result("bench", title, [entry], machine_price, more={"busy": round(busy, 2)})
+    _finish(result, out or _bench_folder() / "runs" / name, as_json)
 
 
 @app.command(epilog="Example: `marina bench sweep bench.yaml`")
@@ -239,10 +245,15 @@ def _bench_folder() -> Path:
 
 
 def _finish(result: Result, folder: Path, as_json: bool) -> None:
+    from marina.bench.report.results import RESULT_FILE, read_result
+    from marina.bench.report.standard import comparison_note
     from marina.bench.report.write import show, write_reports
     from marina.bench.tables.kinds import draw, layout_of
 
     layout = layout_of(result)
+    with suppress(SpecError):  # there is no earlier run here, or none of this release
+        note = comparison_note(result, read_result(folder / RESULT_FILE))
+        layout = layout._replace(notes=[*layout.notes, note]) if note else layout
     write_reports(result, layout, draw(result), folder)
     if as_json:
         print_json(result.as_json())

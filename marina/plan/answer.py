@@ -77,7 +77,9 @@ class Recommendation:
             return f"The queue binds: {1 - trial.figures.answered:.1%} of the requests find it full."
         if trial.figures.utilisation > BUSY:
             return f"The workers bind: they are busy for {trial.figures.utilisation:.0%} of the time."
-        return "Nothing binds: there is room in every part, and the next smaller choice has too little."
+        if trial.figures.count == 1:
+            return "Nothing binds: one machine has room in every part."
+        return "Nothing binds: every part has room; with one machine less, the promise would be broken."
 
     def lines(self) -> list[str]:
         """Further sentences: the bottleneck, the first change to make, and Darwinbox's three questions."""

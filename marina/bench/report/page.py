@@ -6,19 +6,34 @@ import base64
 from html import escape
 from typing import Any
 
+from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Result
-from marina.bench.report.table import Table, TableLayout
+from marina.bench.report.standard import warnings_of
+from marina.bench.report.table import Table, TableLayout, number
 
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th { border-bottom: 2px solid #888; }
-.number { text-align: right; }
-.scroll { overflow-x: auto; }
-.conclusion { font-size: 1.15rem; font-weight: 600; }
-img { max-width: 100%; }
-ul { color: #444; } dt { font-weight: 600; } dd { margin: 0 0 .3rem 1rem; }
+:root { --ink: #1d2733; --soft: #5d6b7a; --line: #dde3ea; --blue: #1f6fb2; --paper: #fff; --back: #f4f6f9;
+  --warn: #fff3d6 }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);
+  background: var(--back) }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; background: var(--paper) }
+th, td { padding: .3rem .75rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap }
+th { color: var(--soft); font-size: .85rem }
+.number { text-align: right }
+.scroll { overflow-x: auto }
+.conclusion { font-size: 1.15rem; font-weight: 600 }
+.cards { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1rem 0 }
+.card { background: var(--paper); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1.1rem }
+.card b { display: block; font-size: 1.6rem; color: var(--blue); font-variant-numeric: tabular-nums }
+.card span { color: var(--soft) }
+.warning { background: var(--warn); color: #4a3500; border-radius: .4rem; padding: .4rem .8rem; margin: .4rem 0 }
+img { max-width: 100%; display: block; margin: 1rem 0; background: var(--paper); border: 1px solid var(--line);
+  border-radius: .5rem; padding: .75rem; box-sizing: border-box }
+ul, dd { color: var(--soft) } dt { font-weight: 600 } dd { margin: 0 0 .3rem 1rem }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6ebf0; --soft: #9aa8b6; --line: #34404d; --blue: #6db5ee; --paper: #1b232c; --back: #12181e;
+    --warn: #ffe6a8 }
+}
 """
 
 
@@ -30,12 +45,34 @@ def page_of(result: Result, layout: TableLayout, pictures: dict[str, bytes]) -> 
     )
     tables = "".join(map(_table, layout.tables))
     conclusion = f'<p class="conclusion">{escape(layout.conclusion)}</p>\n' if layout.conclusion else ""
-    notes = "".join(f"<li>{escape(note)}</li>\n" for note in layout.notes)
+    warnings = warnings_of(result)
+    warning_lines = "".join(f'<p class="warning">{escape(warning)}</p>\n' for warning in warnings)
+    notes = "".join(f"<li>{escape(note)}</li>\n" for note in layout.notes if note not in warnings)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(result.title)}</title>'
-        f"<style>{STYLE}</style></head><body>\n<h1>{escape(result.title)}</h1>\n{conclusion}{tables}<ul>\n{notes}</ul>\n{images}"
+        f"<style>{STYLE}</style></head><body>\n<h1>{escape(result.title)}</h1>\n{conclusion}{warning_lines}"
+        f"{_cards(result)}{tables}<ul>\n{notes}</ul>\n{images}"
         f"<h2>Measured</h2>\n<dl>{_facts(result)}</dl>\n</body></html>\n"
     )
+
+
+def _cards(result: Result) -> str:
+    """The figures that one looks for first, if there is one entry."""
+    if len(result.entries) != 1:
+        return ""
+    (figure,) = figures_of(result)
+    values = {
+        "instances per second": number(figure.throughput.median),
+        "p50, ms": number(figure.latency_ms.get("p50")),
+        "p99, ms": number(figure.latency_ms.get("p99")),
+        "errors": str(sum(figure.errors.values())),
+    }
+    if figure.cost is not None:
+        values["USD for a million"] = number(figure.cost, 3)
+    cards = "".join(
+        f'<div class="card"><b>{value}</b><span>{escape(name)}</span></div>' for name, value in values.items() if value
+    )
+    return f'<div class="cards">{cards}</div>\n'
 
 
 def _table(table: Table) -> str:

@@ -30,6 +30,14 @@ from marina.drawing import (
 MAX_LINES = len(COLOURS)
 PERCENTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
 BINS = 60
+# the stages of a worker in their order
+STAGE_COLOURS = {
+    "read": COLOURS[3],
+    "tokenize": MARINA_FLOAT,
+    "plan": COLOURS[2],
+    "graph": MARINA,
+    "answer": PADDING,
+}
 
 
 def pictures_of(result: Result) -> dict[str, bytes]:
@@ -47,6 +55,9 @@ def pictures_of(result: Result) -> dict[str, bytes]:
         with new_figure() as (plot, (axis,)):
             if draw(axis, figures):
                 drawn[name] = svg_of(plot)
+    with new_figure(size=(8, 1.4 + 0.35 * min(len(figures), MAX_LINES))) as (plot, (axis,)):
+        if _stages(axis, figures):
+            drawn["stages"] = svg_of(plot)
     with new_figure(rows=2, size=(8, 6)) as (plot, axes):
         if over_time(axes, figures):
             drawn["over-time"] = svg_of(plot)
@@ -232,6 +243,28 @@ def _colours(figures: list[Figures]) -> list[str]:
         is_float = "f32" in str(figure.entry.configuration.strategy)
         colours.append((MARINA_FLOAT if is_float else MARINA) if ours else PEER)
     return colours
+
+
+def _stages(axis: Any, figures: list[Figures]) -> bool:
+    """Where a request spends its time: in the server's queue, and in each stage of the worker."""
+    servers = [
+        (_label(figure, figures), server)
+        for figure in figures[:MAX_LINES]
+        if (server := figure.entry.rounds[-1].server)
+    ]
+    if not servers:
+        return False
+    parts = {"queue": (PEER, [server.queue_ms or 0.0 for _, server in servers])}
+    for stage, colour in STAGE_COLOURS.items():
+        parts[stage] = colour, [server.worker_ms * server.stage_share.get(stage, 0.0) for _, server in servers]
+    left_edges = [0.0] * len(servers)
+    for stage, (colour, widths) in parts.items():
+        axis.barh(range(len(servers)), widths, left=left_edges, color=colour, label=stage)
+        left_edges = [edge + width for edge, width in zip(left_edges, widths, strict=True)]
+    name_bars(axis, [label for label, _ in servers])
+    axis.set(xlabel="milliseconds of a request, on average", title="Where the time goes")
+    legend(axis)
+    return True
 
 
 def _error_bars(intervals: list[Interval]) -> list[list[float]]:

@@ -18,6 +18,7 @@ NAMES = {
 }
 # fields whose values are clear without their names
 SPEAKING = ("strategy", "mode", "model", "engine", "precision", "protocol", "arrivals", "texts", "part")
+BUSY = 0.2  # share of the machine's CPU time that others use
 IN_SERVER = "In the server: mean time of a request, shares of the worker's time, padding"
 
 
@@ -113,7 +114,9 @@ def notes_of(result: Result) -> list[str]:
 def warnings_of(result: Result) -> list[str]:
     """Reasons to doubt the figures: errors, a generator at its limit, windows that do not agree, stalls."""
     figures = figures_of(result)
-    notes = _limits([measurement for entry in result.entries for measurement in entry.rounds])
+    busy = result.more.get("busy", 0.0)
+    notes = [f"the machine was busy before the load: {busy:.0%} of its cores, so the figures may vary"] * (busy > BUSY)
+    notes += _limits([measurement for entry in result.entries for measurement in entry.rounds])
     notes += [f"error: {count} x {kind}" for figure in figures for kind, count in sorted(figure.errors.items())]
     if any(figure.stable is False for figure in figures):
         notes.append("not settled: throughput or p99 of the last three windows do not agree within the bound")
@@ -123,6 +126,23 @@ def warnings_of(result: Result) -> list[str]:
             "server; an open loop (--rate) counts all who would have come meanwhile"
         )
     return notes
+
+
+def comparison_note(result: Result, earlier: Result) -> str | None:
+    """One run beside an earlier run of the same configuration and load; None if it was another, or has no answers."""
+    if len(result.entries) != 1 or len(earlier.entries) != 1:
+        return None
+    (entry,), (earlier_entry,) = result.entries, earlier.entries
+    (figure,), (earlier_figure,) = figures_of(result), figures_of(earlier)
+    old_rate = earlier_figure.throughput.median
+    if entry.configuration != earlier_entry.configuration or not old_rate:
+        return None
+    change = figure.throughput.median / old_rate - 1
+    p50, p99 = (
+        f"{name} {number(earlier_figure.latency_ms.get(name))} -> {number(figure.latency_ms.get(name))} ms"
+        for name in ("p50", "p99")
+    )
+    return f"since the run of {earlier.made}: {change:+.0%} instances per second, {p50}, {p99}"
 
 
 def price_notes(result: Result) -> list[str]:

@@ -14,7 +14,7 @@ from marina.bench.report.figures import figures_of
 from marina.bench.report.page import page_of
 from marina.bench.report.pictures import pictures_of
 from marina.bench.report.results import Configuration, Result, read_result, write_result
-from marina.bench.report.standard import notes_of, table_of
+from marina.bench.report.standard import comparison_note, notes_of, table_of
 from marina.bench.report.table import markdown_of
 from marina.bench.report.write import write_reports
 from marina.bench.tables.kinds import draw, layout_of
@@ -107,8 +107,9 @@ def test_the_csv_has_the_columns_of_neuronperf_and_of_torchserves_tool() -> None
 
 def test_pictures_are_drawn_and_the_page_holds_all_of_them() -> None:
     pictures = pictures_of(TWO)
-    assert {"latency-throughput", "cost-p99", "latency-percentiles", "over-time", "padding"} == set(pictures)
-    assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
+    assert {"latency-throughput", "cost-p99", "latency-percentiles", "over-time", "padding", "stages"} == set(pictures)
+    assert all(picture.startswith(b"<?xml") and b"</svg>" in picture for picture in pictures.values())
+    assert pictures == pictures_of(TWO)  # the same result gives the same files
     page = page_of(TWO, layout_of(TWO), pictures)
     assert page.count("data:image/svg+xml") == len(pictures)
     assert "a &lt;title&gt;" in page
@@ -117,7 +118,7 @@ def test_pictures_are_drawn_and_the_page_holds_all_of_them() -> None:
 
 
 def test_one_run_is_drawn_with_its_histogram_and_no_lone_bar() -> None:
-    assert set(pictures_of(result([entry([measured(100)])]))) == {"latency-histogram", "over-time"}
+    assert set(pictures_of(result([entry([measured(100)])]))) == {"latency-histogram", "over-time", "stages"}
 
 
 def test_labels_that_would_cover_each_other_are_moved_or_left_out() -> None:
@@ -189,3 +190,21 @@ def test_a_result_knows_its_machine_by_itself() -> None:
     assert made.machine["cores"] >= 1
     assert made.machine["packages"]["torchserve"]
     assert made.machine["processor"]
+
+
+def test_a_run_is_compared_with_the_one_before_if_the_load_is_the_same() -> None:
+    now, before = (result([entry([measured(rate)], connections=1)]) for rate in (110, 100))
+    note = comparison_note(now, replace(before, made="2026-01-02"))
+    assert note is not None
+    assert note.startswith("since the run of 2026-01-02: +10% instances per second, p50 ")
+    assert comparison_note(now, result([entry([measured(100)], connections=2)])) is None
+    assert comparison_note(now, TWO) is None
+
+
+def test_a_busy_machine_is_told_on_top_of_the_page() -> None:
+    quiet = result([entry([measured(100)])])
+    busy = replace(quiet, more={"busy": 0.4})
+    warning = "the machine was busy before the load: 40% of its cores"
+    assert warning in page_of(busy, layout_of(busy), {}).partition("<table>")[0]
+    assert warning not in page_of(quiet, layout_of(quiet), {})
+    assert "<b>100</b><span>instances per second</span>" in page_of(quiet, layout_of(quiet), {})
