@@ -165,6 +165,11 @@ docs-site: $(VENV)/docs  ## build the site into build/site
 docs-serve: $(VENV)/docs  ## show the site on http://127.0.0.1:8000
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --quiet --dev-addr 127.0.0.1:8000
 
+dist: $(VENV)/dev  ## build the source distribution and the wheel into build/dist, and check them
+	rm -rf build/dist build/lib
+	$(BIN)/python -m build --no-isolation --outdir build/dist .
+	$(BIN)/twine check --strict build/dist/*
+
 format: $(VENV)/dev  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("marina")
+        return version("marina-serving")
     if name in ("read_archive", "read_artifacts"):
         from marina.archive import read
 

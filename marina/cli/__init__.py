@@ -61,7 +61,7 @@ app = typer.Typer(
 
 def _show_version(show: bool) -> None:
     if show:
-        print(f"marina {version('marina')}")
+        print(f"marina {version('marina-serving')}")
         raise typer.Exit
 
 

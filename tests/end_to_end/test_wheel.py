@@ -33,15 +33,16 @@ print(json.dumps({"task": artifact.task, "labels": labels, "heavy": list(heavy)}
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy, so that what an earlier build left behind does not count."""
+    """The wheel, built from the source distribution of a copy, so that nothing beside these files counts."""
     copy = tmp_path_factory.mktemp("source") / "marina"
     for name in ("handlers", "marina", "deploy"):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "config.properties"):
         shutil.copy(ROOT / name, copy)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", copy.parent, copy)
-    (found,) = copy.parent.glob("marina-*.whl")
-    return found
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", copy.parent, copy)
+    run(sys.executable, "-m", "twine", "check", "--strict", *copy.parent.glob("marina_serving-*"))
+    (built,) = copy.parent.glob("marina_serving-*.whl")
+    return built
 
 
 def run(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:

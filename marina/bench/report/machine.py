@@ -16,7 +16,7 @@ import psutil
 from handlers.worker.placement.discovery import cpu_cores
 
 PACKAGES = (
-    *("marina", "torchserve", "torch", "openvino", "torch-neuron", "torch-neuronx", "neuronx-cc"),
+    *("marina-serving", "torchserve", "torch", "openvino", "torch-neuron", "torch-neuronx", "neuronx-cc"),
     *("transformers", "tokenizers", "numpy"),
 )
 
