@@ -15,6 +15,7 @@ from handlers.worker.errors import WorkerError
 from marina.cli.bench import app as bench_app
 from marina.cli.build import archive, compile_models
 from marina.cli.check import check
+from marina.cli.clean import clean
 from marina.cli.deploy import app as deploy_app
 from marina.cli.doctor import doctor
 from marina.cli.new import app as new_app
@@ -86,6 +87,7 @@ PANELS: dict[str, dict[Callable[..., None] | typer.Typer, tuple[str, str]]] = {
         archive: ("archive", "ava-intent resume-search"),
         compile_models: ("compile", "ava-intent --shapes 1x32,8x128"),
         shapes: ("shapes", "ava-intent --write"),
+        clean: ("clean", "--yes"),
     },
     "Serve": {
         serve: ("serve", "ava-intent resume-search --port 9080"),

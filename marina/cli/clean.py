@@ -1,0 +1,47 @@
+"""`marina clean`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from marina.cli.options import JsonOption
+from marina.console import print_json, print_table, relative, say
+from marina.project import find_project
+
+
+def clean(
+    yes: Annotated[bool, typer.Option("--yes", metavar="", help="Remove them.")] = False, as_json: JsonOption = False
+) -> None:
+    """Show the artifacts that nothing needs any more, and remove them with --yes.
+
+    An artifact is needed if an archive of model_store holds it, if its spec would use it again, or if it is
+    calibrated. Removing others costs only the time to compile them again.
+    """
+    from marina.compiler.cache import discard
+    from marina.compiler.unused import unused_artifacts
+    from marina.shapes.auto import with_known_shapes
+    from marina.spec import read_spec
+    from marina.spec.served import read_yaml
+
+    project = find_project()
+    paths = sorted(path for path in project.models.glob("*.yaml") if "bundle" not in read_yaml(path))
+    unused = unused_artifacts(project, [with_known_shapes(read_spec(path), project) for path in paths])
+    for artifact in unused if yes else []:
+        discard(artifact.folder)
+    total = sum(artifact.size for artifact in unused)
+    if as_json:
+        artifacts = [{**artifact._asdict(), "folder": str(artifact.folder)} for artifact in unused]
+        print_json({"removed": yes, "bytes": total, "artifacts": artifacts})
+        return
+    if not unused:
+        say("every artifact is needed")
+        return
+    rows = [[artifact.model, relative(artifact.folder), f"{artifact.size / 1e6:.1f}"] for artifact in unused]
+    print_table(["model", "artifact", "MB"], rows, numbers=1)
+    say(
+        f"removed {len(unused)} artifacts, {total / 1e6:.1f} MB"
+        if yes
+        else f"{len(unused)} artifacts, {total / 1e6:.1f} MB; to remove them: marina clean --yes"
+    )

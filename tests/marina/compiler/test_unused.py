@@ -1,0 +1,34 @@
+"""Artifacts that nothing needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from marina.archive.pack import pack
+from marina.compiler import compile_model
+from marina.compiler.unused import unused_artifacts
+from marina.project import Project
+from marina.spec import read_spec
+from tests.conftest import no_progress
+
+
+def test_what_an_archive_a_spec_or_a_plan_needs_is_kept(project: Project, add_tiny: Callable[..., Path]) -> None:
+    path = add_tiny("m", shapes={"exact": ["1x8"]})
+    folders = []
+    for shape in ("1x8", "1x16", "1x24", "1x32"):
+        spec = read_spec(path, {"shapes": {"exact": [shape]}})
+        folders.append(compile_model(spec, project, no_progress).folder)
+        if shape == "1x16":
+            pack(spec, folders[-1], project.model_store)
+    calibration = folders[2].with_name(f"{folders[2].name}.calibration.json")
+    calibration.write_text("{}")
+    (project.artifacts / "m" / "unfinished.partial").mkdir()
+
+    (unused,) = unused_artifacts(project, [read_spec(path)])
+    assert (unused.model, unused.folder) == ("m", folders[3])
+    assert unused.size > 1000
+    calibration.unlink()
+    assert [artifact.folder for artifact in unused_artifacts(project, [])] == sorted([folders[0], *folders[2:]])
+    broken = read_spec(path, {"source": {"path": "gone"}})
+    assert unused_artifacts(project, [broken]) == []  # what it would use cannot be told
