@@ -35,7 +35,7 @@ def _archives(names: list[str]) -> Any:
     return read_archives(find_project(), names)
 
 
-def _finish(output: Path, guide: str, as_json: bool) -> None:
+def _finish(output: Path, as_json: bool) -> None:
     """Show the files that were written, and how many there are in each folder."""
     if as_json:
         files = sorted(str(path.relative_to(output)) for path in output.rglob("*") if path.is_file())
@@ -44,7 +44,7 @@ def _finish(output: Path, guide: str, as_json: bool) -> None:
     for path in sorted(output.iterdir()):
         count = sum(inner.is_file() for inner in path.rglob("*"))
         say(f"{relative(path)}{f'/ ({count} files)' if path.is_dir() else ''}")
-    say(f"next: docs/deploy/{guide}.md")
+    say(f"next: {relative(output / 'README.md')}")
 
 
 @app.command(epilog="Example: `marina deploy sagemaker resume-search resume-ner --output build/deploy/sagemaker`")
@@ -75,7 +75,7 @@ def sagemaker(
     from marina.deploy.sagemaker import deploy_sagemaker
 
     deploy_sagemaker(_archives(names), output, functions, bench, plan)
-    _finish(output, "sagemaker", as_json)
+    _finish(output, as_json)
 
 
 @app.command(epilog="Example: `marina deploy image ava-intent --output build/deploy/image`")
@@ -96,7 +96,7 @@ def image(
     from marina.deploy.image import deploy_image
 
     deploy_image(find_project(), _archives(names), output, mounted)
-    _finish(output, "image", as_json)
+    _finish(output, as_json)
 
 
 @app.command(epilog="Example: `marina deploy kubernetes ava-intent --output build/deploy/kubernetes`")
@@ -121,7 +121,7 @@ def kubernetes(
     from marina.deploy.kubernetes import deploy_kubernetes
 
     deploy_kubernetes(_archives(names), output, image, cpus, name, plan)
-    _finish(output, "kubernetes", as_json)
+    _finish(output, as_json)
 
 
 @app.command(epilog="Example: `marina deploy ecs ava-intent --output build/deploy/ecs`")
@@ -143,7 +143,7 @@ def ecs(
     from marina.deploy.ecs import deploy_ecs
 
     deploy_ecs(_archives(names), output, cpus, name, plan)
-    _finish(output, "ecs", as_json)
+    _finish(output, as_json)
 
 
 @app.command(epilog="Example: `marina deploy ray ava-intent resume-search --output build/deploy/ray`")
@@ -168,4 +168,4 @@ def ray(
     from marina.deploy.ray import deploy_ray
 
     deploy_ray(_archives(names), output, cpus, replicas, name, plan)
-    _finish(output, "ray", as_json)
+    _finish(output, as_json)

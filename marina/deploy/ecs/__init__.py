@@ -43,7 +43,7 @@ def deploy_ecs(
         replicas = scale.replicas if scale else Replicas()
         write_json(folder / "service.json", service(name, replicas.wanted))
         write_json(folder / "scaling.json", replicas._asdict())
-        render(FILES, folder, {})
+        render(FILES, folder, {"name": name, "models": [archive.name for archive in archives]})
 
 
 def task_definition(

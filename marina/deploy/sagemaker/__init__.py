@@ -66,7 +66,7 @@ def deploy_sagemaker(
             }
         write_json(folder / "endpoints.json", endpoints)
         pins = {name: version for archive in archives for name, version in added_packages(archive).items()}
-        values = {"image": archives[0].hosting.image, "pins": pins}
+        values = {"image": archives[0].hosting.image, "pins": pins, "names": list(archives_by_name)}
         render(FILES, folder, values, include=lambda name: not name.startswith("code/"))
 
 
