@@ -46,8 +46,9 @@ def expect(clients: Clients, task: dict[str, Any], active: bool, service: dict[s
         ecs.add_response(
             "create_service", {}, {**revision, **own, "networkConfiguration": {"awsvpcConfiguration": network}}
         )
-    stable = {"deployments": [{}], "runningCount": 2, "desiredCount": 2, "status": "ACTIVE"}
-    ecs.add_response("describe_services", {"services": [stable]})
+    rolling = {"status": "PRIMARY", "taskDefinition": f"{ARN}:task-definition/marina:1"}
+    for state in ("IN_PROGRESS", "COMPLETED"):
+        ecs.add_response("describe_services", {"services": [{"deployments": [{**rolling, "rolloutState": state}]}]})
     scaling = clients.stubs["application-autoscaling"]
     scaling.add_response("register_scalable_target", {})
     scaling.add_response("put_scaling_policy", {"PolicyARN": f"{ARN}:policy"})
@@ -72,6 +73,26 @@ def test_create(
     assert len(devices) == {None: 0, "neuron": 2, "neuronx": 3}[engine]
     assert container["stopTimeout"] <= 120
     assert "token" not in json.dumps(task).lower().replace("tokenizers", "")
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["failed", "gone"])
+def test_a_service_that_went_back_is_no_success(
+    archives: list[Archive],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gone: bool,
+) -> None:
+    deploy_ecs(archives[:1], tmp_path / "out", cpus=2)
+    deploy = load(tmp_path / "out" / "deploy.py")
+    clients = stubbed(monkeypatch)
+    failed = {"status": "ACTIVE", "taskDefinition": "new", "rolloutState": "FAILED", "rolloutStateReason": "no health."}
+    old = {"status": "PRIMARY", "taskDefinition": "old", "rolloutState": "IN_PROGRESS"}
+    service = {"deployments": [old] if gone else [old, failed], "events": [{"message": "tasks failed to start."}]}
+    clients.stubs["ecs"].add_response("describe_services", {"services": [service]})
+    with pytest.raises(SystemExit) as ended:
+        deploy.wait(clients.client("ecs"), "models", "intents", "new")
+    reasons = "tasks failed to start." if gone else "no health. tasks failed to start."
+    assert ended.value.code == f"intents: does not run new, but old: {reasons}"
 
 
 def test_delete(archives: list[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,12 @@ def deploy(written: Path) -> ModuleType:
 
 
 @pytest.fixture
+def numbered(deploy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models and configurations have a number in place of a hash."""
+    monkeypatch.setattr(deploy, "short", lambda *_: "1")
+
+
+@pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """AWS, of which moto answers S3; every call to the others is checked by `expect`."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -69,13 +75,14 @@ def in_service() -> dict[str, Any]:
     return {
         "EndpointName": "intents",
         "EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents",
-        "EndpointConfigName": "intents-config",
+        "EndpointConfigName": "intents-1",
         "EndpointStatus": "InService",
         "CreationTime": 0,
         "LastModifiedTime": 0,
     }
 
 
+@pytest.mark.usefixtures("numbered")
 def test_create_uploads_and_makes_an_endpoint_that_scales(written: Path, deploy: ModuleType, session: Any) -> None:
     session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     model = json.loads((written / "endpoints.json").read_text())["intents"]
@@ -88,7 +95,8 @@ def test_create_uploads_and_makes_an_endpoint_that_scales(written: Path, deploy:
         {"EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents"},
         {"EndpointName": "intents", "EndpointConfigName": ANY},
     )
-    stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
+    for _ in ("the waiter", "the check"):
+        stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
     scaling = clients.stubs["application-autoscaling"]
     where = {"ResourceId": "endpoint/intents/variant/AllTraffic", "ServiceNamespace": "sagemaker"}
     dimension = {"ScalableDimension": "sagemaker:variant:DesiredInstanceCount"}
@@ -108,6 +116,7 @@ def test_create_uploads_and_makes_an_endpoint_that_scales(written: Path, deploy:
     assert stored["Body"].read() == (written / model["model_data"]).read_bytes()
 
 
+@pytest.mark.usefixtures("numbered")
 @pytest.mark.parametrize("scaled", [False, True])
 def test_create_again_updates_the_endpoint(written: Path, deploy: ModuleType, session: Any, scaled: bool) -> None:
     session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
@@ -132,9 +141,25 @@ def test_create_again_updates_the_endpoint(written: Path, deploy: ModuleType, se
     # what autoscaling has chosen stays, and what the command names is obeyed otherwise
     fields = {"EndpointName": "intents", "EndpointConfigName": ANY, "RetainAllVariantProperties": scaled}
     stub.add_response("update_endpoint", answer, fields)
-    stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
+    for _ in ("the waiter", "the check"):
+        stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
     deploy.create(clients, arguments(deploy), "intents", model)
     clients.done()
+
+
+@pytest.mark.parametrize(
+    ("status", "configuration", "reason"),
+    [("InService", "intents-0", "the new variant did not pass"), ("Failed", "intents-1", "no capacity")],
+)
+def test_an_update_that_was_taken_back_is_no_success(
+    deploy: ModuleType, session: Any, status: str, configuration: str, reason: str
+) -> None:
+    clients = Clients(session, "sagemaker")
+    described = {**in_service(), "EndpointStatus": status, "EndpointConfigName": configuration, "FailureReason": reason}
+    clients.stubs["sagemaker"].add_response("describe_endpoint", described, {"EndpointName": "intents"})
+    with pytest.raises(SystemExit) as ended:
+        deploy.check(clients.client("sagemaker"), "intents", "intents-1")
+    assert ended.value.code == f"intents: {status}, with {configuration} instead of intents-1: {reason}"
 
 
 def test_what_a_model_holds_makes_its_name(deploy: ModuleType) -> None:
@@ -157,14 +182,14 @@ def test_delete_removes_all_of_an_endpoint(deploy: ModuleType, session: Any) -> 
     stub = clients.stubs["sagemaker"]
     stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
     described = {
-        "EndpointConfigName": "intents-config",
+        "EndpointConfigName": "intents-1",
         "EndpointConfigArn": "arn:aws:sagemaker:eu-west-1:1:endpoint-config/intents",
         "ProductionVariants": [{"VariantName": "AllTraffic", "ModelName": "intents-1"}],
         "CreationTime": 0,
     }
-    stub.add_response("describe_endpoint_config", described, {"EndpointConfigName": "intents-config"})
+    stub.add_response("describe_endpoint_config", described, {"EndpointConfigName": "intents-1"})
     stub.add_response("delete_endpoint", {}, {"EndpointName": "intents"})
-    stub.add_response("delete_endpoint_config", {}, {"EndpointConfigName": "intents-config"})
+    stub.add_response("delete_endpoint_config", {}, {"EndpointConfigName": "intents-1"})
     stub.add_response("delete_model", {}, {"ModelName": "intents-1"})
     assert deploy.delete(clients, "intents")
     stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")

@@ -5,13 +5,16 @@
     python deploy.py delete --cluster CLUSTER
 
 Needs boto3 and credentials. The secret of Secrets Manager holds the token that requests must bring. Running it again
-rolls the service to a new revision; tasks answer what they have before they end.
+rolls the service to a new revision; tasks answer what they have before they end. It exits with 1 if the service does
+not run the new revision in the end, as after the circuit breaker has gone back.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,8 @@ from typing import Any
 import boto3
 
 HERE = Path(__file__).parent
+WAIT_S, POLL_S = 2700, 15  # the circuit breaker needs several starts of a task to fire
+EVENTS = 3  # of the service, the newest first
 METRIC = "ECSServiceAverageCPUUtilization"
 
 
@@ -47,9 +52,26 @@ def create(session: Any, options: argparse.Namespace) -> None:
         ecs.update_service(cluster=options.cluster, service=name, taskDefinition=revision)
     else:
         ecs.create_service(cluster=options.cluster, taskDefinition=revision, **service)
-    ecs.get_waiter("services_stable").wait(cluster=options.cluster, services=[name])
+    wait(ecs, options.cluster, name, revision)
     scale(session.client("application-autoscaling"), options, name)
     print(f"{name}: runs {revision}")
+
+
+def wait(ecs: Any, cluster: str, name: str, revision: str) -> None:
+    """Wait until the service runs a revision; end with 1 and its reason if it went back or takes too long."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        (service,) = ecs.describe_services(cluster=cluster, services=[name])["services"]
+        wanted = [deployment for deployment in service["deployments"] if deployment["taskDefinition"] == revision]
+        state = wanted[0].get("rolloutState") if wanted else "FAILED"
+        if state == "COMPLETED":
+            return
+        if state == "FAILED" or time.monotonic() > end:
+            present = next(d["taskDefinition"] for d in service["deployments"] if d["status"] == "PRIMARY")
+            reasons = [wanted[0].get("rolloutStateReason", "")] if wanted else []
+            reasons += [event["message"] for event in service.get("events", [])[:EVENTS]]
+            sys.exit(f"{name}: does not run {revision}, but {present}: {' '.join(filter(None, reasons))}")
+        time.sleep(POLL_S)
 
 
 def scale(autoscaling: Any, options: argparse.Namespace, name: str) -> None:

@@ -4,7 +4,8 @@
     python deploy.py delete [NAME ...]
 
 Needs boto3, credentials, and a role that SageMaker may take, which can read the bucket. endpoints.json has the image,
-the instance type and the target of autoscaling of each model. Running it again updates an endpoint without a pause.
+the instance type and the target of autoscaling of each model. Running it again updates an endpoint. It exits with 1 if
+an endpoint is not in service with what was wanted, as after an update that SageMaker has taken back.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, WaiterError
 
 HERE = Path(__file__).parent
 REGISTRY = "763104351884.dkr.ecr.{region}.amazonaws.com/{image}"  # of AWS's images; a few regions have others
@@ -58,11 +61,22 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
         keep = bool(scaled["ScalableTargets"])
         sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=configuration, RetainAllVariantProperties=keep)
     print(f"{name}: waiting until it is in service, some minutes")
-    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
+    with suppress(WaiterError):  # `check` says why
+        sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
+    check(sagemaker, name, configuration)
     target = options.invocations_per_minute or model["invocations_per_minute"]
     if target and max_instances > min_instances:
         scale(autoscaling, name, min_instances, max_instances, target)
     print(f"{name}: in service")
+
+
+def check(sagemaker: Any, name: str, configuration: str) -> None:
+    """End with 1 if an endpoint is not in service with this configuration; the message has SageMaker's reason."""
+    endpoint = sagemaker.describe_endpoint(EndpointName=name)
+    status, present = endpoint["EndpointStatus"], endpoint.get("EndpointConfigName")
+    if status != "InService" or present != configuration:
+        reason = endpoint.get("FailureReason", "no reason was given")
+        sys.exit(f"{name}: {status}, with {present} instead of {configuration}: {reason}")
 
 
 def short(*parts: Any) -> str:
