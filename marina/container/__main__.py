@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from handlers.worker.errors import WorkerError
-from marina.archive.describe import describe_archive
+from marina.archive.describe import Archive, describe_archive
 from marina.console import print_error, say
 from marina.container.probes import Health, probes
 from marina.container.proxy import configuration, nginx
@@ -54,10 +54,11 @@ def run(project: Project, settings: ContainerSettings) -> int:
         archives = [describe_archive(project.model_store / f"{name}.mar") for name in state.models]
         health = Health(management_of(project, state), list(state.models))
         inference_token = token(project.run, "inference", state.ports.management)
+        largest = body_bytes(project, archives)
         with (
             probes(health) as port,
             nginx(
-                configuration(settings, state.ports, port, inference_token, archives, project.run, body_bytes(project))
+                configuration(settings, state.ports, port, inference_token, archives, project.run, largest)
             ) as process,
         ):
             say(f"serving {', '.join(state.models)} on port {settings.port}")
@@ -88,10 +89,12 @@ def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None
         link.symlink_to(path)
 
 
-def body_bytes(project: Project) -> int:
-    """The size of bodies that TorchServe takes, by the project's configuration."""
+def body_bytes(project: Project, archives: Sequence[Archive]) -> int:
+    """The size of the largest body that any model takes, and TorchServe too by the project's configuration."""
+    largest = max(member["max_body_bytes"] for archive in archives for member in archive.serving["members"].values())
     lines = (line.partition("=") for line in project.config.read_text().splitlines())
-    return next((int(value) for key, _, value in lines if key.strip() == "max_request_size"), TORCHSERVE_BYTES)
+    torchserve = next((int(value) for key, _, value in lines if key.strip() == "max_request_size"), TORCHSERVE_BYTES)
+    return min(int(largest), torchserve)
 
 
 def _start_again(settings: ContainerSettings) -> None:

@@ -20,6 +20,8 @@ from marina.server.state import Ports
 CONFIGURATION = Path(__file__).parent / "nginx.conf"
 MIB = 1 << 20
 STOP_S = 10
+BODY_MEMORY = 256_000_000  # bytes of bodies that may be under way at once
+MIN_CONNECTIONS = 64
 MARGIN_S = 60  # for the time in the queue
 
 
@@ -47,7 +49,7 @@ def configuration(
         torchserve_token: TorchServe's token, which nginx sends in place of the container's token.
         archives: the served archives.
         folder: the folder for nginx's own files.
-        body_bytes: the size of bodies that TorchServe takes.
+        body_bytes: the size of the largest body that any of the archives takes.
     """
     names = [archive.name for archive in archives]
     allowed = f'    "~^Bearer {re.escape(settings.token)}$" 1;' if settings.token else ""
@@ -59,6 +61,7 @@ def configuration(
         default_model=names[0] if len(names) == 1 else "",
         models="\n".join(f'    "~^{re.escape(name)}$" "{name}";' for name in names),
         body_bytes=body_bytes,
+        connections=max(MIN_CONNECTIONS, BODY_MEMORY // body_bytes),
         response_s=response_s + MARGIN_S,
         names=", ".join(names),
         execution_parameters=json.dumps(execution_parameters(archives)),
@@ -67,10 +70,19 @@ def configuration(
         grpc_inference=ports.grpc_inference,
         probes=probes,
         torchserve_token=torchserve_token,
-        port=settings.port,
-        grpc_port=settings.grpc_port,
-        metrics_port=settings.metrics_port,
+        listen=listen(settings.port),
+        grpc_listen=listen(settings.grpc_port),
+        metrics_listen=listen(settings.metrics_port),
     )
+
+
+def listen(port: int) -> str:
+    """The address to listen on: with IPv6 where the container has it, as pods of some clusters have nothing else."""
+    try:
+        has_ipv6 = bool(Path("/proc/net/if_inet6").read_text())
+    except OSError:
+        has_ipv6 = False
+    return f"[::]:{port} ipv6only=off" if has_ipv6 else str(port)
 
 
 def execution_parameters(archives: Sequence[Archive]) -> dict[str, object]:

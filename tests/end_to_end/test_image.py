@@ -267,7 +267,7 @@ def test_mounted_archives_and_a_token_in_a_file(images: Images, project: Project
     shutil.copy(project.model_store / "intents.mar", store)
     (secret / "token").write_text(f"{TOKEN}\n")
     for folder in (store, secret):
-        os.chown(folder, 1000, 1000)
+        os.chown(folder, 10001, 10001)
     given = {**variables(ports), "MARINA_TOKEN_FILE": "/mnt/token"}
     shown = {"/srv/marina/archives": store, "/mnt": secret}
     with images.running(IMAGE, given, tmp_path / "log", WRITABLE, files=shown) as process:
@@ -280,7 +280,7 @@ def test_mounted_archives_and_a_token_in_a_file(images: Images, project: Project
 
 def test_what_is_in_the_image(images: Images, context: Path) -> None:
     image = images.configuration(IMAGE)
-    assert image["User"] == "1000"
+    assert image["User"] == "10001"
     assert image["Labels"]["com.amazonaws.sagemaker.capabilities.accept-bind-to-port"] == "true"
     assert image["Labels"]["io.marina.models"] == "intents topics"
     assert set(image["ExposedPorts"]) == {"8080/tcp", "7070/tcp", "8082/tcp"}

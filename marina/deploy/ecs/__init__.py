@@ -70,7 +70,7 @@ def task_definition(
         "healthCheck": {"command": HEALTH_COMMAND, "interval": 10, "timeout": 10, "retries": 3, "startPeriod": 300},
         "stopTimeout": min(MAX_STOP_S, needs.stop_s),
         "readonlyRootFilesystem": True,
-        "user": "1000",
+        "user": "10001",
         "linuxParameters": {
             "initProcessEnabled": True,
             **devices(needs.neuron_cores, archives[0].hosting.cores_a_device),

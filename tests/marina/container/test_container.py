@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from marina.archive.describe import Archive
-from marina.container.__main__ import offer_archives
+from marina.container.__main__ import body_bytes, offer_archives
 from marina.container.probes import Health
 from marina.container.proxy import configuration, execution_parameters
 from marina.container.settings import ContainerSettings, port_of, read_settings
@@ -51,12 +52,23 @@ def test_what_has_no_sense(variables: dict[str, str], arguments: list[str], mess
 def test_the_configuration_of_nginx(archives: list[Archive], tmp_path: Path) -> None:
     settings = read_settings({"MARINA_TOKEN": TOKEN}, [])
     text = configuration(settings, Ports(1, 2, 3, 4, 5), 6, "theirs", archives, tmp_path, 9_000_000)
-    assert "@" not in text.replace("@unauthorized", "").replace("@unknown", "").replace("@too_large", "")
+    assert "@" not in re.sub("@(unauthorized|unknown|too_large|busy)", "", text)
     assert f'"~^Bearer {TOKEN}$" 1;' in text
     assert "client_max_body_size 9000000;" in text
+    assert "limit_conn requests 64;" in text  # the fewest
     assert 'Authorization "Bearer theirs"' in text
     opened = configuration(read_settings({}, ["serve"]), Ports(), 6, "theirs", archives[:1], tmp_path, 9_000_000)
     assert 'default "intents";' in opened
+
+
+def test_no_larger_body_is_taken_than_a_model_takes(archives: list[Archive], tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.config.write_text("max_request_size=6553500\n")
+    assert body_bytes(project, archives) == 500_000
+    project.config.write_text("max_request_size=100\n")
+    assert body_bytes(project, archives) == 100
+    settings = read_settings({"MARINA_TOKEN": TOKEN}, [])
+    assert "limit_conn requests 512;" in configuration(settings, Ports(), 6, "theirs", archives, tmp_path, 500_000)
 
 
 def test_batch_transform_gets_lines_only_if_models_take_them(archives: list[Archive]) -> None:
