@@ -104,10 +104,11 @@ def kubernetes(
     names: SomeNames,
     output: OutputOption,
     image: Annotated[
-        str | None, typer.Option(metavar="IMAGE:TAG", help="Image. Default: the archive's name and version.")
+        str | None,
+        typer.Option(metavar="IMAGE", help="Image with tag or digest. Default: the archive's name and version."),
     ] = None,
     cpus: Annotated[
-        int, typer.Option(min=1, metavar="N", help="CPU cores of a pod, for archives without core groups.")
+        int, typer.Option(min=1, max=1024, metavar="N", help="CPU cores of a pod, for archives without core groups.")
     ] = 2,
     name: NameOption = None,
     plan: PlanOption = None,
@@ -129,7 +130,7 @@ def ecs(
     names: SomeNames,
     output: OutputOption,
     cpus: Annotated[
-        int, typer.Option(min=1, metavar="N", help="CPU cores of a task, for archives without core groups.")
+        int, typer.Option(min=1, max=1024, metavar="N", help="CPU cores of a task, for archives without core groups.")
     ] = 2,
     name: NameOption = None,
     plan: PlanOption = None,
@@ -151,10 +152,11 @@ def ray(
     names: SomeNames,
     output: OutputOption,
     cpus: Annotated[
-        int, typer.Option(min=1, metavar="N", help="CPU cores of a replica, for archives without core groups.")
+        int,
+        typer.Option(min=1, max=1024, metavar="N", help="CPU cores of a replica without core groups."),
     ] = 1,
     replicas: Annotated[
-        int, typer.Option(min=1, metavar="N", help="The most replicas of each model that autoscaling starts.")
+        int, typer.Option(min=1, max=1000, metavar="N", help="The most replicas of each model that autoscaling starts.")
     ] = 4,
     name: NameOption = None,
     plan: PlanOption = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from handlers.worker.errors import WorkerError
 from marina.archive.describe import Archive, describe_archive
@@ -13,6 +14,12 @@ from marina.project import Project
 from marina.server.archives import find_archives
 
 DNS_NAME = 40  # characters: the limit of KubeRay and SageMaker, less what they and the templates append
+# https://github.com/opencontainers/distribution-spec/blob/main/spec.md, with the registry in front
+IMAGE = re.compile(
+    r"(?P<repository>(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)?"
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
 NO_STRINGS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # of YAML 1.1
 
 
@@ -68,23 +75,41 @@ def names_of(archives: Sequence[Archive]) -> dict[str, Archive]:
 
 
 def joint_name(archives: Sequence[Archive], requested_name: str | None) -> str:
-    """The name of the service for all archives: the requested one, or that of the only archive, or "marina".
+    """The name of the service for all archives: the requested one, or one that is made of their names.
 
     Raises:
-        DeployError: the requested one is no name for a target.
+        DeployError: the requested one is not a name for a target.
     """
     if requested_name and dns_name(requested_name) != requested_name:
         raise DeployError(f"--name {requested_name} is not a name for targets", f"write {dns_name(requested_name)}")
-    return requested_name or (dns_name(archives[0].name) if len(archives) == 1 else "marina")
+    return requested_name or dns_name("-".join(archive.name for archive in archives))
 
 
-def image_of(image: str) -> tuple[str, str]:
-    """The repository and the tag of an image; DeployError if it has no tag."""
-    folder, _, last = image.rpartition("/")
-    name, colon, tag = last.partition(":")
-    if not (name and colon and tag) or "@" in image:
-        raise DeployError(f"--image {image} names no tag", "write REPOSITORY:TAG")
-    return f"{folder}/{name}" if folder else name, tag
+class ImageReference(NamedTuple):
+    """The repository of an image, and its tag or its digest ("" for none); at least one of them is given."""
+
+    repository: str
+    tag: str
+    digest: str
+
+    def __str__(self) -> str:
+        tag, digest = self.tag and f":{self.tag}", self.digest and f"@{self.digest}"
+        return f"{self.repository}{tag}{digest}"
+
+
+def image_of(image: str) -> ImageReference:
+    """The parts of a reference to an image, by the grammar of the OCI distribution specification.
+
+    Raises:
+        DeployError: it is not a reference, or names neither a tag nor a digest.
+    """
+    match = IMAGE.fullmatch(image)
+    if not match:
+        raise DeployError(f"--image {image} is not a reference to an image", "write REPOSITORY:TAG in lower case")
+    repository, tag, digest = match["repository"], match["tag"] or "", match["digest"] or ""
+    if not (tag or digest):
+        raise DeployError(f"--image {image} names no tag", "write REPOSITORY:TAG, or REPOSITORY@sha256:DIGEST")
+    return ImageReference(repository, tag, digest)
 
 
 def dns_name(name: str) -> str:

@@ -41,7 +41,7 @@ def deploy_ecs(
     with new_folder(output) as folder:
         write_json(folder / "task-definition.json", task_definition(archives, name, stack, cpus, scale))
         replicas = scale.replicas if scale else Replicas()
-        write_json(folder / "service.json", service(name, replicas.wanted))
+        write_json(folder / "service.json", service(name, replicas.wanted, archives[0].hosting.families))
         write_json(folder / "scaling.json", replicas._asdict())
         render(FILES, folder, {"name": name, "models": [archive.name for archive in archives]})
 
@@ -98,14 +98,18 @@ def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
     return {"devices": [{"hostPath": path, "containerPath": path, "permissions": ["read", "write"]} for path in paths]}
 
 
-def service(name: str, tasks: int) -> dict[str, Any]:
-    """The fields of CreateService, without those of an account."""
+def service(name: str, tasks: int, families: Sequence[str]) -> dict[str, Any]:
+    """The fields of CreateService, without those of an account; `families` are the instance families, any if empty."""
+    # two tasks on one instance would take the same cores
+    constraints = [{"type": "distinctInstance"}]
+    if families:
+        expression = " or ".join(f"attribute:ecs.instance-type =~ {family}.*" for family in families)
+        constraints.append({"type": "memberOf", "expression": expression})
     return {
         "serviceName": name,
         "desiredCount": tasks,
         "launchType": "EC2",
-        # two tasks on one instance would take the same cores
-        "placementConstraints": [{"type": "distinctInstance"}],
+        "placementConstraints": constraints,
         "deploymentConfiguration": {
             "minimumHealthyPercent": 50,
             "maximumPercent": 100,

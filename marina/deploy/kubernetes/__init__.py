@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marina.archive.describe import Archive
+from marina.bench.report.pricing import read_instances
 from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, read_scale
@@ -29,7 +30,7 @@ def deploy_kubernetes(
     Args:
         archives: the archives in the image; they share a pod.
         output: the folder to write, which must not exist.
-        image: the image with its tag; by default the name and the version of the first archive.
+        image: the image with its tag or digest; by default the name and the version of the first archive.
         cpus: CPU cores of a pod on the stack cpu, if the archives have no core groups.
         resource_name: the name of all resources; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a pod, the replicas, and when to add one.
@@ -40,17 +41,19 @@ def deploy_kubernetes(
     stack = stack_of(archives, STACKS, "Kubernetes")
     scale = read_scale(plan, archives) if plan else None
     name = joint_name(archives, resource_name)
-    repository, tag = image_of(image or f"{name}:{archives[0].version}")
+    reference = image_of(image or f"{name}:{archives[0].version}")
     needs = needs_of(archives, stack, cpus, scale)
     values = {
         "name": name,
         "stack": stack,
-        "repository": repository,
-        "tag": tag,
+        "image": str(reference),
+        "reference": reference,
         "models": " ".join(archive.name for archive in archives),
         "cpus": needs.cpus,
         "neuron_cores": needs.neuron_cores,
-        "families": archives[0].hosting.families,
+        "instance_types": [
+            name for name in read_instances(Path()) if name.partition(".")[0] in archives[0].hosting.families
+        ],
         "memory_request": mebibytes(needs.memory_request),
         "memory_limit": mebibytes(needs.memory_limit),
         # the store, the unpacked archives, archives for rollbacks, and logs

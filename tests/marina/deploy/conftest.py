@@ -27,8 +27,8 @@ class Clients:
         for stub in self.stubs.values():
             stub.activate()
 
-    def client(self, service: str) -> Any:
-        return self.made.get(service) or self.session.client(service)
+    def client(self, service: str, **options: Any) -> Any:
+        return self.made.get(service) or self.session.client(service, **options)
 
     def done(self) -> None:
         for stub in self.stubs.values():

@@ -72,6 +72,11 @@ def test_create(
     # six cores: four on each chip of Inf1, two on each of Inf2
     assert len(devices) == {None: 0, "neuron": 2, "neuronx": 3}[engine]
     assert container["stopTimeout"] <= 120
+    constraints = json.loads((tmp_path / "out" / "service.json").read_text())["placementConstraints"]
+    families = {"neuron": "inf1", "neuronx": "inf2"}
+    assert len(constraints) == (2 if engine else 1)
+    if engine:
+        assert f"attribute:ecs.instance-type =~ {families[engine]}.*" in constraints[1]["expression"]
     assert "token" not in json.dumps(task).lower().replace("tokenizers", "")
 
 
@@ -93,6 +98,20 @@ def test_a_service_that_went_back_is_no_success(
         deploy.wait(clients.client("ecs"), "models", "intents", "new")
     reasons = "tasks failed to start." if gone else "no health. tasks failed to start."
     assert ended.value.code == f"intents: does not run new, but old: {reasons}"
+
+
+def test_a_capacity_provider_takes_the_place_of_the_launch_type(
+    archives: list[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy_ecs(archives[:1], tmp_path / "out", cpus=2)
+    deploy = load(tmp_path / "out" / "deploy.py")
+    service = json.loads((tmp_path / "out" / "service.json").read_text())
+    del service["launchType"]
+    service["capacityProviderStrategy"] = [{"capacityProvider": "inferentia", "weight": 1}]
+    clients = stubbed(monkeypatch)
+    expect(clients, json.loads((tmp_path / "out" / "task-definition.json").read_text()), False, service)
+    deploy.create(clients, deploy.parse([*OPTIONS, "--capacity-provider", "inferentia"]))
+    clients.done()
 
 
 def test_delete(archives: list[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,13 @@ SPECS = {
     ),
     "InferenceService": an_object(
         "predictor",
-        predictor=an_object("model", minReplicas=NUMBER, model=MODEL, securityContext=an_object(fsGroup=NUMBER)),
+        predictor=an_object(
+            "model",
+            minReplicas=NUMBER,
+            model=MODEL,
+            securityContext=an_object(fsGroup=NUMBER),
+            terminationGracePeriodSeconds=NUMBER,
+        ),
     ),
 }
 
@@ -143,6 +149,24 @@ def test_each_overlay_is_whole(archives: list[Archive], tmp_path: Path, engine: 
     limits = container["resources"]["limits"]
     assert limits.get("aws.amazon.com/neuroncore") == (None if stack == "cpu" else "4")
     assert ("HorizontalPodAutoscaler" in found) == (stack == "cpu") == ("affinity" not in pod)
+    rolling = found["Deployment"]["spec"]["strategy"]["rollingUpdate"]
+    assert rolling == ({"maxUnavailable": 0, "maxSurge": 1} if stack == "cpu" else {"maxUnavailable": 1, "maxSurge": 0})
+    if stack != "cpu":
+        (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        (expression,) = term["matchExpressions"]
+        assert expression["key"] == "node.kubernetes.io/instance-type"
+        assert {name.partition(".")[0] for name in expression["values"]} <= {stack, "trn1"}
+        assert f"{stack}.xlarge" in expression["values"]
+
+
+def test_an_image_may_be_named_by_its_digest(archives: list[Archive], tmp_path: Path) -> None:
+    digest = f"sha256:{'1f' * 32}"
+    deploy_kubernetes(archives, tmp_path / "out", image=f"registry.example/models@{digest}", cpus=2)
+    (kustomization,) = documents(tmp_path / "out" / "overlays" / "cpu" / "kustomization.yaml")
+    name = "registry.example/models"
+    assert kustomization["images"] == [{"name": name, "newName": name, "digest": digest}]
+    pod = documents(tmp_path / "out" / "base" / "deployment.yaml")[0]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == f"{name}@{digest}"
 
 
 def test_a_pod_outlives_its_drain(written: Path, archives: list[Archive]) -> None:

@@ -162,6 +162,22 @@ def test_an_update_that_was_taken_back_is_no_success(
     assert ended.value.code == f"intents: {status}, with {configuration} instead of intents-1: {reason}"
 
 
+def test_an_image_that_was_pushed_again_is_another(deploy: ModuleType, session: Any) -> None:
+    clients = Clients(session, "ecr")
+    digest = f"sha256:{'1f' * 32}"
+    mine = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/models"
+    for tag in ("7", "latest"):
+        clients.stubs["ecr"].add_response(
+            "describe_images",
+            {"imageDetails": [{"imageDigest": digest}]},
+            {"registryId": "123456789012", "repositoryName": "models", "imageIds": [{"imageTag": tag}]},
+        )
+    assert deploy.pinned(clients, f"{mine}:7") == deploy.pinned(clients, mine) == f"{mine}@{digest}"
+    for other in (f"{mine}@{digest}", "registry.example/models:1"):
+        assert deploy.pinned(clients, other) == other
+    clients.done()
+
+
 def test_what_a_model_holds_makes_its_name(deploy: ModuleType) -> None:
     container = {"Image": "a", "ModelDataUrl": "s3://b"}
     assert deploy.short(container, "role") == deploy.short({**container}, "role")

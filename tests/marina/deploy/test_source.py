@@ -36,15 +36,25 @@ def test_two_archives_never_share_a_name(archives: list[Archive]) -> None:
 
 
 def test_what_serves_several_has_a_name(archives: list[Archive]) -> None:
-    assert [joint_name(archives, None), joint_name(archives[:1], None)] == ["marina", "intents"]
+    assert [joint_name(archives, None), joint_name(archives[:1], None)] == ["intents-search-v2", "intents"]
     assert joint_name(archives, "bots") == "bots"
     with pytest.raises(DeployError, match="write bots-2"):
         joint_name(archives, "Bots 2")
 
 
-def test_images_have_a_tag() -> None:
-    assert image_of("models:1") == ("models", "1")
-    assert image_of("registry:5000/team/models:1") == ("registry:5000/team/models", "1")
-    for wrong in ("models", "registry:5000/models", "models@sha256:0", ":1", ""):
+def test_images_have_a_tag_or_a_digest() -> None:
+    digest = f"sha256:{'0a' * 32}"
+    for reference, parts in (
+        ("models:1", ("models", "1", "")),
+        ("registry:5000/team/models:v1.2_b", ("registry:5000/team/models", "v1.2_b", "")),
+        (f"r.io/models@{digest}", ("r.io/models", "", digest)),
+        (f"r.io/models:1@{digest}", ("r.io/models", "1", digest)),
+    ):
+        assert image_of(reference) == parts
+        assert str(image_of(reference)) == reference
+    for wrong in ("models", "registry:5000/models"):
         with pytest.raises(DeployError, match="names no tag"):
+            image_of(wrong)
+    for wrong in ("models@sha256:0", ":1", "", "r.io/x:1; rm -rf", 'R.IO/Übel "x":a b', "r.io/Models:1", "r.io/x: 1"):
+        with pytest.raises(DeployError, match="is not a reference to an image"):
             image_of(wrong)

@@ -47,6 +47,9 @@ def create(session: Any, options: argparse.Namespace) -> None:
         service["loadBalancers"] = [balancer]
     else:
         del service["healthCheckGracePeriodSeconds"]  # of load balancers
+    if options.capacity_provider:  # makes the cluster grow with the tasks
+        del service["launchType"]
+        service["capacityProviderStrategy"] = [{"capacityProvider": options.capacity_provider, "weight": 1}]
     services = ecs.describe_services(cluster=options.cluster, services=[name])["services"]
     if any(existing["status"] == "ACTIVE" for existing in services):
         ecs.update_service(cluster=options.cluster, service=name, taskDefinition=revision)
@@ -118,6 +121,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     create_parser.add_argument("--security-groups", required=True, nargs="+", help="security groups of the tasks")
     create_parser.add_argument(
         "--target-group", help="ARN of a target group of a load balancer, whose health check is /ping"
+    )
+    create_parser.add_argument(
+        "--capacity-provider", help="of the cluster, which adds instances when tasks find none; default: none"
     )
     create_parser.add_argument(
         "--max-tasks", type=int, help="the most that autoscaling starts; default: by scaling.json"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from botocore.exceptions import ClientError, WaiterError
 
 HERE = Path(__file__).parent
 REGISTRY = "763104351884.dkr.ecr.{region}.amazonaws.com/{image}"  # of AWS's images; a few regions have others
+ECR_IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?::([^:@]+))?")
 VARIANT, DIMENSION, POLICY = "AllTraffic", "sagemaker:variant:DesiredInstanceCount", "marina-invocations"
 STARTUP_S = 600
 
@@ -35,7 +37,9 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     key = f"{options.prefix}/{name}-{model['sha256'][:12]}/model.tar.gz"
     session.client("s3").upload_file(str(HERE / model["model_data"]), options.bucket, key)
     container = {
-        "Image": options.image or REGISTRY.format(region=region, image=model["image"]),
+        "Image": pinned(session, options.image)
+        if options.image
+        else REGISTRY.format(region=region, image=model["image"]),
         "ModelDataUrl": f"s3://{options.bucket}/{key}",
     }
     # models and configurations cannot be changed, so their names are made from what they hold
@@ -68,6 +72,18 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     if target and max_instances > min_instances:
         scale(autoscaling, name, min_instances, max_instances, target)
     print(f"{name}: in service")
+
+
+def pinned(session: Any, image: str) -> str:
+    """An image of ECR by its digest, so that one that was pushed again under its tag makes a new model."""
+    match = ECR_IMAGE.fullmatch(image)
+    if not match:  # it has a digest, or is in another registry
+        return image
+    account, region, repository, tag = match.groups()
+    found = session.client("ecr", region_name=region).describe_images(
+        registryId=account, repositoryName=repository, imageIds=[{"imageTag": tag or "latest"}]
+    )
+    return f"{image.rpartition(':')[0] if tag else image}@{found['imageDetails'][0]['imageDigest']}"
 
 
 def check(sagemaker: Any, name: str, configuration: str) -> None:
