@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.errors import WorkerError
 from marina.archive.describe import Archive, describe_archive
+from marina.bench.report.pricing import read_instances
 from marina.errors import DeployError, ServerError
 from marina.project import Project
 from marina.server.archives import find_archives
@@ -83,6 +85,11 @@ def joint_name(archives: Sequence[Archive], requested_name: str | None) -> str:
     if requested_name and dns_name(requested_name) != requested_name:
         raise DeployError(f"--name {requested_name} is not a name for targets", f"write {dns_name(requested_name)}")
     return requested_name or dns_name("-".join(archive.name for archive in archives))
+
+
+def instance_types(archive: Archive) -> list[str]:
+    """The types of AWS's instances whose cores an archive is for; none if any will do."""
+    return [name for name in read_instances(Path()) if name.partition(".")[0] in archive.hosting.families]
 
 
 class ImageReference(NamedTuple):

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marina.archive.describe import Archive
-from marina.bench.report.pricing import read_instances
 from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, read_scale
-from marina.deploy.source import image_of, joint_name, stack_of
+from marina.deploy.source import image_of, instance_types, joint_name, stack_of
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
@@ -51,9 +50,7 @@ def deploy_kubernetes(
         "models": " ".join(archive.name for archive in archives),
         "cpus": needs.cpus,
         "neuron_cores": needs.neuron_cores,
-        "instance_types": [
-            name for name in read_instances(Path()) if name.partition(".")[0] in archives[0].hosting.families
-        ],
+        "instance_types": instance_types(archives[0]),
         "memory_request": mebibytes(needs.memory_request),
         "memory_limit": mebibytes(needs.memory_limit),
         # the store, the unpacked archives, archives for rollbacks, and logs

@@ -13,7 +13,7 @@ from marina.deploy.image import NOT_COPIED, requirements, torch_pins
 from marina.deploy.kubernetes import mebibytes
 from marina.deploy.needs import LIMIT_FACTOR, OVERHEAD_BYTES
 from marina.deploy.scale import read_scale
-from marina.deploy.source import joint_name, stack_of
+from marina.deploy.source import instance_types, joint_name, stack_of
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf2")  # Ray knows NeuronCores of Inf2 and Trn1
@@ -72,6 +72,7 @@ def deploy_ray(
         "max_replicas": scale.max_instances if scale else replicas,
         "cpus": cores if stack == "cpu" else 1 + workers,
         "neuron_cores": 0 if stack == "cpu" else cores,
+        "instance_types": instance_types(archives[0]),
         "memory": mebibytes(LIMIT_FACTOR * (4 * OVERHEAD_BYTES + sum(archive.memory for archive in archives))),
     }
     with new_folder(output) as folder:

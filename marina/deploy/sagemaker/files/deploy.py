@@ -24,7 +24,8 @@ import boto3
 from botocore.exceptions import ClientError, WaiterError
 
 HERE = Path(__file__).parent
-REGISTRY = "763104351884.dkr.ecr.{region}.amazonaws.com/{image}"  # of AWS's images; a few regions have others
+AWS = "763104351884"  # the account with AWS's images; a few regions have others
+REGISTRY = AWS + ".dkr.ecr.{region}.amazonaws.com/{image}"
 ECR_IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?::([^:@]+))?")
 VARIANT, DIMENSION, POLICY = "AllTraffic", "sagemaker:variant:DesiredInstanceCount", "marina-invocations"
 STARTUP_S = 600
@@ -37,9 +38,7 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     key = f"{options.prefix}/{name}-{model['sha256'][:12]}/model.tar.gz"
     session.client("s3").upload_file(str(HERE / model["model_data"]), options.bucket, key)
     container = {
-        "Image": pinned(session, options.image)
-        if options.image
-        else REGISTRY.format(region=region, image=model["image"]),
+        "Image": pinned(session, options.image or REGISTRY.format(region=region, image=model["image"])),
         "ModelDataUrl": f"s3://{options.bucket}/{key}",
     }
     # models and configurations cannot be changed, so their names are made from what they hold
@@ -77,7 +76,7 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
 def pinned(session: Any, image: str) -> str:
     """An image of ECR by its digest, so that one that was pushed again under its tag makes a new model."""
     match = ECR_IMAGE.fullmatch(image)
-    if not match:  # it has a digest, or is in another registry
+    if not match or match[1] == AWS:  # it has a digest, is in another registry, or AWS's, whose tags stay
         return image
     account, region, repository, tag = match.groups()
     found = session.client("ecr", region_name=region).describe_images(
