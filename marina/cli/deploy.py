@@ -110,6 +110,10 @@ def kubernetes(
     cpus: Annotated[
         int, typer.Option(min=1, max=1024, metavar="N", help="CPU cores of a pod, for archives without core groups.")
     ] = 2,
+    secret: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A Secret of the cluster with the token under the key token. Default: made."),
+    ] = None,
     name: NameOption = None,
     plan: PlanOption = None,
     as_json: JsonOption = False,
@@ -121,7 +125,7 @@ def kubernetes(
     """
     from marina.deploy.kubernetes import deploy_kubernetes
 
-    deploy_kubernetes(_archives(names), output, image, cpus, name, plan)
+    deploy_kubernetes(_archives(names), output, image, cpus, name, plan, secret)
     _finish(output, as_json)
 
 

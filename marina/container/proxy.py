@@ -52,11 +52,11 @@ def configuration(
         body_bytes: the size of the largest body that any of the archives takes.
     """
     names = [archive.name for archive in archives]
-    allowed = f'    "~^Bearer {re.escape(settings.token)}$" 1;' if settings.token else ""
+    allowed = "\n".join(f'    "~^Bearer {re.escape(token)}$" 1;' for token in settings.tokens)
     response_s = max(int(archive.config["responseTimeout"]) for archive in archives)
     return _Configuration(CONFIGURATION.read_text(encoding="utf-8")).substitute(
         folder=folder,
-        open=0 if settings.token else 1,
+        open=0 if settings.tokens else 1,
         allowed=allowed,
         default_model=names[0] if len(names) == 1 else "",
         models="\n".join(f'    "~^{re.escape(name)}$" "{name}";' for name in names),

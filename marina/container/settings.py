@@ -22,7 +22,7 @@ class ContainerSettings:
 
     Attributes:
         port, grpc_port, metrics_port: the ports that others reach.
-        token: the token that requests must bring as `Authorization: Bearer TOKEN`; None if all may ask.
+        tokens: requests must bring one of them as `Authorization: Bearer TOKEN`; none if all may ask.
         archives: the folder with the archives, which need not be writable.
         models: the models to serve; all of them if empty.
         startup_s: seconds that workers may take to become READY.
@@ -32,7 +32,7 @@ class ContainerSettings:
     port: int
     grpc_port: int
     metrics_port: int
-    token: str | None
+    tokens: tuple[str, ...]
     archives: str
     models: tuple[str, ...]
     startup_s: float
@@ -46,7 +46,7 @@ class ContainerSettings:
     def from_json(cls, text: str) -> ContainerSettings:
         """Settings from `as_json`."""
         fields = json.loads(text)
-        return cls(**{**fields, "models": tuple(fields["models"])})
+        return cls(**{**fields, "models": tuple(fields["models"]), "tokens": tuple(fields["tokens"])})
 
 
 def read_settings(environment: Mapping[str, str], arguments: list[str]) -> ContainerSettings:
@@ -67,7 +67,7 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
         port=port_of(environment),
         grpc_port=_number(environment, "MARINA_GRPC_PORT", 7070, 65535),
         metrics_port=_number(environment, "MARINA_METRICS_PORT", 8082, 65535),
-        token=None if arguments else _token(environment),
+        tokens=() if arguments else _tokens(environment),
         archives=environment.get("MARINA_ARCHIVES") or ARCHIVES,
         models=tuple(environment.get("MARINA_MODELS", "").split()),
         startup_s=_number(environment, "MARINA_STARTUP_S", 600, 86_400),
@@ -88,7 +88,8 @@ def _number(environment: Mapping[str, str], name: str, default: int, maximum: in
     return int(text)
 
 
-def _token(environment: Mapping[str, str]) -> str | None:
+def _tokens(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The tokens, with spaces or line breaks between: two while one takes the place of the other."""
     token_value, token_file, open_flag = (
         environment.get(f"MARINA_{name}", "") for name in ("TOKEN", "TOKEN_FILE", "OPEN")
     )
@@ -99,11 +100,12 @@ def _token(environment: Mapping[str, str]) -> str | None:
             token_value = Path(token_file).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
             raise DeployError(f"MARINA_TOKEN_FILE={token_file} cannot be read: {error}") from None
-    if token_value and not TOKEN.fullmatch(token_value):
+    tokens = tuple(token_value.split())
+    if not all(map(TOKEN.fullmatch, tokens)):
         raise DeployError(f"the token must match {TOKEN.pattern}", "make one with openssl rand -hex 32")
-    if not token_value and open_flag != "true":
+    if not tokens and open_flag != "true":
         raise DeployError(
             "there is no token that requests must bring",
             "set MARINA_TOKEN_FILE or MARINA_TOKEN; or MARINA_OPEN=true where something in front authorizes callers",
         )
-    return token_value or None
+    return tokens

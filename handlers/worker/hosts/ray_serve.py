@@ -22,7 +22,7 @@ from handlers.worker.contents import read_contents
 from handlers.worker.engines import engine_module
 from handlers.worker.errors import PlacementError, RequestError
 from handlers.worker.hosts.batches import Batches
-from handlers.worker.hosts.urls import Urls, read_token, refusal, unknown_version
+from handlers.worker.hosts.urls import Urls, read_tokens, refusal, unknown_version
 from handlers.worker.model import Model
 from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.reply import Reply, error_reply
@@ -110,7 +110,7 @@ class Front:
     def __init__(self, models: list[str]) -> None:
         from ray import serve
 
-        self._urls = Urls({name: Remote(serve.get_app_handle(name)) for name in models}, read_token(os.environ))
+        self._urls = Urls({name: Remote(serve.get_app_handle(name)) for name in models}, read_tokens(os.environ))
 
     async def __call__(self, request: Any) -> Any:
         """Answer a request of HTTP."""
@@ -144,7 +144,7 @@ class Replica:
         self._main = self._load(self._default)
         # versions that requests name share the replica; Ray sends their requests to replicas that have them
         self._load_multiplexed = serve.multiplexed(max_num_models_per_replica=MAX_LOADED_VERSIONS)(load_other)
-        self._urls = Urls({name: self}, read_token(os.environ))
+        self._urls = Urls({name: self}, read_tokens(os.environ))
         _Emitter(self._main.model, name).start()
 
     async def __call__(self, request: Any) -> Any:

@@ -9,7 +9,7 @@ import asyncio
 import hmac
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -85,12 +85,12 @@ class Urls:
 
     Args:
         models: the models by name.
-        token: the token that requests must send as `Authorization: Bearer TOKEN`; None if requests need none.
+        tokens: requests must send one of them as `Authorization: Bearer TOKEN`; none if they need none.
     """
 
-    def __init__(self, models: Mapping[str, ServedModel], token: str | None) -> None:
+    def __init__(self, models: Mapping[str, ServedModel], tokens: Sequence[str]) -> None:
         self._models = models
-        self._token = token
+        self._tokens = tokens
 
     async def answer(
         self, method: str, path: str, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]
@@ -150,7 +150,10 @@ class Urls:
 
     def _allows(self, headers: Mapping[str, str]) -> bool:
         authorization = headers.get("authorization", "")
-        return self._token is None or hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode())
+        sent = authorization.encode()
+        # all are compared, so that the time says nothing
+        matches = [hmac.compare_digest(sent, f"Bearer {token}".encode()) for token in self._tokens]
+        return not matches or any(matches)
 
 
 def refusal(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:
@@ -163,17 +166,20 @@ def unknown_version(name: str, version: str | None) -> Reply:
     return refusal(404, "UnknownModel", f"{name} has no version {version}")
 
 
-def read_token(environment: Mapping[str, str]) -> str | None:
-    """The token that requests must send, from MARINA_TOKEN_FILE or MARINA_TOKEN; None with MARINA_OPEN=true.
+def read_tokens(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The tokens of which requests must send one, from MARINA_TOKEN_FILE or MARINA_TOKEN; none with MARINA_OPEN=true.
+
+    Two may be given, with a space or a line break between, while one takes the place of the other.
 
     Raises:
         ValueError: none of these variables is set.
     """
     file = environment.get("MARINA_TOKEN_FILE")
-    token = Path(file).read_text(encoding="utf-8").strip() if file else environment.get("MARINA_TOKEN", "")
-    if not token and environment.get("MARINA_OPEN") != "true":
+    text = Path(file).read_text(encoding="utf-8") if file else environment.get("MARINA_TOKEN", "")
+    tokens = tuple(text.split())
+    if not tokens and environment.get("MARINA_OPEN") != "true":
         raise ValueError("set MARINA_TOKEN_FILE or MARINA_TOKEN, or MARINA_OPEN=true, on all machines")
-    return token or None
+    return tokens
 
 
 def _document(value: Json, status: int = 200) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +11,12 @@ from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, read_scale
 from marina.deploy.source import image_of, instance_types, joint_name, stack_of
+from marina.errors import DeployError
 
 FILES = Path(__file__).parent / "files"
+TEMPLATE = Path(__file__).parents[2] / "template"  # files that new projects get too
 STACKS = ("cpu", "inf1", "inf2")
+SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")  # RFC 1123
 PROPAGATION_S = 10  # until every node knows that a pod gets no new connections
 
 
@@ -23,6 +27,7 @@ def deploy_kubernetes(
     cpus: int,
     resource_name: str | None = None,
     plan: Path | None = None,
+    secret: str | None = None,
 ) -> None:
     """Write manifests: base/, the overlay of the archives' stack, and optional/.
 
@@ -33,6 +38,7 @@ def deploy_kubernetes(
         cpus: CPU cores of a pod on the stack cpu, if the archives have no core groups.
         resource_name: the name of all resources; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a pod, the replicas, and when to add one.
+        secret: the name of a Secret of the cluster that holds the token; by default the overlay makes one.
 
     Raises:
         DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
@@ -40,10 +46,13 @@ def deploy_kubernetes(
     stack = stack_of(archives, STACKS, "Kubernetes")
     scale = read_scale(plan, archives) if plan else None
     name = joint_name(archives, resource_name)
+    if secret and not SECRET_NAME.fullmatch(secret):
+        raise DeployError(f"--secret {secret} is not the name of a Secret", "write lower-case letters, digits, - and .")
     reference = image_of(image or f"{name}:{archives[0].version}")
     needs = needs_of(archives, stack, cpus, scale)
     values = {
         "name": name,
+        "secret": secret,
         "stack": stack,
         "image": str(reference),
         "reference": reference,
@@ -60,6 +69,8 @@ def deploy_kubernetes(
         "drain_s": DRAIN_S,
         "grace_s": PROPAGATION_S + needs.stop_s,
         "replicas": scale.replicas if scale else Replicas(),
+        "alerts": (TEMPLATE / "alerts.yaml").read_text(encoding="utf-8").rstrip("\n"),
+        "dashboard": (TEMPLATE / "dashboard.json").read_text(encoding="utf-8").rstrip("\n"),
         "queue_us": int(1000 * min(archive.serving["deadline_ms"] for archive in archives) / 100),
     }
     with new_folder(output) as folder:

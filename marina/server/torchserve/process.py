@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -47,6 +48,7 @@ def start_torchserve(project: Project, state: RunState) -> RunState:
         "TEMP": str(temp),
         "LOG_LOCATION": str(logs),
         "METRICS_LOCATION": str(logs),
+        "HOSTNAME": socket.gethostname(),  # a label of TorchServe's metrics; in a pod, the pod's name
     }
     command = [
         *(sys.executable, "-m", "ts.model_server", "--start", "--ncs"),

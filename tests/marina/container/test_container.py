@@ -22,13 +22,13 @@ TOKEN = "0123456789abcdef"
 
 def test_settings_from_the_environment(tmp_path: Path) -> None:
     found = read_settings({"MARINA_TOKEN": TOKEN, "MARINA_MODELS": "a b", "MARINA_PORT": "9000"}, [])
-    assert (found.port, found.grpc_port, found.token, found.models) == (9000, 7070, TOKEN, ("a", "b"))
+    assert (found.port, found.grpc_port, found.tokens, found.models) == (9000, 7070, (TOKEN,), ("a", "b"))
     assert ContainerSettings.from_json(found.as_json()) == found
-    (tmp_path / "token").write_text(f"{TOKEN}\n")
-    assert read_settings({"MARINA_TOKEN_FILE": str(tmp_path / "token")}, []).token == TOKEN
-    assert read_settings({"MARINA_OPEN": "true"}, []).token is None
+    (tmp_path / "token").write_text(f"{TOKEN}\n{TOKEN[::-1]}\n")
+    assert read_settings({"MARINA_TOKEN_FILE": str(tmp_path / "token")}, []).tokens == (TOKEN, TOKEN[::-1])
+    assert read_settings({"MARINA_OPEN": "true"}, []).tokens == ()
     # SageMaker authorizes callers itself, and names the port
-    assert read_settings({"SAGEMAKER_BIND_TO_PORT": "8888", "MARINA_TOKEN": TOKEN}, ["serve"]).token is None
+    assert read_settings({"SAGEMAKER_BIND_TO_PORT": "8888", "MARINA_TOKEN": TOKEN}, ["serve"]).tokens == ()
     assert port_of({"SAGEMAKER_BIND_TO_PORT": "8888"}) == 8888
 
 
@@ -54,6 +54,9 @@ def test_the_configuration_of_nginx(archives: list[Archive], tmp_path: Path) -> 
     text = configuration(settings, Ports(1, 2, 3, 4, 5), 6, "theirs", archives, tmp_path, 9_000_000)
     assert "@" not in re.sub("@(unauthorized|unknown|too_large|busy)", "", text)
     assert f'"~^Bearer {TOKEN}$" 1;' in text
+    two = read_settings({"MARINA_TOKEN": f"{TOKEN} {TOKEN[::-1]}"}, [])
+    rotated = configuration(two, Ports(), 6, "theirs", archives, tmp_path, 9_000_000)
+    assert all(f'"~^Bearer {token}$" 1;' in rotated for token in (TOKEN, TOKEN[::-1]))
     assert "client_max_body_size 9000000;" in text
     assert "limit_conn requests 64;" in text  # the fewest
     assert 'Authorization "Bearer theirs"' in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ import yaml
 from marina.archive.describe import Archive
 from marina.deploy.kubernetes import deploy_kubernetes
 from marina.errors import DeployError
+from tests.conftest import ROOT
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
@@ -46,8 +48,30 @@ SPECS = {
     ),
     "ServiceMonitor": an_object(
         "selector endpoints",
+        jobLabel=STRING,
         selector=LABELS,
         endpoints={"type": "array", "items": an_object(port=STRING, path=STRING, interval=STRING)},
+    ),
+    "PrometheusRule": an_object(
+        "groups",
+        groups={
+            "type": "array",
+            "items": an_object(
+                "name rules",
+                name=STRING,
+                rules={
+                    "type": "array",
+                    "items": an_object(
+                        "alert expr",
+                        alert=STRING,
+                        expr=STRING,
+                        labels={"type": "object"},
+                        annotations={"type": "object"},
+                        **{"for": STRING},
+                    ),
+                },
+            ),
+        },
     ),
     "ServingRuntime": an_object(
         "containers",
@@ -157,6 +181,30 @@ def test_each_overlay_is_whole(archives: list[Archive], tmp_path: Path, engine: 
         assert expression["key"] == "node.kubernetes.io/instance-type"
         assert {name.partition(".")[0] for name in expression["values"]} <= {stack, "trn1"}
         assert f"{stack}.xlarge" in expression["values"]
+
+
+def test_alerts_and_the_dashboard_are_those_of_a_project(written: Path) -> None:
+    (rule,) = documents(written / "optional" / "prometheusrule.yaml")
+    assert rule["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())
+    (dashboard,) = documents(written / "optional" / "dashboard.yaml")
+    stored = json.loads((ROOT / "deploy" / "grafana" / "marina.json").read_text())
+    assert json.loads(dashboard["data"]["marina.json"]) == stored
+    (metrics,) = [one for one in documents(written / "base" / "service.yaml") if "metrics" in one["metadata"]["name"]]
+    (monitor,) = documents(written / "optional" / "servicemonitor.yaml")
+    assert (
+        f'job="{metrics["metadata"]["labels"][monitor["spec"]["jobLabel"]]}"'
+        in rule["spec"]["groups"][0]["rules"][0]["expr"]
+    )
+
+
+def test_a_secret_of_the_cluster_takes_the_place_of_a_token_file(archives: list[Archive], tmp_path: Path) -> None:
+    deploy_kubernetes(archives, tmp_path / "out", None, 2, secret="models.token")
+    (kustomization,) = documents(tmp_path / "out" / "overlays" / "cpu" / "kustomization.yaml")
+    assert "secretGenerator" not in kustomization
+    pod = documents(tmp_path / "out" / "base" / "deployment.yaml")[0]["spec"]["template"]["spec"]
+    assert pod["volumes"][-1]["secret"]["secretName"] == "models.token"
+    with pytest.raises(DeployError, match="is not the name of a Secret"):
+        deploy_kubernetes(archives, tmp_path / "other", None, 2, secret="My Token")
 
 
 def test_an_image_may_be_named_by_its_digest(archives: list[Archive], tmp_path: Path) -> None:

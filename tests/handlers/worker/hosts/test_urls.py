@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from handlers.worker.hosts.batches import Batches
-from handlers.worker.hosts.urls import BODY_BYTES, Action, Route, Urls, read_token, route_of
+from handlers.worker.hosts.urls import BODY_BYTES, Action, Route, Urls, read_tokens, route_of
 from handlers.worker.reply import Reply
 from handlers.worker.values import Json
 
@@ -67,7 +67,7 @@ def ask(urls: Urls, method: str, path: str, headers: Mapping[str, str] | None = 
 
 
 def test_a_token_is_asked_for_where_models_answer() -> None:
-    urls = Urls({"m": Known()}, "secret")
+    urls = Urls({"m": Known()}, ["secret", "next"])
     for method, path in (("POST", "/predictions/m"), ("POST", "/invocations"), ("GET", "/models/m")):
         for given in (
             {},
@@ -76,12 +76,13 @@ def test_a_token_is_asked_for_where_models_answer() -> None:
             {"authorization": "Bearer é"},
         ):
             assert ask(urls, method, path, given)[0] == 401
-        assert ask(urls, method, path, {"authorization": "Bearer secret"})[0] == 200
+        for token in ("secret", "next"):
+            assert ask(urls, method, path, {"authorization": f"Bearer {token}"})[0] == 200
     assert ask(urls, "GET", "/ping")[0] == 200
 
 
 def test_which_model_is_meant() -> None:
-    one, two = Urls({"m": Known()}, None), Urls({"m": Known(), "n": Known()}, None)
+    one, two = Urls({"m": Known()}, ()), Urls({"m": Known(), "n": Known()}, ())
     assert ask(one, "POST", "/invocations") == (200, ["text", None])
     assert ask(two, "POST", "/invocations", {"x-amzn-sagemaker-custom-attributes": "n"})[0] == 200
     assert ask(two, "POST", "/invocations")[0] == 404
@@ -91,7 +92,7 @@ def test_which_model_is_meant() -> None:
 
 
 def test_it_is_ready_when_all_models_answer() -> None:
-    urls = Urls({"m": Known(), "lost": Known(lost=True)}, None)
+    urls = Urls({"m": Known(), "lost": Known(lost=True)}, ())
     assert ask(urls, "GET", "/ping") == (503, {"name": "marina", "ready": False, "missing": ["lost"]})
     assert ask(urls, "GET", "/v1/models/m")[0] == 200
     assert ask(urls, "GET", "/v2/models/lost/ready")[0] == 503
@@ -100,13 +101,13 @@ def test_it_is_ready_when_all_models_answer() -> None:
 
 
 def test_a_body_that_is_too_large_is_not_read() -> None:
-    status, found = ask(Urls({"m": Known()}, None), "POST", "/predictions/m", {"content-length": str(BODY_BYTES + 1)})
+    status, found = ask(Urls({"m": Known()}, ()), "POST", "/predictions/m", {"content-length": str(BODY_BYTES + 1)})
     assert (status, found["type"]) == (413, "BodyTooLarge")
 
 
 def test_when_a_request_came_is_passed_on() -> None:
     model = Known()
-    urls = Urls({"m": model}, None)
+    urls = Urls({"m": model}, ())
     ask(urls, "POST", "/predictions/m")
     assert model.headers["x-request-start"].startswith("t=")
     ask(urls, "POST", "/predictions/m", {"x-request-start": "t=1"})
@@ -115,11 +116,11 @@ def test_when_a_request_came_is_passed_on() -> None:
 
 def test_tokens(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-a-file\n")
-    assert read_token({"MARINA_TOKEN_FILE": str(tmp_path / "token")}) == "from-a-file"
-    assert read_token({"MARINA_TOKEN": "own"}) == "own"
-    assert read_token({"MARINA_OPEN": "true"}) is None
+    assert read_tokens({"MARINA_TOKEN_FILE": str(tmp_path / "token")}) == ("from-a-file",)
+    assert read_tokens({"MARINA_TOKEN": "old new"}) == ("old", "new")
+    assert read_tokens({"MARINA_OPEN": "true"}) == ()
     with pytest.raises(ValueError, match="MARINA_TOKEN"):
-        read_token({})
+        read_tokens({})
 
 
 class Slow:
