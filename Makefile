@@ -145,7 +145,7 @@ demo-match: $(VENV)/match build/training/resume-ner  ## match 1,000 resumes in a
 	$(BIN)/marina archive resume-search resume-ner
 	$(BIN)/python -m examples.resume_match $(if $(PAGE),--page $(PAGE))
 
-demo-duplicates: setup build/training/product-duplicates  ## find the duplicates of a catalogue, with 100,000 pairs; PAIRS=1000 for fewer, RAY=local on Ray
+demo-duplicates: setup build/training/product-duplicates $(if $(RAY),$(VENV)/ray)  ## find the duplicates of a catalogue, with 100,000 pairs; PAIRS=1000 for fewer, RAY=local on Ray
 	$(BIN)/marina archive resume-search product-duplicates
 	$(BIN)/python -m examples.catalogue_duplicates $(if $(PAIRS),--pairs $(PAIRS)) $(if $(RAY),--ray $(RAY))
 
@@ -250,5 +250,8 @@ $(OLD_TS)/installed: $(VENV)/installed requirements/torchserve-0.11.txt
 build/training/torchscript-intent: examples/torchscript_intent/make_files.py build/training/ava-intent
 	$(BIN)/python -W ignore -m examples.torchscript_intent.make_files
 
-build/training/%: examples/training.py $$(wildcard examples/$$(subst -,_,$$*)/train.*) | $(VENV)/installed
+# its catalogues come from the demonstration that searches them
+build/training/product-duplicates: $(wildcard examples/catalogue_duplicates/*.*)
+
+build/training/%: examples/training.py $$(wildcard examples/$$(subst -,_,$$*)/*.*) | $(VENV)/installed
 	OMP_WAIT_POLICY=passive $(BIN)/python -m examples.$(subst -,_,$*).train

@@ -1,6 +1,7 @@
 """Trains the demonstration model `resume-ner`: names, skills, degrees, organisations and dates in resumes.
 
-Fine-tunes on `train.txt`, which has one snippet per line with its entities marked as [text](LABEL).
+Fine-tunes on `train.txt`, which has one snippet per line with its entities marked as [text](LABEL), and on variants of
+these snippets with other entities.
 Prints the F1, precision and recall on the held-out `test.txt`, and writes an ordinary Hugging Face
 folder. Run it from the repository root:
 
@@ -9,6 +10,7 @@ folder. Run it from the repository root:
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,14 @@ from typing import Any
 import torch
 from transformers import AutoModelForTokenClassification, pipeline
 
-from examples.training import WEIGHTS, begin, fit, numbered, save
+from examples.resume_ner.vary import Entity, vary
+from examples.training import SEED, WEIGHTS, begin, fit, numbered, save
 
 HERE = Path(__file__).parent
 MARK = re.compile(r"\[([^\]]+)\]\((NAME|SKILL|DEGREE|ORG|DATE)\)")
 KINDS = ("NAME", "SKILL", "DEGREE", "ORG", "DATE")
+VARIED, EPOCHS = 4, 4
 IGNORED = -100  # the label that PyTorch's loss ignores
-Entity = tuple[int, int, str]  # start, end (exclusive) and label; positions in characters
 
 
 def read(path: Path) -> list[tuple[str, list[Entity]]]:
@@ -55,7 +58,13 @@ def label_tokens(encoding: Any, entities: list[Entity], label2id: dict[str, int]
 
 def main() -> None:
     tokenizer = begin()
-    snippets = read(HERE / "train.txt")
+    written = read(HERE / "train.txt")
+    others: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for text, entities in written:
+        for start, end, kind in entities:
+            others[kind].append(text[start:end])
+    chance = random.Random(SEED)
+    snippets = [*written, *(vary(snippet, others, chance) for snippet in written * VARIED if snippet[1])]
     labels = ["O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI")]
     model = AutoModelForTokenClassification.from_pretrained(WEIGHTS, trust_remote_code=False, **numbered(labels))
     model.bert.embeddings.requires_grad_(False)
@@ -70,7 +79,7 @@ def main() -> None:
 
     model.train()
     lengths = [len(text) for text, _ in snippets]
-    fit("resume-ner", model.bert.encoder.parameters(), model.classifier.parameters(), lengths, loss, epochs=10)
+    fit("resume-ner", model.bert.encoder.parameters(), model.classifier.parameters(), lengths, loss, epochs=EPOCHS)
 
     model.eval()
     tag = pipeline(

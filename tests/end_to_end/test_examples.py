@@ -61,7 +61,9 @@ def test_a_catalogue_is_searched_for_duplicates(project: Project) -> None:
     printed = run(project, "examples.catalogue_duplicates", "--pairs", "800")
     assert "100 listings embedded" in printed
     assert "800 pairs judged" in printed
-    assert "of them right" in printed
+    assert "duplicates found: precision" in printed
+    assert "duplicates are there: recall" in printed
+    assert (project.root / "build/demo-duplicates/precision-recall.svg").exists()
 
 
 def test_resumes_are_matched_and_shown_on_a_page(project: Project, tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from examples.catalogue_duplicates.block import nearest_pairs
-from examples.catalogue_duplicates.make_data import make_listings
+from examples.catalogue_duplicates.block import nearest_pairs, same_number_pairs
+from examples.catalogue_duplicates.make_data import kind_of, make_listings
+from examples.product_duplicates.train import threshold_for
+
+PARTS = ("training", "validation", "demonstration")
 
 
 @settings(max_examples=40, deadline=None)
@@ -30,9 +33,38 @@ def test_pairs_are_the_nearest_and_each_is_there_once(count: int, pairs: int, se
             assert next(pair for pair in every if own in pair) in found
 
 
-def test_listings_are_reproducible_and_some_share_an_item() -> None:
-    listings = make_listings(500)
-    assert listings == make_listings(500)
-    assert len(listings) == 500
-    assert 200 < len({one.item for one in listings}) < 450
-    assert len({one.text for one in listings}) > 480
+@given(st.integers(50, 400), st.sampled_from(PARTS), st.integers(0, 100))
+@settings(max_examples=20, deadline=None)
+def test_listings_are_reproducible_and_some_share_an_item(count: int, part: str, seed: int) -> None:
+    listings = make_listings(count, part, seed)
+    assert listings == make_listings(count, part, seed)
+    assert len(listings) == count
+    items = {listing.item: listing.offered for listing in listings}
+    assert count / 3 < len(items) < count
+    for left, right in itertools.pairwise(listings):
+        is_same = kind_of(left.offered, right.offered) == "same_item"
+        assert is_same == (left.item == right.item)
+
+
+def test_the_parts_of_the_data_share_no_product_and_no_maker() -> None:
+    names, makers = [], []
+    for part in PARTS:
+        offered = [listing.offered for listing in make_listings(1500, part)]
+        names.append({item.product["names"][0] for item in offered})
+        makers.append({item.maker for item in offered})
+    for left, right in itertools.combinations(range(len(PARTS)), 2):
+        assert not names[left] & names[right]
+        assert len(makers[left] & makers[right]) < 0.1 * len(makers[left])
+
+
+def test_a_model_number_is_the_same_however_it_is_written() -> None:
+    texts = ["Vel AB-120 mouse", "mouse ab 120 by Vel", "AB120 mouse", "Vel AB-130 mouse", "mouse for 2 people"]
+    assert same_number_pairs(texts).tolist() == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_the_threshold_is_the_lowest_with_enough_precision() -> None:
+    scores = np.array([0.99, 0.95, 0.90, 0.80, 0.70, 0.10])
+    is_same = np.array([True, True, False, True, True, False])
+    assert threshold_for(scores, is_same, 0.8) == 0.7
+    assert threshold_for(scores, is_same, 0.99) == 0.95
+    assert threshold_for(scores, ~is_same, 1.0) == 1.0
