@@ -16,12 +16,17 @@ from marina.archive.describe import Archive
 from marina.container.settings import ContainerSettings
 from marina.errors import ServerError
 from marina.server.state import Ports
+from marina.server.torchserve.memory import (
+    GRPC_BODIES_BYTES,
+    GRPC_BODY_BYTES,
+    LARGE_BODIES,
+    MEDIUM_BODIES,
+    REQUESTS,
+)
 
 CONFIGURATION = Path(__file__).parent / "nginx.conf"
 MIB = 1 << 20
 STOP_S = 10
-BODY_MEMORY = 256_000_000  # bytes of bodies that may be under way at once
-MIN_CONNECTIONS = 64
 MARGIN_S = 60  # for the time in the queue
 
 
@@ -61,7 +66,11 @@ def configuration(
         default_model=names[0] if len(names) == 1 else "",
         models="\n".join(f'    "~^{re.escape(name)}$" "{name}";' for name in names),
         body_bytes=body_bytes,
-        connections=max(MIN_CONNECTIONS, BODY_MEMORY // body_bytes),
+        requests=REQUESTS,
+        medium_bodies=MEDIUM_BODIES,
+        large_bodies=LARGE_BODIES,
+        grpc_body_bytes=min(body_bytes, GRPC_BODY_BYTES),
+        grpc_requests=min(REQUESTS, GRPC_BODIES_BYTES // min(body_bytes, GRPC_BODY_BYTES)),
         response_s=response_s + MARGIN_S,
         names=", ".join(names),
         execution_parameters=json.dumps(execution_parameters(archives)),
@@ -93,9 +102,11 @@ def execution_parameters(archives: Sequence[Archive]) -> dict[str, object]:
     max_body_bytes = min(
         member["max_body_bytes"] for archive in archives for member in archive.serving["members"].values()
     )
+    several = max_body_bytes >= MIB
+    workers = max(archive.workers for archive in archives)
     return {
-        "MaxConcurrentTransforms": max(archive.workers for archive in archives),
-        "BatchStrategy": "MULTI_RECORD" if max_body_bytes >= MIB else "SINGLE_RECORD",
+        "MaxConcurrentTransforms": min(workers, LARGE_BODIES) if several else workers,
+        "BatchStrategy": "MULTI_RECORD" if several else "SINGLE_RECORD",
         "MaxPayloadInMB": max(1, max_body_bytes // MIB),
     }
 

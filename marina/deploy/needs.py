@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from marina.archive.describe import JAVA_BYTES, Archive
 from marina.deploy.scale import Scale
+from marina.server.torchserve.memory import JAVA_MAX_BYTES
 
-# nginx, the process that starts all others, and TorchServe's memory for requests
+# nginx, and the process that starts all others
 OVERHEAD_BYTES = 200_000_000
 # graphs run in memory of their own, which grows with the requests: as measured, see docs/deploy/kubernetes.md
 REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0
@@ -45,13 +46,13 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
         scale: a plan, which has the number of cores that they share.
     """
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
-    memory = JAVA_BYTES + OVERHEAD_BYTES + sum(archive.memory for archive in archives)
+    memory = OVERHEAD_BYTES + sum(archive.memory for archive in archives)
     on_cpu = stack == "cpu"
     return Needs(
         cpus=(cores or cpus) if on_cpu else sum(archive.workers for archive in archives) + 1,
         neuron_cores=0 if on_cpu else cores or len(archives),
-        memory_request=memory * REQUEST_FACTOR,
-        memory_limit=memory * LIMIT_FACTOR,
+        memory_request=(JAVA_BYTES + memory) * REQUEST_FACTOR,
+        memory_limit=JAVA_MAX_BYTES + memory * LIMIT_FACTOR,
         startup_s=max(int(archive.config["startupTimeout"]) for archive in archives),
         stop_s=DRAIN_S + MARGIN_S + max(int(archive.config["responseTimeout"]) for archive in archives),
     )

@@ -14,6 +14,7 @@ from marina.deploy.image.base import BASES
 from marina.deploy.source import stack_of
 from marina.errors import DeployError
 from marina.project import Project
+from marina.server.torchserve.memory import with_java_memory
 
 FILES = Path(__file__).parent / "files"
 # packages that `marina serve` imports and workers do not
@@ -101,7 +102,11 @@ def _configure(project: Project, target: Path) -> None:
     for name in ("models", "archives", "deploy"):
         (target / name).mkdir(parents=True)
     text = project.config.read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]]
+    lines = [
+        with_java_memory(line)
+        for line in text.splitlines()
+        if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]
+    ]
     (target / "config.properties").write_text("\n".join([*lines, LIFETIME, ""]), encoding="utf-8")
     for name in ("log4j2.xml", "metrics.yaml"):
         shutil.copy(project.root / "deploy" / name, target / "deploy")

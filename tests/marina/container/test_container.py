@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import re
+import select
+import shutil
+import socket
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,14 +15,30 @@ import pytest
 from marina.archive.describe import Archive
 from marina.container.__main__ import body_bytes, offer_archives
 from marina.container.probes import Health
-from marina.container.proxy import configuration, execution_parameters
+from marina.container.proxy import configuration, execution_parameters, nginx
 from marina.container.settings import ContainerSettings, port_of, read_settings
 from marina.errors import DeployError, ServerError
 from marina.project import Project
 from marina.server.state import Ports
 from marina.server.torchserve.management import ModelStatus
+from marina.server.torchserve.memory import (
+    DIRECT_MB,
+    HEAP_MB,
+    LARGE_BODIES,
+    MEDIUM_BODIES,
+    REQUESTS,
+    with_java_memory,
+)
+from tests.conftest import ROOT
+from tests.ports import free_ports
+from tests.waiting import wait_until
 
 TOKEN = "0123456789abcdef"
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_settings_from_the_environment(tmp_path: Path) -> None:
@@ -58,7 +79,8 @@ def test_the_configuration_of_nginx(archives: list[Archive], tmp_path: Path) -> 
     rotated = configuration(two, Ports(), 6, "theirs", archives, tmp_path, 9_000_000)
     assert all(f'"~^Bearer {token}$" 1;' in rotated for token in (TOKEN, TOKEN[::-1]))
     assert "client_max_body_size 9000000;" in text
-    assert "limit_conn requests 64;" in text  # the fewest
+    assert "client_max_body_size 1000000;" in text  # for gRPC
+    assert "limit_conn requests 32;" in text
     assert 'Authorization "Bearer theirs"' in text
     opened = configuration(read_settings({}, ["serve"]), Ports(), 6, "theirs", archives[:1], tmp_path, 9_000_000)
     assert 'default "intents";' in opened
@@ -70,8 +92,48 @@ def test_no_larger_body_is_taken_than_a_model_takes(archives: list[Archive], tmp
     assert body_bytes(project, archives) == 500_000
     project.config.write_text("max_request_size=100\n")
     assert body_bytes(project, archives) == 100
-    settings = read_settings({"MARINA_TOKEN": TOKEN}, [])
-    assert "limit_conn requests 512;" in configuration(settings, Ports(), 6, "theirs", archives, tmp_path, 500_000)
+
+
+@pytest.mark.skipif(not shutil.which("nginx"), reason="needs nginx")
+@pytest.mark.parametrize(
+    ("header", "body", "at_once"),
+    [
+        ("Content-Length: 1000000", b"{", LARGE_BODIES),
+        ("Transfer-Encoding: chunked", b"1\r\n{\r\n", LARGE_BODIES),
+        ("Content-Length: 100000", b"{", MEDIUM_BODIES),
+        ("Content-Length: 99999", b"{", REQUESTS),
+    ],
+)
+def test_few_large_bodies_and_many_small_ones_are_taken_at_once(
+    header: str, body: bytes, at_once: int, archives: list[Archive], tmp_path: Path
+) -> None:
+    port, grpc_port, metrics_port = free_ports(3)
+    settings = replace(
+        read_settings({"MARINA_TOKEN": TOKEN}, []), port=port, grpc_port=grpc_port, metrics_port=metrics_port
+    )
+    text = configuration(settings, Ports(), 6, "theirs", archives, tmp_path, 6_000_000)
+    head = f"POST /predictions/intents HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n{header}\r\n\r\n"
+    with nginx(text), ExitStack() as stack:
+        wait_until(lambda: is_listening(port), 20)
+        sent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(at_once + 3)]
+        for connection in sent:
+            connection.sendall(head.encode() + body)
+        wait_until(lambda: len(select.select(sent, [], [], 0)[0]) == 3, 20)
+        refused, _, _ = select.select(sent, [], [], 0)
+        assert all(b" 503 " in connection.recv(1000).splitlines()[0] for connection in refused)
+        # a request that ends makes room
+        next(connection for connection in sent if connection not in refused).close()
+        again = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        again.sendall(head.encode() + body)
+        assert not select.select([again], [], [], 0.3)[0]
+
+
+def test_java_gets_the_memory_of_a_container() -> None:
+    line = "vmargs=-Xmx1536m -XX:MaxDirectMemorySize=512m -XX:+ExitOnOutOfMemoryError"
+    expected = f"vmargs=-Xmx{HEAP_MB}m -XX:MaxDirectMemorySize={DIRECT_MB}m -XX:+ExitOnOutOfMemoryError"
+    assert with_java_memory(line) == expected
+    assert with_java_memory("max_request_size=1") == "max_request_size=1"
+    assert "-Xmx1536m" in (ROOT / "config.properties").read_text()  # the options are there to be replaced
 
 
 def test_batch_transform_gets_lines_only_if_models_take_them(archives: list[Archive]) -> None:
