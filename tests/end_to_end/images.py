@@ -130,6 +130,7 @@ class Images:
         command: Sequence[str] | None = None,
         arguments: Sequence[str] = (),
         user: str | None = None,
+        cgroup: Path | None = None,
     ) -> Iterator[Running]:
         """Run a container, and end it in the end.
 
@@ -141,6 +142,7 @@ class Images:
             files: folders of this machine by those that show them in the container.
             command, arguments: in place of the image's entry point, and for it.
             user: in place of the image's.
+            cgroup: the folder of a cgroup that the container joins.
         """
         image = self.configuration(name)
         environment = [*image["Env"], "HOME=/tmp", *(f"{key}={value}" for key, value in variables.items())]
@@ -149,9 +151,11 @@ class Images:
         who = user or image["User"]
         start = ["chroot", f"--userspec={who}:{who}", root, "env", "-i", "-C", image["WorkingDir"], *environment]
         program = [*(command or image["Entrypoint"]), *arguments]
+        join = ["bash", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(cgroup)] if cgroup else []
         with log.open("wb") as output:
             process = Running(
                 [
+                    *join,
                     "unshare",
                     "--mount",
                     "--pid",

@@ -11,7 +11,8 @@ import sysconfig
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,13 @@ import pytest
 import requests
 import yaml
 
+from marina.archive.describe import describe_archive
 from marina.client import Client
+from marina.deploy.needs import needs_of
 from marina.errors import UnauthorizedError
 from marina.project import Project
 from tests.conftest import ENGINE, make_project, save_tiny_model, write_spec
+from tests.end_to_end.cgroups import memory_cgroup, needs_memory_cgroup
 from tests.end_to_end.conftest import run_marina
 from tests.end_to_end.images import Images, needs_buildah
 from tests.ports import free_ports
@@ -33,6 +37,7 @@ TOKEN = "A-token-of-the-tests-" + "0123456789abcdef" * 4  # longer than nginx's 
 IMAGE, BASE = "localhost/marina-test", "localhost/debian-test"
 WRITABLE = ("/tmp", "/run/marina")
 LIMIT = 1.5e9
+MAX_BODY_BYTES = 500_000  # what serving.max_body_bytes is by default
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -98,10 +103,10 @@ def variables(ports: list[int]) -> dict[str, str]:
 
 
 @contextmanager
-def serving(images: Images, log: Path) -> Iterator[Container]:
+def serving(images: Images, log: Path, cgroup: Path | None = None) -> Iterator[Container]:
     ports = free_ports(3)
     given = {**variables(ports), "MARINA_TOKEN": TOKEN}
-    with images.running(IMAGE, given, log, WRITABLE) as process:
+    with images.running(IMAGE, given, log, WRITABLE, cgroup=cgroup) as process:
         made = Container(process, ports, log)
         made.wait()
         yield made
@@ -129,6 +134,32 @@ def test_it_answers_with_its_token_only(container: Container) -> None:
     assert container.ping("/v2/health/ready") == container.ping("/v2/health/live") == 200
     # management is not for others
     assert container.ping("/models") == container.ping("/predictions") == 404
+
+
+@needs_memory_cgroup
+def test_a_flood_of_large_bodies_kills_nothing(images: Images, project: Project, tmp_path: Path) -> None:
+    """64 connections with bodies of the largest size, and 64 with larger ones, in the memory that a pod would get."""
+    archives = [describe_archive(project.model_store / f"{name}.mar") for name in ("intents", "topics")]
+    limit = int(needs_of(archives, "cpu", 2).memory_limit)
+    words = json.dumps({"inputs": "word " * 99_900})  # 499,513 bytes
+
+    def send(url: str, size: int) -> int:
+        body = words if size < MAX_BODY_BYTES else words + " " * (size - len(words))
+        return requests.post(f"{url}/predictions/intents", data=body, headers=BEARER, timeout=120).status_code
+
+    with memory_cgroup(limit) as cgroup, serving(images, tmp_path / "log", cgroup) as flooded:
+        workers = {worker.pid for worker in flooded.workers()}
+        with ThreadPoolExecutor(64) as pool:
+            allowed = list(pool.map(partial(send, flooded.url), [len(words)] * 256))
+            # nginx refuses these by their headers, and closes the connection on some that still send
+            with suppress(requests.ConnectionError):
+                assert set(pool.map(partial(send, flooded.url), [6_400_000] * 64)) == {413}
+        assert set(allowed) <= {400, 503}  # more characters than a model takes, and more such bodies than memory is for
+        assert 400 in allowed
+        assert flooded.process.poll() is None
+        assert {worker.pid for worker in flooded.workers()} == workers
+        with Client.http(flooded.url, token=TOKEN) as client:
+            assert len(client.predict("intents", ["change company address", "ok"])) == 2
 
 
 def test_the_urls_of_sagemaker(container: Container) -> None:
