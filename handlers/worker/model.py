@@ -26,7 +26,7 @@ from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
 from handlers.worker.telemetry.description import describe_member, describe_worker
 from handlers.worker.telemetry.metrics import FILL, LATENCY, Metrics
-from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, waited_ms
+from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, trace_id, waited_ms
 from handlers.worker.values import Call, Json
 
 NO_MEMBER = "-"  # the label of requests to a bundle that are for none of its models
@@ -227,7 +227,11 @@ class Model:
     ) -> Reply:
         """A reply with the header `SERVER_TIMING`, if the settings enable it; a failure is logged by its id."""
         if reply.status == 500:
-            _log.error("request %s was answered with %s", headers.get(REQUEST_ID, "without id"), reply.status)
+            trace = trace_id(headers)
+            request_id = headers.get(REQUEST_ID, "without id")
+            _log.error(
+                "request %s%s was answered with %s", request_id, f" of trace {trace}" if trace else "", reply.status
+            )
         if not self._settings.server_timing:
             return reply
         timing = server_timing(times.seconds, requests, waited_ms(headers, received))

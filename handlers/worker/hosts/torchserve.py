@@ -18,7 +18,7 @@ from handlers.worker.reply import error_reply
 from handlers.worker.request.protocols import dump
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks.base import Task
-from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_ID, client_request_id
+from handlers.worker.telemetry.tracing import REQUEST_ID, client_request_id, returned_headers
 
 BODY_NAMES = ("body", "data")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -84,9 +84,7 @@ class TorchServeHandler:
             if not _over_http(headers[index]):
                 # marks the last answer if the call is a stream; without it the worker's thread in TorchServe fails
                 context.set_response_header(index, "ts_stream_next", "false")
-            if client_ids[index]:
-                context.set_response_header(index, CORRELATION_ID, client_ids[index])
-            for name, value in reply.headers.items():
+            for name, value in {**reply.headers, **returned_headers(headers[index])}.items():
                 context.set_response_header(index, name, value)
             if reply.status != 200:
                 context.set_response_status(code=reply.status, phrase=HTTPStatus(reply.status).phrase, idx=index)

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from handlers.worker.errors import RequestError
 from handlers.worker.reply import JSON, Reply, error_reply
 from handlers.worker.request.protocols import dump
-from handlers.worker.telemetry.tracing import CORRELATION_ID, REQUEST_START, client_request_id
+from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
 from handlers.worker.values import Json
 
 BODY_BYTES = 6_553_500  # TorchServe's max_request_size in config.properties
@@ -109,8 +109,7 @@ class Urls:
             reply = refusal(401, "Unauthorized", "send the header Authorization: Bearer TOKEN")
         else:
             reply = await self._answer(route, headers, body)
-        client_id = client_request_id(headers)
-        return reply._replace(headers={**reply.headers, CORRELATION_ID: client_id}) if client_id else reply
+        return reply._replace(headers={**reply.headers, **returned_headers(headers)})
 
     async def _answer(self, route: Route, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]) -> Reply:
         if route.action is Action.LIVE:

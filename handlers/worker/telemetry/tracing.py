@@ -10,9 +10,11 @@ from contextlib import contextmanager
 REQUEST_ID = "x-request-id"
 # TorchServe always sets its own X-Request-Id in responses, so a client's id is returned under this name
 CORRELATION_ID = "x-correlation-id"
+TRACEPARENT = "traceparent"  # https://www.w3.org/TR/trace-context/
 REQUEST_START = "x-request-start"
 SERVER_TIMING = "server-timing"
 _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _START = re.compile(r"t=(\d{10})(\.\d{1,6})?")
 
 
@@ -36,6 +38,19 @@ def client_request_id(headers: Mapping[str, str]) -> str | None:
     """The id that a client set for its request; None without an id that is safe in a header and a log."""
     value = headers.get(REQUEST_ID, "")
     return value if _ID.fullmatch(value) else None
+
+
+def trace_id(headers: Mapping[str, str]) -> str | None:
+    """The id of the trace that a request belongs to; None without a `traceparent` of W3C Trace Context."""
+    match = _TRACEPARENT.fullmatch(headers.get(TRACEPARENT, ""))
+    return match[1] if match and set(match[1]) != {"0"} else None
+
+
+def returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """What of a request's headers its answer brings back, so that a client or a proxy can tell whose answer it is."""
+    client_id = client_request_id(headers)
+    returned = {CORRELATION_ID: client_id} if client_id else {}
+    return {**returned, TRACEPARENT: headers[TRACEPARENT]} if trace_id(headers) else returned
 
 
 def waited_ms(headers: Mapping[str, str], received: float) -> float | None:

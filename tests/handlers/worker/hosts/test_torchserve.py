@@ -102,17 +102,20 @@ def test_a_failed_request_is_found_in_the_log_by_its_id(
     served: tuple[TextClassification, Context], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     handler, ctx = served
-    ids = ["abc-123", "two words", None]
-    ctx.request_processor = [RequestProcessor({**OVER_HTTP, **({"X-Request-Id": one} if one else {})}) for one in ids]
+    traced = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
+    headers = [{"X-Request-Id": "abc-123"}, {"X-Request-Id": "two words"}, traced]
+    ctx.request_processor = [RequestProcessor({**OVER_HTTP, **more}) for more in headers]
     ctx.request_ids = {number: f"made-{number}" for number in range(3)}
     failure = RequestError("NotFinite", "")
     monkeypatch.setattr(handler._model._graphs._runner, "run", lambda _, rows: dict.fromkeys(range(len(rows)), failure))
     handler.handle([{"body": b"secret"}] * 3, ctx)
     logged = [line for line in caplog.messages if line.startswith("request ")]
-    assert logged == [f"request {one} was answered with 500" for one in ("abc-123 (made-0)", "made-1", "made-2")]
+    ids = ("abc-123 (made-0)", "made-1", f"made-2 of trace {'ab' * 16}")
+    assert logged == [f"request {request_id} was answered with 500" for request_id in ids]
     assert "secret" not in caplog.text
-    given = [ctx.get_response_headers(number).get("x-correlation-id") for number in range(3)]
-    assert given == ["abc-123", None, None]
+    returned = [ctx.get_response_headers(number) for number in range(3)]
+    assert [answer.get("x-correlation-id") for answer in returned] == ["abc-123", None, None]
+    assert [answer.get("traceparent") for answer in returned] == [None, None, traced["traceparent"]]
 
 
 def test_explanations_are_refused(served: tuple[TextClassification, Context]) -> None:

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.telemetry.tracing import StageTimes, client_request_id, server_timing, waited_ms
+from handlers.worker.telemetry.tracing import (
+    StageTimes,
+    client_request_id,
+    returned_headers,
+    server_timing,
+    trace_id,
+    waited_ms,
+)
 
 
 @given(st.text(max_size=200))
@@ -18,6 +25,15 @@ def test_ids_as_proxies_make_them_are_kept() -> None:
     for value in ("4aad1ed9-7e76-4c13-8df6-a8327ad66b86", "Root=1-67891233-abcdef012345678912345678", "a/b:1"):
         assert client_request_id({"x-request-id": value}) == value
     assert client_request_id({}) is None
+
+
+@given(st.text(max_size=60) | st.from_regex(r"00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]", fullmatch=True))
+def test_a_trace_comes_back_only_as_the_standard_writes_it(value: str) -> None:
+    returned = returned_headers({"traceparent": value})
+    assert returned == ({"traceparent": value} if trace_id({"traceparent": value}) else {})
+    assert all(character in "0123456789abcdef-" for text in returned.values() for character in text)
+    assert trace_id({"traceparent": f"00-{'0' * 32}-{'1' * 16}-00"}) is None  # no trace has this id
+    assert trace_id({"traceparent": f"00-{'a' * 32}-{'1' * 16}-00"}) == "a" * 32
 
 
 def test_a_stage_that_fails_is_counted_too() -> None:
