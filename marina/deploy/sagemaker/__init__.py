@@ -19,6 +19,7 @@ FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
 # AWS's guide "Load testing your auto scaling configuration": half of the rate at the limit, per minute
 SAFETY_FACTOR, MINUTE_S = 0.5, 60
+INSTANCES = 2  # in two availability zones; SageMaker replaces one while the other answers
 
 
 def deploy_sagemaker(
@@ -60,7 +61,7 @@ def deploy_sagemaker(
                 "sha256": sha256_of(path),
                 "image": archive.hosting.image,
                 "instance_type": instance,
-                "instances": scale.least_instances if scale else 1,
+                "instances": scale.least_instances if scale else INSTANCES,
                 "max_instances": scale.max_instances if scale else 4,
                 "invocations_per_minute": targets.get(archive.name),
             }

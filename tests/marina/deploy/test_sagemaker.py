@@ -147,6 +147,100 @@ def test_create_again_updates_the_endpoint(written: Path, deploy: ModuleType, se
     clients.done()
 
 
+PLACED = ("--subnets", "subnet-1", "subnet-2", "--security-groups", "sg-1", "--network-isolation")
+VPC = {"Subnets": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
+INSTANCES = {
+    "InstanceType": "ml.c7i.xlarge",
+    "InitialInstanceCount": 2,
+    "ContainerStartupHealthCheckTimeoutInSeconds": 600,
+}
+TAGS = {"Tags": [{"Key": "team", "Value": "search=1"}]}
+
+
+@pytest.mark.usefixtures("numbered")
+@pytest.mark.parametrize(
+    ("options", "model_fields", "variant", "configuration", "tags"),
+    [
+        ((), {}, INSTANCES, {}, {}),
+        (PLACED, {"VpcConfig": VPC, "EnableNetworkIsolation": True}, INSTANCES, {}, {}),
+        (("--kms-key", "k", "--tag", "team=search=1"), {}, INSTANCES, {"KmsKeyId": "k"}, TAGS),
+        (
+            ("--async-output", "s3://models/answers"),
+            {},
+            INSTANCES,
+            {"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://models/answers"}}},
+            {},
+        ),
+        (
+            ("--serverless-mb", "3072"),
+            {},
+            {"ServerlessConfig": {"MemorySizeInMB": 3072, "MaxConcurrency": 20}},
+            {},
+            {},
+        ),
+    ],
+)
+def test_options_reach_aws(
+    written: Path,
+    deploy: ModuleType,
+    session: Any,
+    options: tuple[str, ...],
+    model_fields: dict[str, Any],
+    variant: dict[str, Any],
+    configuration: dict[str, Any],
+    tags: dict[str, Any],
+) -> None:
+    session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    model = json.loads((written / "endpoints.json").read_text())["intents"] | {"instance_type": "ml.c7i.xlarge"}
+    clients = Clients(session, "sagemaker", "application-autoscaling")
+    stub = clients.stubs["sagemaker"]
+    arn = "arn:aws:sagemaker:eu-west-1:1:"
+    base = {"ModelName": "intents-1", "ExecutionRoleArn": ROLE, "PrimaryContainer": ANY}
+    stub.add_response("create_model", {"ModelArn": f"{arn}model/intents"}, {**base, **model_fields, **tags})
+    variants = [{"VariantName": "AllTraffic", "ModelName": "intents-1", **variant}]
+    named = {"EndpointConfigName": "intents-1"}
+    stub.add_response(
+        "create_endpoint_config",
+        {"EndpointConfigArn": f"{arn}endpoint-config/intents"},
+        {**named, "ProductionVariants": variants, **configuration, **tags},
+    )
+    endpoint = {"EndpointName": "intents", **named}
+    stub.add_response("create_endpoint", {"EndpointArn": f"{arn}endpoint/intents"}, {**endpoint, **tags})
+    for _ in ("the waiter", "the check"):
+        stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
+    deploy.create(clients, arguments(deploy, *options), "intents", model)
+    clients.done()
+
+
+def test_an_alarm_takes_an_update_back_after_its_first_instance(deploy: ModuleType, session: Any) -> None:
+    rollout = deploy.rollout_of(arguments(deploy, "--alarm", "errors", "--alarm", "latency"))
+    stub = Clients(session, "sagemaker").stubs["sagemaker"]
+    fields = {"EndpointName": "intents", "EndpointConfigName": "intents-1", **rollout}
+    # the service's own model refuses a field that it does not have
+    stub.add_response("update_endpoint", {"EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents"}, fields)
+    stub.client.update_endpoint(**fields)
+    assert rollout["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"][1] == {"AlarmName": "latency"}
+    assert deploy.rollout_of(arguments(deploy)) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--subnets", "subnet-1"), "--subnets and --security-groups go together"),
+        (("--tag", "team"), "a tag is KEY=VALUE"),
+        (("--serverless-mb", "2048", "--kms-key", "k"), "takes no --kms-key"),
+        (("--serverless-mb", "5000"), "invalid choice"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    deploy: ModuleType, options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arguments(deploy, *options)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("status", "configuration", "reason"),
     [("InService", "intents-0", "the new variant did not pass"), ("Failed", "intents-1", "no capacity")],

@@ -29,6 +29,8 @@ REGISTRY = AWS + ".dkr.ecr.{region}.amazonaws.com/{image}"
 ECR_IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?::([^:@]+))?")
 VARIANT, DIMENSION, POLICY = "AllTraffic", "sagemaker:variant:DesiredInstanceCount", "marina-invocations"
 STARTUP_S = 600
+CANARY_S = 300  # for which the first new instance answers beside the old ones
+CONCURRENCY = 20  # requests at once of an endpoint without instances
 
 
 def create(session: Any, options: argparse.Namespace, name: str, model: dict[str, Any]) -> None:
@@ -41,36 +43,94 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
         "Image": pinned(session, options.image or REGISTRY.format(region=region, image=model["image"])),
         "ModelDataUrl": f"s3://{options.bucket}/{key}",
     }
+    placed, tags = placement(options), tags_of(options)
     # models and configurations cannot be changed, so their names are made from what they hold
-    unique = f"{name}-{short(container, options.role)}"
-    instance = options.instance_type or model["instance_type"]
-    min_instances, max_instances = (
-        options.instances or model["instances"],
-        options.max_instances or model["max_instances"],
+    unique = f"{name}-{short(container, options.role, placed)}"
+    min_instances = options.instances or model["instances"]
+    max_instances = options.max_instances or model["max_instances"]
+    instance_type = options.instance_type or model["instance_type"]
+    variant = {"VariantName": VARIANT, "ModelName": unique, **capacity(options, instance_type, min_instances)}
+    stored = storage(options)
+    configuration = f"{name}-{short(variant, stored)}"
+    once(
+        sagemaker.create_model,
+        ModelName=unique,
+        ExecutionRoleArn=options.role,
+        PrimaryContainer=container,
+        **placed,
+        **tags,
     )
-    variant = {
-        "VariantName": VARIANT,
-        "ModelName": unique,
-        "InstanceType": instance,
-        "InitialInstanceCount": min_instances,
-        "ContainerStartupHealthCheckTimeoutInSeconds": STARTUP_S,
-    }
-    configuration = f"{name}-{short(variant)}"
-    once(sagemaker.create_model, ModelName=unique, ExecutionRoleArn=options.role, PrimaryContainer=container)
-    once(sagemaker.create_endpoint_config, EndpointConfigName=configuration, ProductionVariants=[variant])
-    if not once(sagemaker.create_endpoint, EndpointName=name, EndpointConfigName=configuration):
+    once(
+        sagemaker.create_endpoint_config,
+        EndpointConfigName=configuration,
+        ProductionVariants=[variant],
+        **stored,
+        **tags,
+    )
+    rollout = rollout_of(options)
+    if not once(sagemaker.create_endpoint, EndpointName=name, EndpointConfigName=configuration, **tags):
         # the number of instances that autoscaling has chosen stays
         scaled = autoscaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[resource_of(name)])
         keep = bool(scaled["ScalableTargets"])
-        sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=configuration, RetainAllVariantProperties=keep)
+        sagemaker.update_endpoint(
+            EndpointName=name, EndpointConfigName=configuration, RetainAllVariantProperties=keep, **rollout
+        )
     print(f"{name}: waiting until it is in service, some minutes")
     with suppress(WaiterError):  # `check` says why
         sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
     check(sagemaker, name, configuration)
     target = options.invocations_per_minute or model["invocations_per_minute"]
-    if target and max_instances > min_instances:
+    if target and max_instances > min_instances and not options.serverless_mb:
         scale(autoscaling, name, min_instances, max_instances, target)
     print(f"{name}: in service")
+
+
+def placement(options: argparse.Namespace) -> dict[str, Any]:
+    """Where the containers of a model are, and whom they can reach."""
+    isolated = {"EnableNetworkIsolation": True} if options.network_isolation else {}
+    if not options.subnets:
+        return isolated
+    return {**isolated, "VpcConfig": {"Subnets": options.subnets, "SecurityGroupIds": options.security_groups}}
+
+
+def tags_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Tags as AWS writes them."""
+    pairs = [tag.partition("=") for tag in options.tag]
+    return {"Tags": [{"Key": key, "Value": value} for key, _, value in pairs]} if pairs else {}
+
+
+def capacity(options: argparse.Namespace, instance_type: str, instances: int) -> dict[str, Any]:
+    """The instances of a variant, or the memory and the requests at once of one without instances."""
+    if options.serverless_mb:
+        return {"ServerlessConfig": {"MemorySizeInMB": options.serverless_mb, "MaxConcurrency": CONCURRENCY}}
+    return {
+        "InstanceType": instance_type,
+        "InitialInstanceCount": instances,
+        "ContainerStartupHealthCheckTimeoutInSeconds": STARTUP_S,
+    }
+
+
+def storage(options: argparse.Namespace) -> dict[str, Any]:
+    """The key of the instances' disks, and the bucket for the answers of an endpoint that is asynchronous."""
+    key = {"KmsKeyId": options.kms_key} if options.kms_key else {}
+    if not options.async_output:
+        return key
+    return {**key, "AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": options.async_output}}}
+
+
+def rollout_of(options: argparse.Namespace) -> dict[str, Any]:
+    """How an update replaces instances: with alarms, one new instance first, which any of them takes back."""
+    if not options.alarm:
+        return {}
+    canary = {"Type": "INSTANCE_COUNT", "Value": 1}
+    routing = {"Type": "CANARY", "CanarySize": canary, "WaitIntervalInSeconds": CANARY_S}
+    alarms = [{"AlarmName": alarm} for alarm in options.alarm]
+    return {
+        "DeploymentConfig": {
+            "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing},
+            "AutoRollbackConfiguration": {"Alarms": alarms},
+        }
+    }
 
 
 def pinned(session: Any, image: str) -> str:
@@ -165,28 +225,61 @@ def parse(arguments: Sequence[str] | None, model_names: Sequence[str]) -> argpar
     parser.add_argument("--region", help="default: that of your AWS configuration")
     actions = parser.add_subparsers(dest="action", required=True)
     create_parser = actions.add_parser("create", help="create or update endpoints")
-    create_parser.add_argument("--bucket", required=True, help="bucket of S3 for model.tar.gz")
-    create_parser.add_argument("--prefix", default="marina", help="folder in the bucket")
-    create_parser.add_argument("--role", required=True, help="ARN of the role that SageMaker takes")
-    create_parser.add_argument("--image", help="URI of an image; default: AWS's, by endpoints.json")
-    create_parser.add_argument("--instance-type", help="default: by endpoints.json")
-    create_parser.add_argument(
-        "--instances", type=int, help="that autoscaling keeps at least; default: by endpoints.json"
+    add = create_parser.add_argument
+    add("--bucket", required=True, help="bucket of S3 for model.tar.gz")
+    add("--prefix", default="marina", help="folder in the bucket")
+    add("--role", required=True, help="ARN of the role that SageMaker takes")
+    add("--image", help="URI of an image; default: AWS's, by endpoints.json")
+    add("--instance-type", help="default: by endpoints.json")
+    add("--instances", type=int, help="that autoscaling keeps at least; default: by endpoints.json")
+    add("--max-instances", type=int, help="the most that it starts; default: by endpoints.json")
+    add("--invocations-per-minute", type=float, help="target of autoscaling; default: by endpoints.json")
+    add("--alarm", action="append", default=[], metavar="NAME", help="alarm of CloudWatch that takes an update back")
+    add(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="for the endpoint, its models and configurations",
     )
-    create_parser.add_argument("--max-instances", type=int, help="the most that it starts; default: by endpoints.json")
-    create_parser.add_argument(
-        "--invocations-per-minute", type=float, help="target of autoscaling; default: by endpoints.json"
-    )
+    add("--subnets", nargs="+", default=[], metavar="ID", help="subnets of a VPC; needs --security-groups")
+    add("--security-groups", nargs="+", default=[], metavar="ID")
+    add("--kms-key", help="key for the disks of instances")
+    add("--network-isolation", action="store_true", help="containers reach nothing; needs an image with all packages")
+    add("--async-output", metavar="S3_URI", help="make the endpoint asynchronous, with its answers there")
+    add("--serverless-mb", type=int, choices=range(1024, 6145, 1024), help="memory of an endpoint without instances")
     delete_parser = actions.add_parser("delete", help="delete endpoints")
     for subparser in (create_parser, delete_parser):
         subparser.add_argument(
             "names", nargs="*", metavar="NAME", help=f"of {', '.join(model_names)}; default: all of them"
         )
     options = parser.parse_args(arguments)
+    if options.action == "create":
+        refuse(parser, options)
     unknown = set(options.names) - set(model_names)
     if unknown:
         parser.error(f"no model {unknown.pop()!r} in endpoints.json; there are {', '.join(model_names)}")
     return options
+
+
+def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End with 2 if options do not go together."""
+    if bool(options.subnets) != bool(options.security_groups):
+        parser.error("--subnets and --security-groups go together")
+    if any("=" not in tag for tag in options.tag):
+        parser.error("a tag is KEY=VALUE")
+    instances = (
+        "instance_type",
+        "instances",
+        "max_instances",
+        "subnets",
+        "kms_key",
+        "network_isolation",
+        "async_output",
+    )
+    given = [name for name in instances if getattr(options, name)]
+    if options.serverless_mb and given:
+        parser.error(f"an endpoint without instances takes no --{given[0].replace('_', '-')}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
