@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -31,25 +32,26 @@ def main() -> None:
     parser.add_argument("--database", metavar="URL", help="a PostgreSQL; default: an embedded one in build/demo-match")
     parser.add_argument("--resumes", type=int, default=1000)
     parser.add_argument("--page", type=int, metavar="PORT", help="then serve the web page on this port")
-    asked = parser.parse_args()
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that PostgreSQL ends too
     project = find_project()
-    with database(project.root / "build" / "demo-match", asked.database) as url:
-        vectors = fill(url, asked.resumes)
-        console.print(f"{asked.resumes:,} resumes in PostgreSQL, {'with' if vectors else 'without'} pgvector")
+    with database(project.root / "build" / "demo-match", options.database) as url:
+        vectors = fill(url, options.resumes)
+        console.print(f"{options.resumes:,} resumes in PostgreSQL, {'with' if vectors else 'without'} pgvector")
         bulk = sum(_score(name, url, "resumes", f"resume_{what}") for name, what in _models())
         models = Models(*(marina.Scorer(project.model_store / f"{name}.mar") for name, _ in _models()))
         with psycopg.connect(url, autocommit=True) as connection:
             jobs = connection.execute("SELECT title, text FROM jobs ORDER BY id").fetchall()
             for title, text in jobs[:2]:
                 _print(title, shortlist(connection, models.understand(text), vectors, most=5))
-            _print_times(project, connection, models, vectors, bulk, asked.resumes)
-        if asked.page:
+            _print_times(project, connection, models, vectors, bulk, options.resumes)
+        if options.page:
             import uvicorn
 
             from examples.resume_match.page import make_page
 
-            console.print(f"the page is at http://127.0.0.1:{asked.page} until you press Ctrl-C")
-            uvicorn.run(make_page(url, models, vectors), host="127.0.0.1", port=asked.page, log_level="warning")
+            console.print(f"the page is at http://127.0.0.1:{options.page} until you press Ctrl-C")
+            uvicorn.run(make_page(url, models, vectors), host="127.0.0.1", port=options.page, log_level="warning")
 
 
 def _models() -> tuple[tuple[str, str], ...]:

@@ -209,34 +209,30 @@ def test_the_openapi_document_is_valid() -> None:
 
 
 @needs_nginx
-def test_the_documented_location_reranks(tiny_server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("url", ["rank/rerank", "rank/v1/rerank", "rank/v2/rerank"])
+def test_clients_rerank_through_nginx(tiny_server: Server, tmp_path: Path, url: str) -> None:
     (port,) = free_ports(1)
-    page = (ROOT / "docs" / "guides" / "clients.md").read_text()
-    (location,) = re.findall(r"^ *location = /rerank \{.*?\}\n", page, re.MULTILINE | re.DOTALL)
-    changes = {
-        "    location /predictions/ {": f"{location}    location /predictions/ {{",
-        "search-rerank": "rank",
-        "8080": str(tiny_server.ports[0]),
-        "8090": str(port),
-    }
+    changes = {"8080": str(tiny_server.ports[0]), "8090": str(port)}
     headers = {"Authorization": f"Bearer {tiny_server.token()}"}
     request = {"query": "invoice", "texts": [TEXT, "ok", "thanks"]}
     with nginx(tmp_path, (ROOT / "deploy" / "nginx.conf").read_text(), changes, port):
-        answer = requests.post(f"http://127.0.0.1:{port}/rerank", json=request, headers=headers, timeout=30)
+        answer = requests.post(f"http://127.0.0.1:{port}/{url}", json=request, headers=headers, timeout=30)
+        unknown = requests.post(f"http://127.0.0.1:{port}/other/rerank", json=request, headers=headers, timeout=30)
     assert answer.status_code == 200
     assert answer.json() == tiny_server.post("rank", request).json()
     assert [set(entry) for entry in answer.json()] == [{"index", "score"}] * 3
+    assert unknown.status_code == 404
 
 
 @needs_nginx
 def test_openais_client_behind_nginx(tiny_server: Server, tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    changes = {"resume-search": "embed", "8080": str(tiny_server.ports[0]), "8090": str(port)}
+    changes = {"8080": str(tiny_server.ports[0]), "8090": str(port)}
     with nginx(tmp_path, (ROOT / "deploy" / "nginx.conf").read_text(), changes, port):
-        address, token = f"http://127.0.0.1:{port}/v1", tiny_server.token()
+        address, token = f"http://127.0.0.1:{port}/embed/v1", tiny_server.token()
         documented, *_ = python_blocks((ROOT / "docs" / "guides" / "clients.md").read_text())
         names: dict[str, Any] = {"token": token}
-        exec(documented.replace("8090", str(port)), names)
+        exec(documented.replace("8090", str(port)).replace("resume-search", "embed"), names)
         names["client"].close()
         with openai.OpenAI(base_url=address, api_key=token, max_retries=0) as own:
             plain = tiny_server.post("embed", {"inputs": [TEXT, "ok"]}).json()
