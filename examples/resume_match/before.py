@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,27 +10,24 @@ from transformers import AutoModel, AutoModelForTokenClassification, AutoTokeniz
 TOKENS = 512
 
 
-def seconds_a_text(sources: tuple[Path, Path], texts: Sequence[str]) -> float:
-    """Seconds to embed a text and to find its entities, on all cores.
+class Before:
+    """Embeds a text and finds its entities, on all cores.
 
     Args:
         sources: the folders of the models for embeddings and for entities.
-        texts: the texts to measure on.
     """
-    models = [
-        kind.from_pretrained(source, trust_remote_code=False)
-        for kind, source in zip((AutoModel, AutoModelForTokenClassification), sources, strict=True)
-    ]
-    tokenizers = [AutoTokenizer.from_pretrained(source, trust_remote_code=False) for source in sources]
-    with torch.inference_mode():
 
-        def understand(text: str) -> None:
-            for model, tokenizer in zip(models, tokenizers, strict=True):
-                encoded = tokenizer(text, padding="max_length", truncation=True, max_length=TOKENS, return_tensors="pt")
-                model.eval()(**encoded)
+    def __init__(self, sources: tuple[Path, Path]) -> None:
+        self._models = [
+            (
+                AutoTokenizer.from_pretrained(source, trust_remote_code=False),
+                kind.from_pretrained(source, trust_remote_code=False).eval(),
+            )
+            for kind, source in zip((AutoModel, AutoModelForTokenClassification), sources, strict=True)
+        ]
 
-        understand(texts[0])  # warms up
-        start = time.perf_counter()
-        for text in texts:
-            understand(text)
-        return (time.perf_counter() - start) / len(texts)
+    @torch.inference_mode()
+    def understand(self, text: str) -> None:
+        """Compute both models, and throw the answers away."""
+        for tokenizer, model in self._models:
+            model(**tokenizer(text, padding="max_length", truncation=True, max_length=TOKENS, return_tensors="pt"))
