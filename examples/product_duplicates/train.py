@@ -104,21 +104,22 @@ class Comparer:
             losses.append(torch.nn.functional.cross_entropy(predicted, targets, label_smoothing=0.02))
         return torch.stack(losses).sum()
 
-    @torch.no_grad()
     def scores(self, pairs: list[Pair]) -> npt.NDArray[np.float64]:
         """The score of "yes" of each pair."""
         scores = np.zeros(len(pairs))
         order = sorted(range(len(pairs)), key=lambda number: len(pairs[number]["text"] + pairs[number]["text_pair"]))
         for start in range(0, len(order), 64):
             numbers = order[start : start + 64]
-            scores[numbers] = self.logits([pairs[number] for number in numbers])["duplicate"].softmax(1)[:, 1].numpy()
+            with torch.inference_mode():
+                logits = self.logits([pairs[number] for number in numbers])["duplicate"]
+            scores[numbers] = logits.softmax(1)[:, 1].numpy()
         return scores
 
-    @torch.no_grad()
     def blocked(self, listings: list[Listing]) -> list[Pair]:
         """The pairs that blocking would have compared."""
         texts = [listing.text for listing in listings]
-        vectors = torch.cat([self.pool(texts[start : start + 64]) for start in range(0, len(texts), 64)])
+        with torch.inference_mode():
+            vectors = torch.cat([self.pool(texts[start : start + 64]) for start in range(0, len(texts), 64)])
         unit = torch.nn.functional.normalize(vectors, dim=1).numpy()
         pairs = block(unit, texts, PAIRS_A_LISTING * len(listings))
         return [pair_of(listings[left], listings[right]) for left, right in pairs]
