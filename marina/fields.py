@@ -50,7 +50,7 @@ def fault_message(fault: Mapping[str, object]) -> str:
     if kind in KINDS:
         return f"must be {KINDS[kind]}"
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    return message.replace("a valid tuple", "a list").replace("a valid ", "a ")
+    return message.replace("a valid ", "a ")
 
 
 def similar_field(model: type[BaseModel], unknown: Sequence[str | int]) -> str | None:

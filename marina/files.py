@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
@@ -94,13 +95,11 @@ def locked(lock_file: Path, wait_s: float = math.inf, waiting: Callable[[], None
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     with lock_file.open("w") as lock:
         deadline = time.monotonic() + wait_s
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _try_lock(lock):
             waiting()
             while not _try_lock(lock):
                 if time.monotonic() >= deadline:
-                    raise
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(lock_file))
                 time.sleep(min(POLL_S, max(0.0, deadline - time.monotonic())))
         yield
 

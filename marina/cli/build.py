@@ -87,7 +87,7 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs
     ]
-    too_long = share_too_long(folder, spec, project.root)
+    too_long = share_too_long(artifact, spec, project.root)
     if show:
         outcome = "reused" if reused else f"compiled in {time.monotonic() - start:.1f} s"
         say(
@@ -102,7 +102,7 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         for remark in remarks:
             say(remark)
         if too_long:
-            say(too_long_line(too_long, folder, spec))
+            say(too_long_line(too_long, artifact, spec))
     document = {"name": spec.name, "artifact": str(folder), "reused": reused, "precision": artifact.precision}
     return {**document, "decided": decided, "tried": tried, "graphs": graphs, "remarks": remarks, "too_long": too_long}
 

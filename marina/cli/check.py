@@ -23,6 +23,7 @@ def check(
 
     Nothing is compiled and no weights are loaded. Exits with 1 if a model could not be compiled.
     """
+    from handlers.worker.artifact import read_artifact
     from marina.compiler.forecast import forecast
     from marina.compiler.lengths import share_too_long, too_long_line
     from marina.shapes.auto import with_known_shapes
@@ -34,7 +35,7 @@ def check(
             report(f"checking {spec.name}")
             chosen = with_known_shapes(spec, project)
             prediction = forecast(chosen, project)
-            compiled = prediction.artifact if prediction.compiled else None
+            compiled = read_artifact(prediction.artifact) if prediction.compiled else None
             too_long = share_too_long(compiled, chosen, project.root) if compiled else None
         shapes_known = chosen.shapes.auto is None
         if not as_json:

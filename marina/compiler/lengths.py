@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.artifact import Artifact
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
@@ -17,31 +17,30 @@ ANY_LENGTH = 1 << 30
 FATES = {"truncate": "the model reads their beginning", "reject": "they are refused"}
 
 
-def count_tokens(artifact: Path, instances: Sequence[Instance]) -> list[int]:
+def count_tokens(artifact: Artifact, instances: Sequence[Instance]) -> list[int]:
     """The number of tokens of each instance, with the model's default prompt."""
-    signature = read_artifact(artifact).signature
-    reader = open_reader(artifact.joinpath, signature)
-    return [len(row.ids) for row in default_rows(instances, signature, reader, ANY_LENGTH, "reject")]
+    reader = open_reader(artifact.folder.joinpath, artifact.signature)
+    return [len(row.ids) for row in default_rows(instances, artifact.signature, reader, ANY_LENGTH, "reject")]
 
 
-def share_too_long(artifact: Path, spec: Spec, root: Path) -> float:
+def share_too_long(artifact: Artifact, spec: Spec, root: Path) -> float:
     """The share of a spec's examples that are longer than its longest shape; 0 if texts are read in windows.
 
     Args:
-        artifact: the folder of the spec's artifact.
+        artifact: the artifact of the spec.
         spec: the spec; without examples, the share is 0.
         root: the project's folder.
     """
     if not spec.examples or spec.long_text not in FATES or spec.preprocess:
         return 0.0
-    limit = max_sequence_length(read_artifact(artifact).shapes)
+    limit = max_sequence_length(artifact.shapes)
     lengths = count_tokens(artifact, read_texts(root / spec.examples, spec.instance_fields, spec.examples))
     return sum(tokens > limit for tokens in lengths) / len(lengths)
 
 
-def too_long_line(share: float, artifact: Path, spec: Spec) -> str:
+def too_long_line(share: float, artifact: Artifact, spec: Spec) -> str:
     """What `share_too_long` means, in a sentence."""
-    limit = max_sequence_length(read_artifact(artifact).shapes)
+    limit = max_sequence_length(artifact.shapes)
     return (
         f"{share:.1%} of the examples are longer than {limit} tokens, and {FATES[spec.long_text]}; to read more, raise "
         "the longest of the spec's shapes"

@@ -20,7 +20,7 @@ from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
 from marina.server.foreground import serve_in_foreground
 from marina.server.state import Ports, RunState
-from marina.server.torchserve.config import free_ports
+from marina.server.torchserve.config import free_ports, read_properties
 from marina.server.torchserve.environment import serving_env
 from marina.server.torchserve.tokens import token
 from marina.server.upgrade import management_of
@@ -92,8 +92,7 @@ def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None
 def body_bytes(project: Project, archives: Sequence[Archive]) -> int:
     """The size of the largest body that any model takes, and TorchServe too by the project's configuration."""
     largest = max(member["max_body_bytes"] for archive in archives for member in archive.serving["members"].values())
-    lines = (line.partition("=") for line in project.config.read_text().splitlines())
-    torchserve = next((int(value) for key, _, value in lines if key.strip() == "max_request_size"), TORCHSERVE_BYTES)
+    torchserve = int(read_properties(project.config).get("max_request_size", TORCHSERVE_BYTES))
     return min(int(largest), torchserve)
 
 

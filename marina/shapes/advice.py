@@ -140,7 +140,7 @@ def advise(
     token_counts = (
         texts
         if isinstance(texts, list)
-        else read_lengths(texts, spec.instance_fields, lambda instances: count_tokens(probe, instances))
+        else read_lengths(texts, spec.instance_fields, lambda instances: count_tokens(read_artifact(probe), instances))
     )
     lengths = [min(tokens, limit) for tokens in token_counts]
     fitting, max_graphs = lengths[0::2], graphs or MAX_GRAPHS

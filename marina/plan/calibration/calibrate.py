@@ -69,14 +69,14 @@ def calibrate(
             "plans for other instances are estimates from AWS's published figures",
         )
     text_source = texts or texts_of(spec, project)
-    read_instances(text_source, spec.instance_fields)  # before anything takes long
+    instances = read_instances(text_source, spec.instance_fields)  # before anything takes long
     spec = with_shapes(spec, project, progress)  # once, whatever the core groups
     cores = len(cpu_cores())
     artifact = _archive(spec, server, str(cores))
     folder = server.project.root / "calibrated" / spec.name
     shutil.rmtree(folder, ignore_errors=True)
     unpack(server.project.model_store / f"{spec.name}.mar", folder)
-    sample, payloads = sample_of(spec, artifact, text_source)
+    sample, payloads = sample_of(instances, text_source, spec, artifact)
     sizes = sorted({1, cores, *(1 << power for power in range(1, 20) if 1 << power < cores)})[-MAX_SIZES:]
     workers = []
     for number, size in enumerate(sizes):
@@ -120,9 +120,10 @@ def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
     return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))
 
 
-def sample_of(spec: Spec, artifact: Path, source: str) -> tuple[RequestSample, dict[int, Payload]]:
+def sample_of(
+    instances: list[Instance], source: str, spec: Spec, artifact: Path
+) -> tuple[RequestSample, dict[int, Payload]]:
     """The contents of requests with the tokens of each instance, and payloads by the instances of a request."""
-    instances: list[Instance] = read_instances(source, spec.instance_fields)
     description = read_artifact(artifact)
     reader = open_reader(artifact.joinpath, description.signature)
     rows = default_rows(instances, description.signature, reader, max_sequence_length(description.shapes), "truncate")

@@ -49,6 +49,12 @@ def free_ports(count: int) -> list[int]:
     raise ServerError(f"fewer than {count} ports between {PORT_RANGE[0]} and {PORT_RANGE[1]} are free on this machine")
 
 
+def read_properties(config: Path) -> dict[str, str]:
+    """The values in a config.properties, by their keys."""
+    lines = config.read_text(encoding="utf-8").splitlines()
+    return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+
+
 def configured_ports(config: Path) -> Ports:
     """The ports in a project's configuration; TorchServe's own where it names none.
 
@@ -56,8 +62,7 @@ def configured_ports(config: Path) -> Ports:
         ServerError: the file cannot be read, or a port in it is no number.
     """
     try:
-        lines = config.read_text(encoding="utf-8").splitlines()
-        values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+        values = read_properties(config)
         ports = {
             **{field: urlsplit(values[f"{field}_address"]).port for field in HTTP if f"{field}_address" in values},
             **{field: int(values[f"{field}_port"]) for field in GRPC if f"{field}_port" in values},

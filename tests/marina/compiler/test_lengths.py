@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from handlers.worker.artifact import read_artifact
 from marina.compiler import compile_model
 from marina.compiler.lengths import share_too_long, too_long_line
 from marina.project import Project
@@ -17,7 +18,7 @@ def test_the_share_of_examples_that_are_too_long(project: Project, add_tiny: Cal
     (project.root / "texts.csv").write_text("text\n" + "\n".join(texts) + "\n")
     path = add_tiny("m", task="text-classification", shapes={"exact": ["1x8", "2x15"]}, examples="texts.csv")
     spec = read_spec(path)
-    artifact = compile_model(spec, project, no_progress).folder
+    artifact = read_artifact(compile_model(spec, project, no_progress).folder)
     share = share_too_long(artifact, spec, project.root)
     assert share == 0.5
     assert too_long_line(share, artifact, spec).startswith(
