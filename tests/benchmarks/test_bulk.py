@@ -37,7 +37,7 @@ def test_a_job_is_run_and_its_memory_is_seen(tmp_path: Path) -> None:
         assert run.megabytes > 50
 
 
-def test_texts_are_generated_texts_alike_each_time() -> None:
+def test_texts_are_generated_alike_each_time() -> None:
     texts = bulk.generated_texts(500)
     assert texts == bulk.generated_texts(500)
     lengths = [len(text.split()) + 2 for text in texts]

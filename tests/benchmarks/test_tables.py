@@ -51,14 +51,14 @@ def test_the_highest_rate_is_found_within_a_part_of_the_last_step(limit: int) ->
         tried.append(rate)
         return rate <= limit
 
-    found = highest_passing_rate(kept)
+    highest = highest_passing_rate(kept)
     if limit < FIRST_RATE:
-        assert found is None
+        assert highest is None
     else:
-        assert found is not None
-        assert found <= limit
+        assert highest is not None
+        assert highest <= limit
         # a step doubles the rate, and was halved twice
-        assert limit - found <= found / 4 or limit > FIRST_RATE * 2**11
+        assert limit - highest <= highest / 4 or limit > FIRST_RATE * 2**11
     assert len(tried) == len(set(tried))
     assert len(tried) >= 5
 

@@ -60,7 +60,7 @@ def test_another_model_is_no_baseline() -> None:
         [entry(rounds, strategy="usual"), entry(rounds, model="other", strategy="ours")],
         baseline=Configuration(strategy="usual"),
     )
-    assert [one.speedup is None for one in figures_of(two)] == [False, True]
+    assert [figure.speedup is None for figure in figures_of(two)] == [False, True]
     assert table_of(two).columns[:2] == ["model", "strategy"]
 
 

@@ -35,10 +35,10 @@ def test_a_configuration_comes_back_as_it_was_stored(configuration: Configuratio
 
 
 @given(CONFIGURATIONS, CONFIGURATIONS)
-def test_what_the_other_knows_goes_before_what_one_knows(one: Configuration, other: Configuration) -> None:
-    both = one.with_fields_of(other)
+def test_what_the_other_knows_goes_first(configuration: Configuration, other: Configuration) -> None:
+    both = configuration.with_fields_of(other)
     assert both.matches(other)
-    assert both.known_fields() == {**one.known_fields(), **other.known_fields()}
+    assert both.known_fields() == {**configuration.known_fields(), **other.known_fields()}
 
 
 def test_a_workload_says_its_loop() -> None:
