@@ -68,9 +68,9 @@ def predict(
             results = list(client.stream(name, enumerate(inputs), **parameters))
         except UnknownModelError as error:
             raise UnknownModelError(f"{error}; {_names_hint(name, list(state.models))}") from None
-    for result in results:
+    for number, result in enumerate(results, 1):
         if result.error:
-            raise result.error
+            raise MarinaError(f"input {number} of {len(inputs)}: {result.error}") if inputs[1:] else result.error
     answers: list[Any] = [result.answer for result in results]
     if as_json:
         print_json(answers if len(inputs) > 1 else answers[0])

@@ -150,3 +150,11 @@ def test_the_recipes_do_what_they_say(copy: Path, ports: list[int]) -> None:
     assert "2 of 2 READY" in output
     assert "model_name,workers_per_model" in output
     assert output.endswith("stopped\n")
+
+
+def test_the_tutorial_does_what_it_says(copy: Path, ports: list[int]) -> None:
+    output = run_blocks("docs/guides/tutorial.md", copy, ports)
+    assert re.search(r"^change_company_address +0\.[5-9]", output, re.MULTILINE)
+    assert output.count("report.html") >= 2
+    assert (copy / "build/support-desk/build/plan/plan.svg").is_file()
+    assert (copy / "build/support-desk/build/deploy/README.md").is_file()
