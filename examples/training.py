@@ -71,12 +71,12 @@ def fit(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, [learning_rate, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
     )
-    for _ in track(range(epochs), description=f"training {name}"):
-        for chosen in _batches(torch.tensor(lengths)):
-            loss(chosen).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
+    batches = (batch for _ in range(epochs) for batch in _batches(torch.tensor(lengths)))
+    for batch in track(batches, total=steps, description=f"training {name}"):
+        loss(batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
 
 
 def _batches(lengths: torch.Tensor) -> list[list[int]]:
