@@ -56,7 +56,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-random test-suites test-all coverage mutants test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site docs-serve format clean
+.PHONY: help setup train compile archive serve stop test test-random test-suites test-all coverage mutants test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site docs-serve format clean dist
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22

@@ -15,7 +15,26 @@ import yaml
 
 PRODUCTS = Path(__file__).parent / "products.yaml"
 FIRST, MIDDLE, LAST = (
-    ["Vel", "Kest", "Om", "Lum", "Nord", "Tav", "Quil", "Bran", "Sol", "Har", "Pel", "Jun", "Rov", "Dax", "Il", "Mar"],
+    {
+        "training": [
+            "Vel",
+            "Kest",
+            "Om",
+            "Lum",
+            "Nord",
+            "Tav",
+            "Quil",
+            "Bran",
+            "Sol",
+            "Har",
+            "Zan",
+            "Fen",
+            "Wol",
+            "Gri",
+        ],
+        "validation": ["Pel", "Jun", "Yst", "Cor", "Bel", "Tor"],
+        "demonstration": ["Rov", "Dax", "Il", "Mar", "Ped", "Sum", "Hel", "Ast", "Kir", "Oru"],
+    },
     ["mo", "re", "bra", "i", "ha", "is", "le", "ko", "ve", "ti", "do", "pa", "u", "lin"],
     ["ra", "lon", "fit", "nar", "vn", "try", "x", "vi", "nna", "sk", "dale", "tek", "wood", "mark", "lo", "ne"],
 )
@@ -109,7 +128,7 @@ def make_listings(count: int, part: str = "demonstration", seed: int = 0) -> lis
     """
     chance = random.Random(f"{part} {seed}")
     products = yaml.safe_load(PRODUCTS.read_text(encoding="utf-8"))[part]
-    makers = [_maker(chance) for _ in range(max(8, count // 60))]
+    makers = [_maker(part, chance) for _ in range(max(8, count // 60))]
     listings: list[Listing] = []
     number = family = 0
     while len(listings) < count:
@@ -134,8 +153,8 @@ def kind_of(left: Item, right: Item) -> str:
     return "unrelated"
 
 
-def _maker(chance: random.Random) -> str:
-    return chance.choice(FIRST) + "".join(chance.sample(MIDDLE, chance.choice((0, 1, 1)))) + chance.choice(LAST)
+def _maker(part: str, chance: random.Random) -> str:
+    return chance.choice(FIRST[part]) + "".join(chance.sample(MIDDLE, chance.choice((0, 1, 1)))) + chance.choice(LAST)
 
 
 def _family(family: int, maker: str, product: dict[str, Any], chance: random.Random) -> list[Item]:

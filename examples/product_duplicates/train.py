@@ -31,11 +31,12 @@ HEADS = {
     "duplicate": ["no", "yes"],
     "kind": ["accessory", "related", "same_item", "unrelated", "variant"],
 }
-TRAINING_LISTINGS, TRAINING_PAIRS = 6000, 9000
+TRAINING_LISTINGS, TRAINING_PAIRS = 6000, 8500
+REPEATS = 3  # of what people wrote, which is less
 # pairs of a listing with others of the same item, of its family, of the same kind of product, and of any kind
 SHARES = {"item": 0.4, "family": 0.45, "product": 0.1, "any": 0.05}
 VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 500, 600, 8
-MIN_PRECISION = 0.97  # on the validation catalogue
+MIN_PRECISION = 0.9  # on the validation catalogue
 EXAMPLES = 400  # pairs to judge lower precisions on
 Pair = dict[str, str]
 
@@ -126,11 +127,11 @@ class Comparer:
 
 
 def threshold_for(scores: npt.NDArray[np.float64], is_same: npt.NDArray[np.bool_], min_precision: float) -> float:
-    """The lowest score from which at least `min_precision` of the pairs are of the same item, in two digits."""
+    """The lowest score from which at least `min_precision` of the pairs are of the same item, in three digits."""
     order = np.argsort(-scores)
     precision = np.cumsum(is_same[order]) / np.arange(1, len(order) + 1)
     enough = np.flatnonzero(precision >= min_precision)
-    return float(np.ceil(scores[order][enough[-1]] * 100) / 100) if len(enough) else 1.0
+    return float(np.ceil(scores[order][enough[-1]] * 1000) / 1000) if len(enough) else 1.0
 
 
 def same(pairs: list[Pair]) -> npt.NDArray[np.bool_]:
@@ -144,7 +145,7 @@ def main() -> None:
     model.encoder.eval()
     validation = model.blocked(make_listings(VALIDATION_LISTINGS, "validation"))
     test = model.blocked(make_listings(TEST_LISTINGS, "demonstration", seed=1))
-    rows = read_csv(HERE / "train.csv")
+    rows = REPEATS * read_csv(HERE / "train.csv")
     rows += training_pairs(make_listings(TRAINING_LISTINGS, "training"), TRAINING_PAIRS)
 
     model.encoder.train()
@@ -162,7 +163,7 @@ def main() -> None:
     model.encoder.eval()
 
     threshold = threshold_for(model.scores(validation), same(validation), MIN_PRECISION)
-    print(f"threshold: from {threshold:.2f} on, {MIN_PRECISION:.0%} of the validation catalogue's pairs are duplicates")
+    print(f"threshold: from {threshold:.3f} on, {MIN_PRECISION:.0%} of the validation catalogue's pairs are duplicates")
     found, is_same = model.scores(test) >= threshold, same(test)
     right = int((found & is_same).sum())
     print(f"held-out catalogue: precision {right / max(1, found.sum()):.1%}, recall {right / is_same.sum():.1%}")

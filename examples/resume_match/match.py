@@ -16,7 +16,7 @@ import marina
 NEAREST = 100  # resumes that are looked at closely
 MEANING, DEMANDS = 0.5, 0.5  # weights in a score
 DEMANDED = ("SKILL", "DEGREE")
-JOINING = re.compile(r"[\s.&(-]*((in|of)\s+)?(the\s+)?")  # between the pieces of a degree
+JOINING = re.compile(r"\.?\s*(\(|(in|of)\s+(the\s+)?)")  # between the pieces of a degree
 
 
 class Understood(NamedTuple):

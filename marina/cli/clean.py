@@ -8,6 +8,7 @@ import typer
 
 from marina.cli.options import JsonOption
 from marina.console import print_json, print_table, relative, say
+from marina.errors import MarinaError
 from marina.project import find_project
 
 
@@ -27,9 +28,12 @@ def clean(
 
     project = find_project()
     paths = sorted(path for path in project.models.glob("*.yaml") if "bundle" not in read_yaml(path))
-    unused = unused_artifacts(project, [with_known_shapes(read_spec(path), project) for path in paths])
+    specs = {path.stem: read_spec(path) for path in paths}
+    unused = unused_artifacts(project, specs, lambda spec: with_known_shapes(spec, project))
     for artifact in unused if yes else []:
         discard(artifact.folder)
+        if artifact.folder.exists():
+            raise MarinaError(f"{relative(artifact.folder)} cannot be removed", "remove it as the user who made it")
     total = sum(artifact.size for artifact in unused)
     if as_json:
         artifacts = [{**artifact._asdict(), "folder": str(artifact.folder)} for artifact in unused]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,22 +23,25 @@ class UnusedArtifact(NamedTuple):
     size: int
 
 
-def unused_artifacts(project: Project, specs: Iterable[Spec]) -> list[UnusedArtifact]:
+def unused_artifacts(
+    project: Project, specs: Mapping[str, Spec], with_shapes: Callable[[Spec], Spec]
+) -> list[UnusedArtifact]:
     """The artifacts of a project that neither its archives, its specs nor its calibrations need.
 
     Unfinished artifacts are left out, since an interrupted compilation goes on with them.
 
     Args:
         project: the project.
-        specs: its specs, with chosen shapes. If what one would use cannot be told, all artifacts of its model are kept.
+        specs: its specs by name. If what one would use cannot be told, all artifacts of its model are kept.
+        with_shapes: gives a spec the shapes that were chosen for it.
     """
     packed = {content for archive in project.model_store.glob("*.mar") for content in _descriptions(archive)}
     current: dict[str, str | None] = {}
-    for spec in specs:
+    for name, spec in specs.items():
         try:
-            current[spec.name] = artifact_key(prepare_job(spec, project.root))
+            current[name] = artifact_key(prepare_job(with_shapes(spec), project.root))
         except MarinaError:
-            current[spec.name] = None
+            current[name] = None
     unused = []
     for description in sorted(project.artifacts.glob(f"*/*/{ARTIFACT_FILE}")):
         folder, model = description.parent, description.parent.parent.name

@@ -21,11 +21,12 @@ from marina.server.torchserve.memory import (
     GRPC_BODY_BYTES,
     LARGE_BODIES,
     MEDIUM_BODIES,
+    MIB,
     REQUESTS,
+    large_bodies,
 )
 
 CONFIGURATION = Path(__file__).parent / "nginx.conf"
-MIB = 1 << 20
 STOP_S = 10
 MARGIN_S = 60  # for the time in the queue
 
@@ -68,7 +69,7 @@ def configuration(
         body_bytes=body_bytes,
         requests=REQUESTS,
         medium_bodies=MEDIUM_BODIES,
-        large_bodies=LARGE_BODIES,
+        large_bodies=large_bodies(body_bytes),
         grpc_body_bytes=min(body_bytes, GRPC_BODY_BYTES),
         grpc_requests=min(REQUESTS, GRPC_BODIES_BYTES // min(body_bytes, GRPC_BODY_BYTES)),
         response_s=response_s + MARGIN_S,

@@ -87,4 +87,4 @@ def test_it_concludes_who_is_fastest_and_by_how_much(stored: Result) -> None:
 def test_its_picture_is_among_those_of_every_result(stored: Result) -> None:
     pictures = draw(stored, TABLES)
     assert {"overhead", "throughput", "latency-throughput"} <= set(pictures)
-    assert pictures["overhead"].startswith(b"\x89PNG")
+    assert pictures["overhead"].startswith(b"<?xml")

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_until
+
 ROOT = Path("/sys/fs/cgroup")
 VERSION_1 = ROOT / "memory"
 PARENT = VERSION_1 if VERSION_1.is_dir() else ROOT
+CONTROLLERS = ROOT / "cgroup.subtree_control"  # of version 2, that children have
+HAS_MEMORY = VERSION_1.is_dir() or (CONTROLLERS.exists() and "memory" in CONTROLLERS.read_text().split())
 needs_memory_cgroup = pytest.mark.skipif(
-    not (VERSION_1.is_dir() or (ROOT / "memory.max").exists()) or not os.access(PARENT, os.W_OK),
-    reason="memory cgroups cannot be made here",
+    not HAS_MEMORY or not os.access(PARENT, os.W_OK), reason="control groups cannot be made here"
 )
 
 
@@ -27,4 +30,5 @@ def memory_cgroup(limit: int) -> Iterator[Path]:
         (folder / ("memory.limit_in_bytes" if VERSION_1.is_dir() else "memory.max")).write_text(str(limit))
         yield folder
     finally:
+        wait_until(lambda: not (folder / "cgroup.procs").read_text(), 20)  # processes that have not ended yet
         folder.rmdir()

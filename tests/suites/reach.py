@@ -16,7 +16,7 @@ CARRIED = {"marina.archive.pack": "handlers"}
 # read as scripts, whose words are commands
 SCRIPTS = (".md", ".sh")
 COMMAND_LINE = re.compile(r"\bmarina ([a-z-]+)")
-# the product's own strings are messages and names of files of users, not files of this repository
+# the product's own strings and texts are for users: they name no files of this repository, and run nothing
 PRODUCT = ("handlers", "marina")
 # what Python and pytest read of every folder above a file
 BESIDE = ("__init__.py", "conftest.py")
@@ -53,7 +53,7 @@ class Reach:
     def _read(self, file: str) -> Iterator[str]:
         if file.endswith(".py"):
             yield from self._of_module(PurePosixPath(file), read_code(self._text(file)))
-        elif file.endswith(SCRIPTS):
+        elif file.endswith(SCRIPTS) and PurePosixPath(file).parts[0] not in PRODUCT:
             yield from self._of_script(self._text(file))
 
     def _text(self, file: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -68,14 +69,22 @@ def words(default: list[str]) -> Parameter:
 
 
 def numbers_by_name(example: str) -> Parameter:
-    """An object of numbers; by default an empty one."""
+    """An object of finite numbers; by default an empty one.
+
+    YAML reads some words without quotes as something else, such as yes and no.
+    """
 
     def allows(value: Json) -> bool:
-        numbers = value.values() if isinstance(value, dict) else [None]
-        return all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            return False
+        numbers = value.values()
+        return all(
+            isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+            for number in numbers
+        )
 
     schema = {"type": "object", "additionalProperties": {"type": "number"}}
-    return Parameter({}, allows, f"an object of numbers, such as {example}", schema)
+    return Parameter({}, allows, f"an object of numbers by names in quotes, such as {example}", schema)
 
 
 def as_integer(value: Json) -> Json:

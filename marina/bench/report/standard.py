@@ -135,7 +135,7 @@ def comparison_note(result: Result, earlier: Result) -> str | None:
     (entry,), (earlier_entry,) = result.entries, earlier.entries
     (figure,), (earlier_figure,) = figures_of(result), figures_of(earlier)
     old_rate = earlier_figure.throughput.median
-    if entry.configuration != earlier_entry.configuration or not old_rate:
+    if entry.configuration != earlier_entry.configuration or not old_rate or not figure.latency_ms:
         return None
     change = figure.throughput.median / old_rate - 1
     p50, p99 = (

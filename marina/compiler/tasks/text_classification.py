@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import nn
 
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
-from handlers.worker.signature import Head, Signature
+from handlers.worker.signature import Head, Signature, label_text
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.text_classification import ranking
 from handlers.worker.values import Instance, Outputs
@@ -99,23 +100,27 @@ def agree(
     _: RowTokenizer,
     parameters: Mapping[str, Any],
 ) -> Agreement:
-    """The fraction of texts for which every head gives the same label, labels or value."""
+    """The fraction of texts for which every head gives the same label, labels or value, as the worker decides."""
     thresholds = parameters.get("thresholds", {})
+    function = parameters.get("function_to_apply", "default")
     all_same = np.ones(len(rows), dtype=bool)
     for index, name in enumerate(signature.outputs):
         expected = np.array([row.outputs[index] for row in rows])
         actual = np.array([output[index] for output in outputs])
         head = signature.heads[name]
-        if thresholds and head.activation == "softmax":
-            all_same &= _first_labels(expected, head, thresholds) == _first_labels(actual, head, thresholds)
-        else:
+        activation = head.activation if function == "default" else function
+        has_thresholds = any(label_text(label) in thresholds for label in head.labels)
+        if has_thresholds:
+            first_labels = partial(_first_labels, head=head, activation=activation, thresholds=thresholds)
+            all_same &= first_labels(expected) == first_labels(actual)
+        if not has_thresholds or activation != "softmax":
             all_same &= same_results(expected, actual, head.activation)
     return Agreement("same label", float(all_same.mean()), len(rows))
 
 
-def _first_labels(logits: Array, head: Head, thresholds: Mapping[str, float]) -> Array:
+def _first_labels(logits: Array, head: Head, activation: str, thresholds: Mapping[str, float]) -> Array:
     """The number of the first label of each row."""
-    return np.array([ranking(activate(row, head.activation), head, thresholds)[0] for row in logits])
+    return np.array([ranking(activate(row, activation), head, thresholds)[0] for row in logits])
 
 
 def same_results(expected: Array, actual: Array, activation: str) -> Array:

@@ -102,11 +102,8 @@ def _configure(project: Project, target: Path) -> None:
     for name in ("models", "archives", "deploy"):
         (target / name).mkdir(parents=True)
     text = project.config.read_text(encoding="utf-8")
-    lines = [
-        with_java_memory(line)
-        for line in text.splitlines()
-        if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]
-    ]
-    (target / "config.properties").write_text("\n".join([*lines, LIFETIME, ""]), encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]]
+    configured = [*with_java_memory(lines), LIFETIME, ""]
+    (target / "config.properties").write_text("\n".join(configured), encoding="utf-8")
     for name in ("log4j2.xml", "metrics.yaml"):
         shutil.copy(project.root / "deploy" / name, target / "deploy")

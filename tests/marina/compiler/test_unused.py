@@ -8,9 +8,14 @@ from pathlib import Path
 from marina.archive.pack import pack
 from marina.compiler import compile_model
 from marina.compiler.unused import unused_artifacts
+from marina.errors import SourceError
 from marina.project import Project
-from marina.spec import read_spec
+from marina.spec import Spec, read_spec
 from tests.conftest import no_progress
+
+
+def unchanged(spec: Spec) -> Spec:
+    return spec
 
 
 def test_what_an_archive_a_spec_or_a_plan_needs_is_kept(project: Project, add_tiny: Callable[..., Path]) -> None:
@@ -25,10 +30,16 @@ def test_what_an_archive_a_spec_or_a_plan_needs_is_kept(project: Project, add_ti
     calibration.write_text("{}")
     (project.artifacts / "m" / "unfinished.partial").mkdir()
 
-    (unused,) = unused_artifacts(project, [read_spec(path)])
-    assert (unused.model, unused.folder) == ("m", folders[3])
-    assert unused.size > 1000
+    (only,) = unused_artifacts(project, {"m": read_spec(path)}, unchanged)
+    assert (only.model, only.folder) == ("m", folders[3])
+    assert only.size > 1000
     calibration.unlink()
-    assert [artifact.folder for artifact in unused_artifacts(project, [])] == sorted([folders[0], *folders[2:]])
+    unused = unused_artifacts(project, {}, unchanged)
+    assert [artifact.folder for artifact in unused] == sorted([folders[0], *folders[2:]])
     broken = read_spec(path, {"source": {"path": "gone"}})
-    assert unused_artifacts(project, [broken]) == []  # what it would use cannot be told
+    assert unused_artifacts(project, {"m": broken}, unchanged) == []  # what it would use cannot be told
+
+    def refuse(spec: Spec) -> Spec:
+        raise SourceError(f"{spec.name}: the weights are missing")
+
+    assert unused_artifacts(project, {"m": read_spec(path)}, refuse) == []

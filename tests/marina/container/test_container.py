@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
 
 from marina.archive.describe import Archive
 from marina.container.__main__ import body_bytes, offer_archives
@@ -22,14 +23,14 @@ from marina.project import Project
 from marina.server.state import Ports
 from marina.server.torchserve.management import ModelStatus
 from marina.server.torchserve.memory import (
-    DIRECT_MB,
-    HEAP_MB,
+    DIRECT_MIB,
+    HEAP_MIB,
     LARGE_BODIES,
     MEDIUM_BODIES,
     REQUESTS,
+    large_bodies,
     with_java_memory,
 )
-from tests.conftest import ROOT
 from tests.ports import free_ports
 from tests.waiting import wait_until
 
@@ -121,6 +122,11 @@ def test_few_large_bodies_and_many_small_ones_are_taken_at_once(
         wait_until(lambda: len(select.select(sent, [], [], 0)[0]) == 3, 20)
         refused, _, _ = select.select(sent, [], [], 0)
         assert all(b" 503 " in connection.recv(1000).splitlines()[0] for connection in refused)
+        # probes are not refused, and nobody without a token takes a place: here nothing answers behind nginx
+        for path in ("/ping", "/v2/health/live"):
+            url = f"http://127.0.0.1:{port}{path}"
+            assert requests.get(url, timeout=10).status_code == 502
+            assert requests.post(url, data=b"{", timeout=10).status_code == 405
         # a request that ends makes room
         next(connection for connection in sent if connection not in refused).close()
         again = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -129,11 +135,18 @@ def test_few_large_bodies_and_many_small_ones_are_taken_at_once(
 
 
 def test_java_gets_the_memory_of_a_container() -> None:
+    memory = f"vmargs=-Xmx{HEAP_MIB}m -XX:MaxDirectMemorySize={DIRECT_MIB}m"
     line = "vmargs=-Xmx1536m -XX:MaxDirectMemorySize=512m -XX:+ExitOnOutOfMemoryError"
-    expected = f"vmargs=-Xmx{HEAP_MB}m -XX:MaxDirectMemorySize={DIRECT_MB}m -XX:+ExitOnOutOfMemoryError"
-    assert with_java_memory(line) == expected
-    assert with_java_memory("max_request_size=1") == "max_request_size=1"
-    assert "-Xmx1536m" in (ROOT / "config.properties").read_text()  # the options are there to be replaced
+    expected = f"{memory} -XX:+ExitOnOutOfMemoryError"
+    assert with_java_memory([line, "max_request_size=1"]) == ["max_request_size=1", expected]
+    assert with_java_memory(["max_request_size=1"]) == ["max_request_size=1", memory]
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "at_once"), [(500_000, LARGE_BODIES), (6_400_000, 4), (9_000_000, 2), (10**9, 1)]
+)
+def test_the_larger_bodies_are_the_fewer_are_taken_at_once(body_bytes: int, at_once: int) -> None:
+    assert large_bodies(body_bytes) == at_once
 
 
 def test_batch_transform_gets_lines_only_if_models_take_them(archives: list[Archive]) -> None:

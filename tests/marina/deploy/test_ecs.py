@@ -39,7 +39,8 @@ def expect(clients: Clients, task: dict[str, Any], active: bool, service: dict[s
     ecs.add_response("describe_services", found, {"cluster": "models", "services": [service["serviceName"]]})
     revision = {"cluster": "models", "taskDefinition": f"{ARN}:task-definition/marina:1"}
     if active:
-        ecs.add_response("update_service", {}, {**revision, "service": service["serviceName"]})
+        constraints = {"placementConstraints": service["placementConstraints"]}
+        ecs.add_response("update_service", {}, {**revision, **constraints, "service": service["serviceName"]})
     else:
         network = {"subnets": ["subnet-1", "subnet-2"], "securityGroups": ["sg-1"]}
         own = {name: value for name, value in service.items() if name != "healthCheckGracePeriodSeconds"}
@@ -92,8 +93,12 @@ def test_a_service_that_went_back_is_no_success(
     clients = stubbed(monkeypatch)
     failed = {"status": "ACTIVE", "taskDefinition": "new", "rolloutState": "FAILED", "rolloutStateReason": "no health."}
     old = {"status": "PRIMARY", "taskDefinition": "old", "rolloutState": "IN_PROGRESS"}
-    service = {"deployments": [old] if gone else [old, failed], "events": [{"message": "tasks failed to start."}]}
-    clients.stubs["ecs"].add_response("describe_services", {"services": [service]})
+    events = [{"message": "tasks failed to start."}]
+    rolling = {**failed, "rolloutState": "IN_PROGRESS"}
+    # the first answers do not know of the update yet
+    for deployments in ([old], [old, rolling], [old] if gone else [old, failed]):
+        service = {"deployments": deployments, "events": events}
+        clients.stubs["ecs"].add_response("describe_services", {"services": [service]})
     with pytest.raises(SystemExit) as ended:
         deploy.wait(clients.client("ecs"), "models", "intents", "new")
     reasons = "tasks failed to start." if gone else "no health. tasks failed to start."

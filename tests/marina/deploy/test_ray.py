@@ -23,7 +23,7 @@ def test_the_cluster_is_closed(archives: list[Archive], tmp_path: Path, engine: 
     assert cluster["authOptions"] == {"mode": "token"}
     kubernetes_validate.validate(policy, kubernetes_validate.latest_version(), strict=True)
     open_ports = {port["port"]: rule["from"] for rule in policy["spec"]["ingress"] for port in rule.get("ports", [])}
-    assert [list(source) for source in open_ports["dashboard"]] == [["namespaceSelector", "podSelector"]]
+    assert [list(source) for source in open_ports[8265]] == [["namespaceSelector", "podSelector"]]
     (workers,) = cluster["workerGroupSpecs"]
     assert workers["minReplicas"] == 2 <= workers["maxReplicas"]
     for template in (cluster["headGroupSpec"]["template"], workers["template"]):

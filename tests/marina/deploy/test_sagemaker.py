@@ -213,14 +213,19 @@ def test_options_reach_aws(
 
 
 def test_an_alarm_takes_an_update_back_after_its_first_instance(deploy: ModuleType, session: Any) -> None:
-    rollout = deploy.rollout_of(arguments(deploy, "--alarm", "errors", "--alarm", "latency"))
+    options = arguments(deploy, "--alarm", "errors", "--alarm", "latency")
+    rollout = deploy.rollout_of(options, "ml.c7i.large", 2)
     stub = Clients(session, "sagemaker").stubs["sagemaker"]
     fields = {"EndpointName": "intents", "EndpointConfigName": "intents-1", **rollout}
     # the service's own model refuses a field that it does not have
     stub.add_response("update_endpoint", {"EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents"}, fields)
     stub.client.update_endpoint(**fields)
     assert rollout["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"][1] == {"AlarmName": "latency"}
-    assert deploy.rollout_of(arguments(deploy)) == {}
+    assert deploy.rollout_of(arguments(deploy), "ml.c7i.large", 2) == {}
+    policy = deploy.rollout_of(options, "ml.c7i.large", 1)["DeploymentConfig"]["BlueGreenUpdatePolicy"]
+    assert policy["TrafficRoutingConfiguration"]["Type"] == "ALL_AT_ONCE"
+    with pytest.raises(SystemExit, match="takes no update back on Inf1"):
+        deploy.rollout_of(options, "ml.inf1.xlarge", 2)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +234,7 @@ def test_an_alarm_takes_an_update_back_after_its_first_instance(deploy: ModuleTy
         (("--subnets", "subnet-1"), "--subnets and --security-groups go together"),
         (("--tag", "team"), "a tag is KEY=VALUE"),
         (("--serverless-mb", "2048", "--kms-key", "k"), "takes no --kms-key"),
+        (("--serverless-mb", "2048", "--alarm", "errors"), "takes no --alarm"),
         (("--serverless-mb", "5000"), "invalid choice"),
     ],
 )
@@ -270,6 +276,8 @@ def test_an_image_that_was_pushed_again_is_another(deploy: ModuleType, session: 
     for other in (f"{mine}@{digest}", "registry.example/models:1"):
         assert deploy.pinned(clients, other) == other
     clients.done()
+    clients.stubs["ecr"].add_client_error("describe_images", "AccessDeniedException")
+    assert deploy.pinned(clients, f"{mine}:7") == f"{mine}:7"
 
 
 def test_what_a_model_holds_makes_its_name(deploy: ModuleType) -> None:

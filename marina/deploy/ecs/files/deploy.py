@@ -23,6 +23,7 @@ import boto3
 
 HERE = Path(__file__).parent
 WAIT_S, POLL_S = 2700, 15  # the circuit breaker needs several starts of a task to fire
+SETTLE_S = 60  # until every answer of ECS knows of the update
 EVENTS = 3  # of the service, the newest first
 METRIC = "ECSServiceAverageCPUUtilization"
 
@@ -52,7 +53,10 @@ def create(session: Any, options: argparse.Namespace) -> None:
         service["capacityProviderStrategy"] = [{"capacityProvider": options.capacity_provider, "weight": 1}]
     services = ecs.describe_services(cluster=options.cluster, services=[name])["services"]
     if any(existing["status"] == "ACTIVE" for existing in services):
-        ecs.update_service(cluster=options.cluster, service=name, taskDefinition=revision)
+        changed = {"placementConstraints": service.get("placementConstraints", [])}
+        if options.capacity_provider:
+            changed |= {"capacityProviderStrategy": service["capacityProviderStrategy"], "forceNewDeployment": True}
+        ecs.update_service(cluster=options.cluster, service=name, taskDefinition=revision, **changed)
     else:
         ecs.create_service(cluster=options.cluster, taskDefinition=revision, **service)
     wait(ecs, options.cluster, name, revision)
@@ -62,15 +66,20 @@ def create(session: Any, options: argparse.Namespace) -> None:
 
 def wait(ecs: Any, cluster: str, name: str, revision: str) -> None:
     """Wait until the service runs a revision; end with 1 and its reason if it went back or takes too long."""
-    end = time.monotonic() + WAIT_S
+    start, was_seen = time.monotonic(), False
     while True:
-        (service,) = ecs.describe_services(cluster=cluster, services=[name])["services"]
+        services = ecs.describe_services(cluster=cluster, services=[name])["services"]
+        service = services[0] if services else {"deployments": []}
         wanted = [deployment for deployment in service["deployments"] if deployment["taskDefinition"] == revision]
-        state = wanted[0].get("rolloutState") if wanted else "FAILED"
+        was_seen |= bool(wanted)
+        waited_s = time.monotonic() - start
+        absent = "FAILED" if was_seen or waited_s > SETTLE_S else "PENDING"
+        state = wanted[0].get("rolloutState") if wanted else absent
         if state == "COMPLETED":
             return
-        if state == "FAILED" or time.monotonic() > end:
-            present = next(d["taskDefinition"] for d in service["deployments"] if d["status"] == "PRIMARY")
+        if state == "FAILED" or waited_s > WAIT_S:
+            primary = [d["taskDefinition"] for d in service["deployments"] if d["status"] == "PRIMARY"]
+            present = primary[0] if primary else "nothing"
             reasons = [wanted[0].get("rolloutStateReason", "")] if wanted else []
             reasons += [event["message"] for event in service.get("events", [])[:EVENTS]]
             sys.exit(f"{name}: does not run {revision}, but {present}: {' '.join(filter(None, reasons))}")

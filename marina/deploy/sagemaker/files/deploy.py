@@ -35,6 +35,10 @@ CONCURRENCY = 20  # requests at once of an endpoint without instances
 
 def create(session: Any, options: argparse.Namespace, name: str, model: dict[str, Any]) -> None:
     """Upload the model, and create its endpoint or update it; wait until it is in service."""
+    min_instances = options.instances or model["instances"]
+    max_instances = options.max_instances or model["max_instances"]
+    instance_type = options.instance_type or model["instance_type"]
+    rollout = rollout_of(options, instance_type, min_instances)
     sagemaker, region = session.client("sagemaker"), session.region_name
     autoscaling = session.client("application-autoscaling")
     key = f"{options.prefix}/{name}-{model['sha256'][:12]}/model.tar.gz"
@@ -46,9 +50,6 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     placed, tags = placement(options), tags_of(options)
     # models and configurations cannot be changed, so their names are made from what they hold
     unique = f"{name}-{short(container, options.role, placed)}"
-    min_instances = options.instances or model["instances"]
-    max_instances = options.max_instances or model["max_instances"]
-    instance_type = options.instance_type or model["instance_type"]
     variant = {"VariantName": VARIANT, "ModelName": unique, **capacity(options, instance_type, min_instances)}
     stored = storage(options)
     configuration = f"{name}-{short(variant, stored)}"
@@ -67,7 +68,6 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
         **stored,
         **tags,
     )
-    rollout = rollout_of(options)
     if not once(sagemaker.create_endpoint, EndpointName=name, EndpointConfigName=configuration, **tags):
         # the number of instances that autoscaling has chosen stays
         scaled = autoscaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[resource_of(name)])
@@ -118,12 +118,19 @@ def storage(options: argparse.Namespace) -> dict[str, Any]:
     return {**key, "AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": options.async_output}}}
 
 
-def rollout_of(options: argparse.Namespace) -> dict[str, Any]:
-    """How an update replaces instances: with alarms, one new instance first, which any of them takes back."""
+def rollout_of(options: argparse.Namespace, instance_type: str, instances: int) -> dict[str, Any]:
+    """How an update replaces instances: with alarms, one new instance first, which any of them takes back.
+
+    A canary has at most half of the instances, so a single instance is replaced as a whole. On Inf1, SageMaker does
+    not go back (its page "Deployment guardrails: exclusions").
+    """
     if not options.alarm:
         return {}
-    canary = {"Type": "INSTANCE_COUNT", "Value": 1}
-    routing = {"Type": "CANARY", "CanarySize": canary, "WaitIntervalInSeconds": CANARY_S}
+    if instance_type.startswith("ml.inf1."):
+        sys.exit(f"--alarm does nothing on {instance_type}: SageMaker takes no update back on Inf1")
+    routing: dict[str, Any] = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": CANARY_S}
+    if instances > 1:
+        routing |= {"Type": "CANARY", "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 1}}
     alarms = [{"AlarmName": alarm} for alarm in options.alarm]
     return {
         "DeploymentConfig": {
@@ -139,10 +146,17 @@ def pinned(session: Any, image: str) -> str:
     if not match or match[1] == AWS:  # it has a digest, is in another registry, or AWS's, whose tags stay
         return image
     account, region, repository, tag = match.groups()
-    found = session.client("ecr", region_name=region).describe_images(
-        registryId=account, repositoryName=repository, imageIds=[{"imageTag": tag or "latest"}]
-    )
-    return f"{image.rpartition(':')[0] if tag else image}@{found['imageDetails'][0]['imageDigest']}"
+    try:
+        images = session.client("ecr", region_name=region).describe_images(
+            registryId=account, repositoryName=repository, imageIds=[{"imageTag": tag or "latest"}]
+        )["imageDetails"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("AccessDeniedException", "RepositoryNotFoundException"):
+            raise
+        # of AWS in some regions, or of another team
+        print(f"{image}: its digest cannot be read, so it is not pinned ({error})", file=sys.stderr)
+        return image
+    return f"{image.rpartition(':')[0] if tag else image}@{images[0]['imageDigest']}"
 
 
 def check(sagemaker: Any, name: str, configuration: str) -> None:
@@ -276,6 +290,7 @@ def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         "kms_key",
         "network_isolation",
         "async_output",
+        "alarm",
     )
     given = [name for name in instances if getattr(options, name)]
     if options.serverless_mb and given:

@@ -8,7 +8,16 @@ import jsonschema
 import pytest
 
 from handlers.worker.errors import RequestError
-from handlers.worker.request.parameters import Parameter, choice, flag, integer, read_parameters, word, words
+from handlers.worker.request.parameters import (
+    Parameter,
+    choice,
+    flag,
+    integer,
+    numbers_by_name,
+    read_parameters,
+    word,
+    words,
+)
 
 KNOWN = {
     "count": integer(3, 1, 9),
@@ -19,10 +28,11 @@ KNOWN = {
     "flag": flag(True),
     "maybe": flag(None),
     "names": words(["O"]),
+    "limits": numbers_by_name('{"yes": 0.8}'),
 }
 DEFAULTS = {name: parameter.default for name, parameter in KNOWN.items()}
 VALUES: list[Any] = [None, True, False, 0, 1, 5, 9, 10, 1_000_000, 1_000_001, -1, 2.5, "", "a", "b", "left", "x"]
-VALUES += [[], ["a"], ["a", 1], {}]
+VALUES += [[], ["a"], ["a", 1], {}, {"yes": 0.5}, {"yes": "much"}]
 ALLOWED: dict[str, list[Any]] = {
     "count": [1, 5, 9],
     "most": [None, 0, 1, 5, 9, 10, 1_000_000],
@@ -32,6 +42,7 @@ ALLOWED: dict[str, list[Any]] = {
     "flag": [True, False],
     "maybe": [None, True, False],
     "names": [[], ["a"]],
+    "limits": [{}, {"yes": 0.5}],
 }
 
 
@@ -52,6 +63,12 @@ def test_a_parameter_takes_what_its_schema_says_and_nothing_else(name: str) -> N
             with pytest.raises(RequestError, match=f'"{name}" must be ') as refused:
                 read_parameters({name: value}, KNOWN, {})
             assert str(refused.value).endswith(KNOWN[name].expected)
+
+
+@pytest.mark.parametrize("limits", [{True: 0.5}, {0: 0.5}, {"yes": float("nan")}])
+def test_what_yaml_reads_without_quotes_is_no_name(limits: dict[Any, float]) -> None:
+    with pytest.raises(RequestError, match="by names in quotes"):
+        read_parameters({"limits": limits}, KNOWN, {})
 
 
 def test_a_number_without_fraction_is_whole() -> None:

@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from marina.compiler.tasks.agreement import f1
-from marina.compiler.tasks.text_classification import same_results
+from marina.compiler.tasks.text_classification import agree, same_results
 
 
 @pytest.mark.parametrize(
@@ -18,6 +21,28 @@ def test_outputs_are_alike_when_they_mean_the_same(
 ) -> None:
     reference = np.array([[3.0, -1.0], [1.0, -1.0]]) if activation != "none" else np.array([[3.0, -1.0], [1.0, 1.0]])
     assert same_results(reference, np.array(found), activation).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("activation", "parameters", "actual", "agrees"),
+    [
+        ("sigmoid", {"thresholds": {"spam": 0.9}}, [2.1, 1.0], False),  # spam is first no more
+        ("sigmoid", {"thresholds": {"spam": 0.9}}, [2.25, 1.0], True),
+        ("sigmoid", {"thresholds": {"spam": 0.9}}, [2.25, -1.0], False),  # another set
+        ("softmax", {"thresholds": {"spam": 0.9}, "function_to_apply": "sigmoid"}, [2.1, 1.0], False),
+        ("softmax", {"thresholds": {"spam": 0.75}}, [2.1, 1.1], False),
+        ("softmax", {"thresholds": {"another": 0.75}}, [2.1, 1.1], True),
+    ],
+)
+def test_answers_are_judged_by_the_decision_that_is_served(
+    activation: str, parameters: dict[str, Any], actual: list[float], agrees: bool
+) -> None:
+    head: Any = SimpleNamespace(labels=["spam", "advert"], activation=activation)
+    signature: Any = SimpleNamespace(outputs=("logits",), heads={"logits": head})
+    rows: Any = [SimpleNamespace(outputs=[np.array([2.3, 1.0])])]
+    tokenizer: Any = None
+    judged = agree(rows, [[np.array(actual)]], signature, tokenizer, parameters)
+    assert judged.value == float(agrees)
 
 
 def test_f1_counts_spans_of_all_texts() -> None:
