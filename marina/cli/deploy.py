@@ -65,16 +65,22 @@ def sagemaker(
         typer.Option(metavar="FILE", help="A result.json of marina bench, for the target of autoscaling."),
     ] = None,
     plan: PlanOption = None,
+    aws_image: Annotated[
+        bool,
+        typer.Option(
+            "--aws-image", metavar="", help="Serve in AWS's image, from model.tar.gz. Always so for Inferentia."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Amazon SageMaker: model.tar.gz for AWS's PyTorch containers, endpoints, autoscaling, a Lambda function.
+    """Amazon SageMaker: an image or model.tar.gz, endpoints, autoscaling, a Lambda function.
 
-    Each archive becomes an endpoint. deploy.py makes and removes them with boto3, endpoint.yaml does the same with
-    CloudFormation, Dockerfile and push.sh put the packages into an image, and lambda/ is an HTTP API in front.
+    Each archive becomes an endpoint. On CPUs they run Marina's image, which push.sh builds from image/. deploy.py makes
+    and removes endpoints with boto3, endpoint.yaml does the same with CloudFormation, and lambda/ is an HTTP API.
     """
     from marina.deploy.sagemaker import deploy_sagemaker
 
-    deploy_sagemaker(_archives(names), output, functions, bench, plan)
+    deploy_sagemaker(find_project(), _archives(names), output, functions, bench, plan, aws_image)
     _finish(output, as_json)
 
 

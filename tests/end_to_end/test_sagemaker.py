@@ -114,7 +114,7 @@ def packed(project: Project, add_tiny: AddTiny) -> Project:
 @pytest.mark.parametrize("functions", [False, True], ids=["archive", "functions"])
 def test_the_container_answers_as_marina_does(packed: Project, tmp_path: Path, functions: bool) -> None:
     archives = read_archives(packed, ["m"])
-    deploy_sagemaker(archives, tmp_path / "out", functions, None)
+    deploy_sagemaker(packed, archives, tmp_path / "out", functions, None, aws_image=True)
     base = tmp_path / "ml"
     with tarfile.open(tmp_path / "out" / "m" / "model.tar.gz") as file:
         file.extractall(base / "model", filter="data")
@@ -152,7 +152,7 @@ def test_equal_archives_give_equal_bytes(packed: Project, tmp_path: Path) -> Non
         made = []
         for number in range(2):
             folder = tmp_path / f"{functions}{number}"
-            deploy_sagemaker(archives, folder, functions, None)
+            deploy_sagemaker(packed, archives, folder, functions, None, aws_image=True)
             made.append({path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()})
             time.sleep(1.1)  # a time of whole seconds would show
         assert made[0] == made[1]

@@ -1,19 +1,22 @@
-"""`marina deploy sagemaker`: model.tar.gz for AWS's PyTorch containers, and files that create endpoints from them."""
+"""`marina deploy sagemaker`: endpoints with Marina's image, or with model.tar.gz for AWS's PyTorch containers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from handlers.worker.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
+from marina.deploy.image import deploy_image
 from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
 from marina.deploy.scale import read_scale
 from marina.deploy.source import names_of, stack_of
 from marina.errors import DeployError
 from marina.files import write_json
+from marina.project import Project
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
@@ -23,23 +26,31 @@ INSTANCES = 2  # in two availability zones; SageMaker replaces one while the oth
 
 
 def deploy_sagemaker(
-    archives: Sequence[Archive], output: Path, functions: bool, bench: Path | None, plan: Path | None = None
+    project: Project,
+    archives: Sequence[Archive],
+    output: Path,
+    functions: bool,
+    bench: Path | None,
+    plan: Path | None = None,
+    aws_image: bool = False,
 ) -> None:
-    """Write model.tar.gz of every archive, endpoints.json, and the files that read it.
+    """Write the folder of Marina's image or every archive's model.tar.gz, endpoints.json, and the files that read it.
 
     Args:
+        project: the project whose configuration Marina's image gets.
         archives: each becomes an endpoint.
         output: the folder to write, which must not exist.
         functions: whether model.tar.gz has code/inference.py with model_fn, input_fn, predict_fn and output_fn, in
             place of the archive's handler.
         bench: a result.json of `marina bench`, for the target of autoscaling.
         plan: a plan.json of `marina plan --write`, for the instances and the target of autoscaling.
+        aws_image: whether AWS's image runs the archives of CPUs, as it does those of Neuron and `functions`.
 
     Raises:
         DeployError: the archives need different images, `output` exists, `bench` has no rate of these models, or `plan`
             is not for this one.
     """
-    stack_of(archives, STACKS, "SageMaker")
+    has_image = stack_of(archives, STACKS, "SageMaker") == "cpu" and not (functions or aws_image)
     archives_by_name = names_of(archives)
     if bench and plan:
         raise DeployError("--bench and --plan both say when to scale", "give one of them")
@@ -52,14 +63,12 @@ def deploy_sagemaker(
     instance = f"ml.{scale.instance_type}" if scale and scale.instance_type else archives[0].hosting.instance
     with new_folder(output) as folder:
         endpoints = {}
+        if has_image:
+            deploy_image(project, archives, folder / "image", mounted=False)
         for name, archive in archives_by_name.items():
-            path = folder / archive.name / "model.tar.gz"
-            path.parent.mkdir()
-            (write_functions if functions else write_unpacked)(archive, FILES / "code" / "inference.py", path)
+            content = {"environment": {"MARINA_MODELS": archive.name}}
             endpoints[name] = {
-                "model_data": str(path.relative_to(folder)),
-                "sha256": sha256_of(path),
-                "image": archive.hosting.image,
+                **(content if has_image else _model_data(archive, folder, functions)),
                 "instance_type": instance,
                 "instances": scale.least_instances if scale else INSTANCES,
                 "max_instances": scale.max_instances if scale else 4,
@@ -67,8 +76,26 @@ def deploy_sagemaker(
             }
         write_json(folder / "endpoints.json", endpoints)
         pins = {name: version for archive in archives for name, version in added_packages(archive).items()}
-        values = {"image": archives[0].hosting.image, "pins": pins, "names": list(archives_by_name)}
-        render(FILES, folder, values, include=lambda name: not name.startswith("code/"))
+        values = {
+            "has_image": has_image,
+            "image": archives[0].hosting.image,
+            "pins": pins,
+            "names": list(archives_by_name),
+        }
+        left_out = ("code/", "Dockerfile") if has_image else ("code/",)
+        render(FILES, folder, values, include=lambda name: not name.startswith(left_out))
+
+
+def _model_data(archive: Archive, folder: Path, functions: bool) -> dict[str, Any]:
+    """Write the model.tar.gz of an archive; what endpoints.json says of it."""
+    path = folder / archive.name / "model.tar.gz"
+    path.parent.mkdir()
+    (write_functions if functions else write_unpacked)(archive, FILES / "code" / "inference.py", path)
+    return {
+        "model_data": str(path.relative_to(folder)),
+        "sha256": sha256_of(path),
+        "image": archive.hosting.image,
+    }
 
 
 def invocations_per_minute(archives: Sequence[Archive], bench: Path) -> dict[str, int]:

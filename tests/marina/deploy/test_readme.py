@@ -24,7 +24,7 @@ def test_a_page_has_commands_for_these_models(archives: list[Archive], tmp_path:
         "kubernetes": lambda: deploy_kubernetes(archives, output, "registry.example.com/models:3", 2),
         "ecs": lambda: deploy_ecs(archives, output, 2),
         "ray": lambda: deploy_ray(archives, output, 1, 4),
-        "sagemaker": lambda: deploy_sagemaker(archives, output, functions=False, bench=None),
+        "sagemaker": lambda: deploy_sagemaker(Project(ROOT), archives, output, functions=False, bench=None),
     }[target]()
     page = (output / "README.md").read_text()
     assert page.startswith("# ")

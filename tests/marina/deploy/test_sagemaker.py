@@ -20,17 +20,35 @@ from marina.bench.load.measurement import Measurement
 from marina.bench.report.results import Configuration, Entry, Result, write_result
 from marina.deploy.sagemaker import deploy_sagemaker
 from marina.errors import DeployError
+from marina.project import Project
 from tests.conftest import ROOT
 from tests.marina.deploy.conftest import Clients, load
 
+PROJECT = Project(ROOT)
 ROLE = "arn:aws:iam::123456789012:role/endpoints"
 BIN = Path(sysconfig.get_path("scripts"))
 
 
 @pytest.fixture(scope="module")
 def written(archives: list[Archive], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For AWS's image."""
     output = tmp_path_factory.mktemp("sagemaker") / "out"
-    deploy_sagemaker(archives, output, functions=False, bench=None)
+    deploy_sagemaker(PROJECT, archives, output, functions=False, bench=None, aws_image=True)
+    return output
+
+
+@pytest.fixture(scope="module")
+def with_image(archives: list[Archive], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For Marina's image."""
+    output = tmp_path_factory.mktemp("sagemaker-image") / "out"
+    deploy_sagemaker(PROJECT, archives, output, functions=False, bench=None)
+    return output
+
+
+@pytest.fixture(params=["written", "with_image"])
+def folder(request: pytest.FixtureRequest) -> Path:
+    """Each of both."""
+    output: Path = request.getfixturevalue(request.param)
     return output
 
 
@@ -57,7 +75,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def arguments(deploy: ModuleType, *more: str) -> Any:
-    return deploy.parse(["create", "--bucket", "models", "--role", ROLE, *more], ["intents"])
+    return deploy.parse(["create", "--bucket", "models", "--role", ROLE, *more], {"intents": {"model_data": "m"}})
 
 
 def expect_models(stub: Stubber, key: str) -> None:
@@ -320,44 +338,78 @@ def test_every_archive_has_an_entry(written: Path, deploy: ModuleType) -> None:
     assert {"intents", "search-v2"} == set(endpoints)
     assert all((written / endpoint["model_data"]).is_file() for endpoint in endpoints.values())
     with pytest.raises(SystemExit):
-        deploy.parse(["delete", "other"], list(endpoints))
+        deploy.parse(["delete", "other"], endpoints)
 
 
 def test_the_target_of_autoscaling_is_half_of_the_measured_rate(archives: list[Archive], tmp_path: Path) -> None:
     measured = Measurement(10.0, 4000, 32000, 3200.0, {}, "")
     entries = [Entry(Configuration(model=archive.name), [measured]) for archive in archives]
     result = write_result(Result("bench", "", entries), tmp_path)
-    deploy_sagemaker(archives, tmp_path / "out", functions=False, bench=result)
+    deploy_sagemaker(PROJECT, archives, tmp_path / "out", functions=False, bench=result)
     endpoints = json.loads((tmp_path / "out" / "endpoints.json").read_text())
     # 400 requests a second, whatever number of instances each has
     assert {endpoint["invocations_per_minute"] for endpoint in endpoints.values()} == {12_000}
     one = write_result(Result("bench", "", entries[:1]), tmp_path)
     with pytest.raises(DeployError, match=r"has no rate of Search\.v2"):
-        deploy_sagemaker(archives, tmp_path / "other", functions=False, bench=one)
+        deploy_sagemaker(PROJECT, archives, tmp_path / "other", functions=False, bench=one)
     assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("template", ["endpoint.yaml", "lambda/template.yaml"])
-def test_templates_are_valid(written: Path, template: str, tmp_path: Path) -> None:
+def test_templates_are_valid(folder: Path, template: str, tmp_path: Path) -> None:
     lint = [str(BIN / "cfn-lint"), "--regions", "us-east-1", "--non-zero-exit-code", "warning", "--"]
-    done = subprocess.run([*lint, written / template], capture_output=True, text=True, check=False)
+    done = subprocess.run([*lint, folder / template], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text((written / template).read_text().replace("Description:", "Descrition:", 1))
+    wrong.write_text((folder / template).read_text().replace("Description:", "Descrition:", 1))
     assert subprocess.run([*lint, wrong], capture_output=True, check=False).returncode != 0
 
 
-def test_the_image_and_its_script_are_clean(written: Path) -> None:
-    for command in (("hadolint", "Dockerfile"), ("shellcheck", "push.sh")):
-        done = subprocess.run([BIN / command[0], command[1]], cwd=written, capture_output=True, text=True, check=False)
+def test_the_image_and_its_script_are_clean(folder: Path) -> None:
+    (dockerfile,) = (path for path in folder.rglob("Dockerfile"))
+    for command in (("hadolint", dockerfile), ("shellcheck", folder / "push.sh")):
+        done = subprocess.run([BIN / command[0], command[1]], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
-    missing = subprocess.run(["./push.sh"], cwd=written, capture_output=True, text=True, check=False)
+    missing = subprocess.run(["./push.sh"], cwd=folder, capture_output=True, text=True, check=False)
     assert (missing.returncode, missing.stderr) == (1, "usage: ./push.sh ACCOUNT REGION REPOSITORY\n")
 
 
-def test_nothing_names_this_machine(written: Path) -> None:
-    for path in written.rglob("*"):
+def test_nothing_names_this_machine(folder: Path) -> None:
+    for path in folder.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
             assert str(ROOT).encode() not in content
-            assert str(written).encode() not in content
+            assert str(folder).encode() not in content
+
+
+@pytest.mark.usefixtures("numbered")
+def test_every_endpoint_of_an_image_serves_its_model(with_image: Path, deploy: ModuleType, session: Any) -> None:
+    endpoints = json.loads((with_image / "endpoints.json").read_text())
+    assert {model["environment"]["MARINA_MODELS"] for model in endpoints.values()} == {"intents", "Search.v2"}
+    packed = {path.stem for path in (with_image / "image" / "project" / "archives").glob("*.mar")}
+    assert packed == {"intents", "Search.v2"}
+    clients = Clients(session, "sagemaker", "application-autoscaling")
+    stub = clients.stubs["sagemaker"]
+    container = {"Image": "registry.example/models@sha256:1f", "Environment": {"MARINA_MODELS": "intents"}}
+    model = {"ModelName": ANY, "ExecutionRoleArn": ROLE, "PrimaryContainer": container}
+    stub.add_response("create_model", {"ModelArn": "arn:aws:sagemaker:eu-west-1:1:model/intents"}, model)
+    stub.add_response(
+        "create_endpoint_config", {"EndpointConfigArn": "arn:aws:sagemaker:eu-west-1:1:endpoint-config/i"}
+    )
+    stub.add_response("create_endpoint", {"EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents"})
+    for _ in ("the waiter", "the check"):
+        stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
+    given = ["create", "--role", ROLE, "--image", container["Image"], "intents"]
+    deploy.create(clients, deploy.parse(given, endpoints), "intents", endpoints["intents"])
+    clients.done()
+
+
+@pytest.mark.parametrize(("fixture", "missing"), [("with_image", "--image"), ("written", "--bucket")])
+def test_what_an_endpoint_is_made_of_must_be_given(
+    fixture: str, missing: str, deploy: ModuleType, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endpoints = json.loads((request.getfixturevalue(fixture) / "endpoints.json").read_text())
+    with pytest.raises(SystemExit) as ended:
+        deploy.parse(["create", "--role", ROLE], endpoints)
+    assert ended.value.code == 2
+    assert f"give {missing}" in capsys.readouterr().err

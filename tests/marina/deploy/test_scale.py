@@ -16,6 +16,8 @@ from marina.deploy.ray import deploy_ray
 from marina.deploy.sagemaker import deploy_sagemaker
 from marina.deploy.scale import read_scale
 from marina.errors import DeployError
+from marina.project import Project
+from tests.conftest import ROOT
 
 BATCH = 16
 
@@ -48,15 +50,15 @@ def write_plan(folder: Path, names: list[str], **changed: Any) -> Path:
 
 def test_an_endpoint_scales_as_planned(packed: list[Archive], tmp_path: Path) -> None:
     plan = write_plan(tmp_path, ["intents"])
-    deploy_sagemaker(packed[:1], tmp_path / "out", functions=False, bench=None, plan=plan)
+    deploy_sagemaker(Project(ROOT), packed[:1], tmp_path / "out", functions=False, bench=None, plan=plan)
     endpoint = json.loads((tmp_path / "out" / "endpoints.json").read_text())["intents"]
     assert (endpoint["instance_type"], endpoint["invocations_per_minute"]) == ("ml.c7i.xlarge", 900)
     assert (endpoint["instances"], endpoint["max_instances"]) == (2, 6)
     both = write_plan(tmp_path, [archive.name for archive in packed])
     with pytest.raises(DeployError, match="every endpoint has its own"):
-        deploy_sagemaker(packed, tmp_path / "both", functions=False, bench=None, plan=both)
+        deploy_sagemaker(Project(ROOT), packed, tmp_path / "both", functions=False, bench=None, plan=both)
     with pytest.raises(DeployError, match="give one"):
-        deploy_sagemaker(packed[:1], tmp_path / "both", functions=False, bench=plan, plan=plan)
+        deploy_sagemaker(Project(ROOT), packed[:1], tmp_path / "both", functions=False, bench=plan, plan=plan)
 
 
 def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Makes endpoints of Amazon SageMaker from this folder, and removes them again.
 
-    python deploy.py create --bucket BUCKET --role ROLE_ARN [NAME ...]
+    python deploy.py create [--image IMAGE_URI] [--bucket BUCKET] --role ROLE_ARN [NAME ...]
     python deploy.py delete [NAME ...]
 
-Needs boto3, credentials, and a role that SageMaker may take, which can read the bucket. endpoints.json has the image,
-the instance type and the target of autoscaling of each model. Running it again updates an endpoint. It exits with 1 if
+Needs boto3, credentials, and a role that SageMaker may take. endpoints.json has the environment or the model.tar.gz,
+the instance type and the target of autoscaling of each model. push.sh builds an image; with AWS's, which needs none,
+model.tar.gz goes into the bucket, which the role can read. Running it again updates an endpoint. It exits with 1 if
 an endpoint is not in service with what was wanted, as after an update that SageMaker has taken back.
 """
 
@@ -15,7 +16,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -39,14 +40,16 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     max_instances = options.max_instances or model["max_instances"]
     instance_type = options.instance_type or model["instance_type"]
     rollout = rollout_of(options, instance_type, min_instances)
-    sagemaker, region = session.client("sagemaker"), session.region_name
+    sagemaker = session.client("sagemaker")
     autoscaling = session.client("application-autoscaling")
-    key = f"{options.prefix}/{name}-{model['sha256'][:12]}/model.tar.gz"
-    session.client("s3").upload_file(str(HERE / model["model_data"]), options.bucket, key)
-    container = {
-        "Image": pinned(session, options.image or REGISTRY.format(region=region, image=model["image"])),
-        "ModelDataUrl": f"s3://{options.bucket}/{key}",
-    }
+    image = options.image or REGISTRY.format(region=session.region_name, image=model["image"])
+    container: dict[str, Any] = {"Image": pinned(session, image)}
+    if "environment" in model:
+        container["Environment"] = model["environment"]
+    else:
+        key = f"{options.prefix}/{name}-{model['sha256'][:12]}/model.tar.gz"
+        session.client("s3").upload_file(str(HERE / model["model_data"]), options.bucket, key)
+        container["ModelDataUrl"] = f"s3://{options.bucket}/{key}"
     placed, tags = placement(options), tags_of(options)
     # models and configurations cannot be changed, so their names are made from what they hold
     unique = f"{name}-{short(container, options.role, placed)}"
@@ -233,17 +236,17 @@ def once(call: Any, **fields: Any) -> bool:
     return True
 
 
-def parse(arguments: Sequence[str] | None, model_names: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None, endpoints: Mapping[str, Mapping[str, Any]]) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--region", help="default: that of your AWS configuration")
     actions = parser.add_subparsers(dest="action", required=True)
     create_parser = actions.add_parser("create", help="create or update endpoints")
     add = create_parser.add_argument
-    add("--bucket", required=True, help="bucket of S3 for model.tar.gz")
+    add("--bucket", help="bucket of S3 for model.tar.gz; for endpoints of AWS's image")
     add("--prefix", default="marina", help="folder in the bucket")
     add("--role", required=True, help="ARN of the role that SageMaker takes")
-    add("--image", help="URI of an image; default: AWS's, by endpoints.json")
+    add("--image", help="URI of the image that push.sh built; default: AWS's, where endpoints.json names it")
     add("--instance-type", help="default: by endpoints.json")
     add("--instances", type=int, help="that autoscaling keeps at least; default: by endpoints.json")
     add("--max-instances", type=int, help="the most that it starts; default: by endpoints.json")
@@ -265,19 +268,23 @@ def parse(arguments: Sequence[str] | None, model_names: Sequence[str]) -> argpar
     delete_parser = actions.add_parser("delete", help="delete endpoints")
     for subparser in (create_parser, delete_parser):
         subparser.add_argument(
-            "names", nargs="*", metavar="NAME", help=f"of {', '.join(model_names)}; default: all of them"
+            "names", nargs="*", metavar="NAME", help=f"of {', '.join(endpoints)}; default: all of them"
         )
     options = parser.parse_args(arguments)
-    if options.action == "create":
-        refuse(parser, options)
-    unknown = set(options.names) - set(model_names)
+    unknown = set(options.names) - set(endpoints)
     if unknown:
-        parser.error(f"no model {unknown.pop()!r} in endpoints.json; there are {', '.join(model_names)}")
+        parser.error(f"no model {unknown.pop()!r} in endpoints.json; there are {', '.join(endpoints)}")
+    if options.action == "create":
+        refuse(parser, options, [endpoints[name] for name in options.names or endpoints])
     return options
 
 
-def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End with 2 if options do not go together."""
+def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace, models: Sequence[Mapping[str, Any]]) -> None:
+    """End with 2 if options do not go together, or one is missing."""
+    if not options.image and any("environment" in model for model in models):
+        parser.error("give --image: ./push.sh ACCOUNT REGION REPOSITORY builds and pushes it")
+    if not options.bucket and any("model_data" in model for model in models):
+        parser.error("give --bucket: it gets model.tar.gz")
     if bool(options.subnets) != bool(options.security_groups):
         parser.error("--subnets and --security-groups go together")
     if any("=" not in tag for tag in options.tag):
@@ -300,7 +307,7 @@ def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
 def main(arguments: Sequence[str] | None = None) -> None:
     """Do it for every model."""
     endpoints = json.loads((HERE / "endpoints.json").read_text())
-    options = parse(arguments, list(endpoints))
+    options = parse(arguments, endpoints)
     session = boto3.Session(region_name=options.region)
     names = options.names or list(endpoints)
     if options.action == "create":
