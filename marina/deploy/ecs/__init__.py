@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from marina.archive.describe import Archive
+from marina.deploy.ecs.cloudformation import template_values
 from marina.deploy.folder import new_folder, render
 from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, Scale, read_scale
@@ -23,7 +24,7 @@ HEALTH_COMMAND = ["CMD", "python", "-m", "marina.container.check"]
 def deploy_ecs(
     archives: Sequence[Archive], output: Path, cpus: int, service_name: str | None = None, plan: Path | None = None
 ) -> None:
-    """Write task-definition.json, service.json, scaling.json, and deploy.py, which fills in the values of your account.
+    """Write task-definition.json, service.json, scaling.json; deploy.py and service.yaml make a service of them.
 
     Args:
         archives: the archives in the image; they share a task.
@@ -39,11 +40,14 @@ def deploy_ecs(
     name = joint_name(archives, service_name)
     scale = read_scale(plan, archives) if plan else None
     with new_folder(output) as folder:
-        write_json(folder / "task-definition.json", task_definition(archives, name, stack, cpus, scale))
         replicas = scale.replicas if scale else Replicas()
-        write_json(folder / "service.json", service(name, replicas.wanted, archives[0].hosting.families))
+        task = task_definition(archives, name, stack, cpus, scale)
+        service = service_of(name, replicas.wanted, archives[0].hosting.families)
+        write_json(folder / "task-definition.json", task)
+        write_json(folder / "service.json", service)
         write_json(folder / "scaling.json", replicas._asdict())
-        render(FILES, folder, {"name": name, "models": [archive.name for archive in archives]})
+        values = {"name": name, "models": [archive.name for archive in archives], "replicas": replicas}
+        render(FILES, folder, {**values, "drain_s": DRAIN_S, **template_values(task, service)})
 
 
 def task_definition(
@@ -98,7 +102,7 @@ def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
     return {"devices": [{"hostPath": path, "containerPath": path, "permissions": ["read", "write"]} for path in paths]}
 
 
-def service(name: str, tasks: int, families: Sequence[str]) -> dict[str, Any]:
+def service_of(name: str, tasks: int, families: Sequence[str]) -> dict[str, Any]:
     """The fields of CreateService, without those of an account; `families` are the instance families, any if empty."""
     # two tasks on one instance would take the same cores
     constraints = [{"type": "distinctInstance"}]

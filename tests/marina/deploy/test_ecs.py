@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import yaml
 from botocore.stub import ANY
 
 from marina.archive.describe import Archive
@@ -15,6 +19,7 @@ from marina.deploy.ecs import deploy_ecs
 from tests.marina.deploy.conftest import Clients, load
 from tests.marina.deploy.test_kubernetes import on
 
+BIN = Path(sysconfig.get_path("scripts"))
 ARN = "arn:aws:ecs:eu-west-1:123456789012"
 OPTIONS = """
 create --cluster models --image registry/models:1 --execution-role arn:aws:iam::1:role/ecs --log-group /models
@@ -117,6 +122,29 @@ def test_a_capacity_provider_takes_the_place_of_the_launch_type(
     expect(clients, json.loads((tmp_path / "out" / "task-definition.json").read_text()), False, service)
     deploy.create(clients, deploy.parse([*OPTIONS, "--capacity-provider", "inferentia"]))
     clients.done()
+
+
+@pytest.mark.parametrize("engine", [None, "neuron", "neuronx"])
+def test_the_template_has_the_same_task(archives: list[Archive], tmp_path: Path, engine: str | None) -> None:
+    made = [on(archive, engine, "1,1,1") if engine else archive for archive in archives]
+    deploy_ecs(made, tmp_path / "out", cpus=2)
+    template = tmp_path / "out" / "service.yaml"
+    lint = [str(BIN / "cfn-lint"), "--regions", "us-east-1", "--non-zero-exit-code", "warning", "--"]
+    done = subprocess.run([*lint, template], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    # its tags, such as !Ref, do not matter here
+    text = re.sub(r"!\w+", "", template.read_text())
+    resources = yaml.safe_load(text)["Resources"]
+    (container,) = resources["Task"]["Properties"]["ContainerDefinitions"]
+    task = json.loads((tmp_path / "out" / "task-definition.json").read_text())["containerDefinitions"][0]
+    assert container["Memory"] == task["memory"]
+    assert len(container["LinuxParameters"].get("Devices", [])) == len(task["linuxParameters"].get("devices", []))
+    assert container["Secrets"] == [{"Name": "MARINA_TOKEN", "ValueFrom": {"Ref": "TokenSecret"}}]
+    service = resources["Service"]["Properties"]
+    written = json.loads((tmp_path / "out" / "service.json").read_text())
+    assert service["DesiredCount"] == written["desiredCount"]
+    assert len(service["PlacementConstraints"]) == len(written["placementConstraints"])
+    assert service["DeploymentConfiguration"]["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
 
 
 def test_delete(archives: list[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
