@@ -121,4 +121,5 @@ def service_of(name: str, tasks: int, families: Sequence[str]) -> dict[str, Any]
         },
         "healthCheckGracePeriodSeconds": 300,
         "enableECSManagedTags": True,
+        "propagateTags": "SERVICE",  # for the bill
     }

@@ -50,6 +50,7 @@ def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mo
             "torchserve": TORCHSERVE,
             "torch": torch_pins(archives) if torch else {},
             "names": [archive.name for archive in archives],
+            "versions": [archive.version for archive in archives],
             "mounted": mounted,
         }
         render(FILES, folder, values, include=lambda name: name != ("torch.py" if torch else "requirements-torch.txt"))
