@@ -68,7 +68,8 @@ def run(project: Project, settings: ContainerSettings) -> int:
     offer_archives(project, Path(settings.archives), settings.models)
     ports = Ports(*free_ports(5))
     names = list(settings.models)
-    return serve_in_foreground(project, names, ports, settings.startup_s, settings.drain_s, say, front=front)
+    limits = (settings.startup_s, settings.drain_s)
+    return serve_in_foreground(project, names, ports, *limits, say, settings.trusted, front)
 
 
 def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ class ContainerSettings:
         tokens: requests must bring one of them as `Authorization: Bearer TOKEN`; none if all may ask.
         archives: the folder with the archives, which need not be writable.
         models: the models to serve; all of them if empty.
+        trusted: the file with the sha256 of every archive that may be served; None for no limit.
         startup_s: seconds that workers may take to become READY.
         drain_s: seconds in which requests are still answered after SIGTERM.
     """
@@ -35,6 +36,7 @@ class ContainerSettings:
     tokens: tuple[str, ...]
     archives: str
     models: tuple[str, ...]
+    trusted: str | None
     startup_s: float
     drain_s: float
 
@@ -54,8 +56,8 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
 
     Args:
         environment: MARINA_PORT, MARINA_GRPC_PORT, MARINA_METRICS_PORT, MARINA_TOKEN or MARINA_TOKEN_FILE or
-            MARINA_OPEN=true, MARINA_ARCHIVES (a folder), MARINA_MODELS (names with spaces between), MARINA_STARTUP_S,
-            MARINA_DRAIN_S; and SageMaker's SAGEMAKER_BIND_TO_PORT.
+            MARINA_OPEN=true, MARINA_ARCHIVES (a folder), MARINA_MODELS (names with spaces between), MARINA_TRUSTED (a
+            file), MARINA_STARTUP_S, MARINA_DRAIN_S; and SageMaker's SAGEMAKER_BIND_TO_PORT.
         arguments: of the command line: none, or "serve" as SageMaker starts containers.
 
     Raises:
@@ -70,6 +72,7 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
         tokens=() if arguments else _tokens(environment),
         archives=environment.get("MARINA_ARCHIVES") or ARCHIVES,
         models=tuple(environment.get("MARINA_MODELS", "").split()),
+        trusted=environment.get("MARINA_TRUSTED") or None,
         startup_s=_number(environment, "MARINA_STARTUP_S", 600, 86_400),
         drain_s=_number(environment, "MARINA_DRAIN_S", 25, 86_400),
     )

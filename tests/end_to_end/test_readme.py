@@ -84,7 +84,7 @@ def test_the_readme_does_what_it_says(copy: Path, ports: list[int]) -> None:
     assert '[{"label":"invoice_copy","score":0.' in output
     assert "(384 numbers)" in output
     assert "\nstopped\n" in output
-    assert re.search(r"^build/answers\.csv written: 192 rows, 192 answered, 0 errors, ", output, re.MULTILINE)
+    assert re.search(r"^build/answers\.csv written: 288 rows, 288 answered, 0 errors, ", output, re.MULTILINE)
 
 
 @pytest.fixture

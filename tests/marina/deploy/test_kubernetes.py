@@ -36,7 +36,17 @@ TRIGGER = an_object(
 LABELS = an_object(matchLabels={"type": "object", "additionalProperties": STRING})
 FORMAT = an_object("name", name=STRING, version=STRING, autoSelect={"type": "boolean"})
 MODEL = an_object("modelFormat", modelFormat=FORMAT, runtime=STRING, protocolVersion=STRING, storageUri=STRING)
-# the fields that are used, as the definitions of KEDA 2, the Prometheus operator 0.8x and KServe 0.1x have them
+ALERT = an_object(
+    "alert expr",
+    alert=STRING,
+    expr=STRING,
+    labels={"type": "object"},
+    annotations={"type": "object"},
+    **{"for": STRING},
+)
+RECORD = an_object("record expr", record=STRING, expr=STRING, labels={"type": "object"})
+BACKEND = an_object("name port", name=STRING, port=NUMBER, weight=NUMBER)
+# the fields that are used, as KEDA 2, the Prometheus operator 0.8x, KServe 0.1x and the Gateway API 1 define them
 SPECS = {
     "ScaledObject": an_object(
         "scaleTargetRef triggers",
@@ -59,19 +69,14 @@ SPECS = {
             "items": an_object(
                 "name rules",
                 name=STRING,
-                rules={
-                    "type": "array",
-                    "items": an_object(
-                        "alert expr",
-                        alert=STRING,
-                        expr=STRING,
-                        labels={"type": "object"},
-                        annotations={"type": "object"},
-                        **{"for": STRING},
-                    ),
-                },
+                rules={"type": "array", "items": {"oneOf": [ALERT, RECORD]}},
             ),
         },
+    ),
+    "HTTPRoute": an_object(
+        "parentRefs rules",
+        parentRefs={"type": "array", "items": an_object("name", name=STRING)},
+        rules={"type": "array", "items": an_object("backendRefs", backendRefs={"type": "array", "items": BACKEND})},
     ),
     "ServingRuntime": an_object(
         "containers",
@@ -231,3 +236,35 @@ def test_archives_of_two_stacks_are_refused(archives: list[Archive], tmp_path: P
     with pytest.raises(DeployError, match="cannot share a machine"):
         deploy_kubernetes(mixed, tmp_path / "out", image=None, cpus=2)
     assert not (tmp_path / "out").exists()
+
+
+SERIES = """
+rule_files: [rules.yaml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'Requests5XX{{service="intents-metrics"}}', values: '0+{errors}x400'}}
+      - {{series: 'ts_inference_requests_total{{service="intents-metrics"}}', values: '0+1000x400'}}
+      - {{series: 'marina_request_seconds_bucket{{service="intents-metrics", le="1"}}', values: '0+{quick}x400'}}
+      - {{series: 'marina_request_seconds_count{{service="intents-metrics"}}', values: '0+1000x400'}}
+    promql_expr_test:
+      - expr: count(ALERTS{{alertstate="firing", severity="page"}}) or vector(0)
+        eval_time: 400m
+        exp_samples: [{{labels: '{{}}', value: {pages}}}]
+"""
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="Prometheus is not installed")
+@pytest.mark.parametrize(("errors", "quick", "pages"), [(0, 1000, 0), (20, 1000, 1), (5, 1000, 0), (0, 800, 1)])
+def test_a_budget_that_burns_fast_is_a_page(
+    archives: list[Archive], tmp_path: Path, errors: int, quick: int, pages: int
+) -> None:
+    deploy_kubernetes(archives[:1], tmp_path / "out", None, 2)
+    (rule,) = documents(tmp_path / "out" / "optional" / "slo.yaml")
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rule["spec"]))
+    (tmp_path / "test.yaml").write_text(SERIES.format(errors=errors, quick=quick, pages=pages))
+    done = subprocess.run(
+        ["promtool", "test", "rules", "test.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
