@@ -128,11 +128,13 @@ def run(application: typer.Typer, program: str) -> None:
     With --json standard output then holds an object with "error", and "cause" and "fix" where they are told apart.
     A request to end (SIGTERM) is cleaned up after like Ctrl-C.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         application(prog_name=program)
+    except KeyboardInterrupt:  # before Typer catches it, or after
+        sys.exit(130)
     except (MarinaError, WorkerError) as error:
         print_error(str(error))
         if "--json" in sys.argv:

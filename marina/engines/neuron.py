@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from handlers.worker.engines.neuron import SDK
 from handlers.worker.engines.packages import import_runtime
+from handlers.worker.engines.releases import INF1, minor
 from handlers.worker.placement.groups import parse_core_groups
 from marina.engines.base import (
     CORE_PER_WORKER,
@@ -116,11 +117,11 @@ class Neuron(NeuronEngine):
     stack = "inf1"
     sdk = SDK
     pythons = ((3, 8), (3, 10))
-    python = "python3.10"
+    python = f"python{INF1.python}"
     host = Packages(
         instances=("inf1",),
-        driver=SpecifierSet("<2.25"),  # AWS's announcement of 2026-03-12: 2.24 is the last for Inf1
-        install_driver=f"{APT} 'aws-neuronx-dkms=2.24.*'",
+        driver=SpecifierSet(INF1.drivers),
+        install_driver=f"{APT} 'aws-neuronx-dkms={minor(INF1.driver)}'",
         install_runtime="",  # torch-neuron has its own
         limits={
             "numpy": (SpecifierSet("<1.24"), "neuron-cc's TensorFlow uses names that numpy 1.24 removed"),
@@ -133,7 +134,7 @@ class Neuron(NeuronEngine):
     # AWS Neuron's note on bucketing for Inf1
     memory = DeviceMemory("Inferentia 1", "inf1", 2e9)
     hosting = Hosting(
-        image="pytorch-inference-neuron:1.13.1-neuron-py310-sdk2.20.2-ubuntu20.04",
+        image=INF1.image,
         instance="ml.inf1.xlarge",
         families=("inf1",),
         cores_a_device=4,

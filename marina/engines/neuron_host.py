@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from handlers.worker.engines.packages import NeuronSdk, find_program, installed, is_placeholder, missing_program
+from handlers.worker.engines.releases import UNFIT
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import GROUP_SIZES, NEURONCORES, server_groups
 from handlers.worker.placement.discovery import DEVICES, neuron_cores
@@ -26,6 +29,7 @@ from marina.findings import Finding, fails, note, ok
 DRIVER_VERSION = Path("/sys/module/neuron/version")
 PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")  # the instance type
 RUNTIME_LIBRARIES = Path("/opt/aws/neuron/lib")
+RUNTIME_PACKAGE = "aws-neuronx-runtime-lib"
 COMPILER_BYTES = 12e9  # compiles of BERT were killed on 8 GiB (aws-neuron-sdk #439, #1064)
 APT = "sudo apt-get install"
 
@@ -104,11 +108,7 @@ def _driver(packages: Packages) -> Finding:
     driver_version = _read(DRIVER_VERSION)
     if not driver_version:
         return note("Neuron driver", "not loaded", f"on an instance: {packages.install_driver}; sudo modprobe neuron")
-    try:
-        fits = Version(driver_version) in packages.driver
-    except InvalidVersion:
-        fits = True
-    if not fits:
+    if not _within(driver_version, str(packages.driver)) and _within(driver_version, ""):
         return fails(
             "Neuron driver", f"{driver_version}; these instances need {packages.driver}", packages.install_driver
         )
@@ -147,11 +147,35 @@ def _runtime(packages: Packages) -> list[Finding]:
     if not packages.install_runtime:
         return []
     libraries = sorted(RUNTIME_LIBRARIES.glob("libnrt.so*"))
-    if libraries:
+    if not libraries:
+        fix = f"on an instance: {packages.install_runtime}"
+        return [note("Neuron runtime", f"no libnrt.so in {RUNTIME_LIBRARIES}", fix)]
+    runtime, driver = runtime_version(), _read(DRIVER_VERSION)
+    if not runtime:
         return [ok("Neuron runtime", str(libraries[0]))]
-    return [
-        note("Neuron runtime", f"no libnrt.so in {RUNTIME_LIBRARIES}", f"on an instance: {packages.install_runtime}")
-    ]
+    for pair in UNFIT:
+        if _within(driver, pair.drivers) and _within(runtime, pair.runtimes):
+            both = f"{runtime} does not fit driver {driver}: {pair.reason}"
+            return [fails("Neuron runtime", both, f"{packages.install_driver}; {packages.install_runtime}")]
+    return [ok("Neuron runtime", f"{runtime}, {libraries[0]}")]
+
+
+def runtime_version() -> str:
+    """The version of the runtime's Debian or RPM package; "" if neither has it."""
+    for query in (["dpkg-query", "--show", "--showformat=${Version}"], ["rpm", "--query", "--queryformat=%{VERSION}"]):
+        if shutil.which(query[0]):
+            done = subprocess.run([*query, RUNTIME_PACKAGE], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return done.stdout.partition("-")[0].strip()
+    return ""
+
+
+def _within(version: str, specifier: str) -> bool:
+    """Whether a version is known and within a specifier."""
+    try:
+        return Version(version) in SpecifierSet(specifier)
+    except InvalidVersion:
+        return False
 
 
 def _cores() -> list[Finding]:

@@ -14,6 +14,7 @@ from pydantic import model_validator
 
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import import_runtime
+from handlers.worker.engines.releases import INF2, minor, runtime_packages
 from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields, Hosting
 from marina.engines.mitigations import MORE_EXACT, SATURATE
 from marina.engines.neuron_host import APT, Packages
@@ -78,12 +79,12 @@ class Neuronx(NeuronEngine):
     sdk = SDK
     more_packages = ("libneuronxla",)
     pythons = ((3, 11), (3, 13))
-    python = "python3.12"  # of Ubuntu 24.04, AWS's platform
+    python = f"python{INF2.python}"
     host = Packages(
         instances=("inf2", "trn"),
-        driver=SpecifierSet(),
-        install_driver=f"{APT} linux-headers-$(uname -r) 'aws-neuronx-dkms=2.29.*'",
-        install_runtime=f"{APT} 'aws-neuronx-runtime-lib=2.33.*' 'aws-neuronx-collectives=2.33.*'",
+        driver=SpecifierSet(INF2.drivers),
+        install_driver=f"{APT} linux-headers-$(uname -r) 'aws-neuronx-dkms={minor(INF2.driver)}'",
+        install_runtime=f"{APT} {' '.join(map(repr, runtime_packages(INF2)))}",
         limits={
             "islpy": (SpecifierSet("<2026.2"), "neuronx-cc fails with it, NCC_ISMP902 (aws-neuron-sdk #1391)"),
         },
@@ -93,7 +94,7 @@ class Neuronx(NeuronEngine):
     # AWS Neuron's page on the architecture of Inf2: 32 GB per chip, with two cores
     memory = DeviceMemory("Inferentia 2", "inf2", 16e9)
     hosting = Hosting(
-        image="pytorch-inference-neuronx:2.9.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
+        image=INF2.image,
         instance="ml.inf2.xlarge",
         families=("inf2", "trn1"),
         cores_a_device=2,

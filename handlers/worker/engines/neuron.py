@@ -9,6 +9,7 @@ from __future__ import annotations
 from handlers.worker.engines import Runtime, Setup
 from handlers.worker.engines.neuroncores import NeuronRuntime
 from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions, import_runtime
+from handlers.worker.engines.releases import INF1, minor
 from handlers.worker.placement import NEURONCORES
 
 CORES = NEURONCORES
@@ -18,7 +19,9 @@ SDK = NeuronSdk(
     module="torch_neuron",
     compiler="neuron-cc",
     programs=(),
-    install=f"pip install {INDEX} 'torch-neuron==1.13.1.*' 'neuron-cc[tensorflow]==1.24.*' "
+    below=INF1.framework_below,
+    install=f"pip install {INDEX} 'torch-neuron=={minor(INF1.framework)}' "
+    f"'neuron-cc[tensorflow]=={minor(INF1.compiler)}' "
     "'numpy<1.24' 'protobuf<3.20.2'",
 )
 

@@ -11,6 +11,7 @@ from typing import Any
 from handlers.worker.engines import Runtime, Setup
 from handlers.worker.engines.neuroncores import NeuronRuntime
 from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions, import_runtime
+from handlers.worker.engines.releases import INF2, minor
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import NEURONCORES
 
@@ -21,7 +22,8 @@ SDK = NeuronSdk(
     module="torch_neuronx",
     compiler="neuronx-cc",
     programs=("libneuronpjrt-path",),
-    install=f"pip install {INDEX} 'torch-neuronx==2.9.*' 'neuronx-cc==2.26.*'",
+    below=INF2.framework_below,
+    install=f"pip install {INDEX} 'torch-neuronx=={minor(INF2.framework)}' 'neuronx-cc=={minor(INF2.compiler)}'",
 )
 
 

@@ -37,6 +37,7 @@ class NeuronSdk(NamedTuple):
         module: its Python module.
         compiler: the package of the compiler, and the program that tracing runs.
         programs: the programs that importing the module runs.
+        below: from this version on, the runtime package is another product; "" if there is none.
         install: the command that installs the packages.
     """
 
@@ -45,6 +46,7 @@ class NeuronSdk(NamedTuple):
     module: str
     compiler: str
     programs: tuple[str, ...]
+    below: str
     install: str
 
 
@@ -74,6 +76,12 @@ def check_installed(sdk: NeuronSdk) -> None:
         raise ArtifactError(
             f"{package} {installed(package)} is a placeholder from PyPI that cannot be imported",
             f"remove it and install the SDK's: {sdk.install}",
+        )
+    if sdk.below and _release(installed(package)) >= _release(sdk.below):
+        raise ArtifactError(
+            f"{package} {installed(package)} is another product, which the engine {sdk.engine!r} cannot use: "
+            f"it needs {package} below {sdk.below}",
+            sdk.install,
         )
 
 

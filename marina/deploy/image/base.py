@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from handlers.worker.engines.releases import INF1, INF2, Release, runtime_packages
+
 
 class Base(NamedTuple):
     """A base image.
@@ -11,7 +13,7 @@ class Base(NamedTuple):
     Attributes:
         image: its name; another can be given with `--build-arg BASE=...`, if it has the same packages.
         python: the Python that its Debian packages have.
-        neuron_packages: Debian packages of AWS's repository that the runtime needs.
+        neuron_packages: Debian packages of AWS's repository that the runtime needs, with versions.
         neuron_release: the release of Ubuntu in that repository.
     """
 
@@ -21,10 +23,13 @@ class Base(NamedTuple):
     neuron_release: str = ""
 
 
+def _of_release(release: Release) -> Base:
+    number, name = release.ubuntu
+    return Base(f"docker.io/library/ubuntu:{number}", release.python, tuple(runtime_packages(release)), name)
+
+
 BASES = {
     "cpu": Base("docker.io/library/debian:12-slim", "3.11"),
-    "inf1": Base("docker.io/library/ubuntu:22.04", "3.10"),
-    "inf2": Base(
-        "docker.io/library/ubuntu:24.04", "3.12", ("aws-neuronx-runtime-lib", "aws-neuronx-collectives"), "noble"
-    ),
+    "inf1": _of_release(INF1),
+    "inf2": _of_release(INF2),
 }

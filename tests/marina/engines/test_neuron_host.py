@@ -78,6 +78,35 @@ def test_the_other_engines_instance_and_a_driver_without_inf1_are_refused(machin
     assert found["Neuron driver"].fix == "sudo apt-get install 'aws-neuronx-dkms=2.24.*'"
 
 
+@pytest.mark.parametrize(
+    ("driver", "runtime", "state"),
+    [
+        ("2.29.0.0", "2.33.10.0", "ok"),
+        ("2.30.2.0", "2.34.10.0", "ok"),
+        ("2.27.4.0", "2.31.24.0", "ok"),
+        ("2.19.64.0", "2.23.112.0", "ok"),  # as SageMaker's hosts have it, with the runtime of the same release
+        ("2.19.64.0", "2.33.10.0", "fails"),
+        ("2.26.10.0", "2.32.31.0", "fails"),
+        ("2.29.0.0", "2.32.31.0", "fails"),
+        ("2.29.0.0", "", "ok"),  # it was installed without a package
+        ("", "2.33.10.0", "ok"),  # another finding says that the driver is missing
+    ],
+)
+def test_a_driver_and_a_runtime_must_fit(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, runtime: str, state: str
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libnrt.so.1").write_text("")
+    monkeypatch.setattr(neuron_host, "runtime_version", lambda: runtime)
+    finding = machine(neuronx.ENGINE, "inf2.xlarge", driver, devices=1)["Neuron runtime"]
+    assert finding.state == state
+    if state == "fails":
+        assert driver in finding.found
+        assert runtime in finding.found
+        assert "aws-neuronx-dkms=2.29.*" in finding.fix
+        assert "aws-neuronx-runtime-lib=2.33.*" in finding.fix
+
+
 def test_a_device_that_may_not_be_opened(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(*_: Any) -> int:
         raise PermissionError(13, "Permission denied")

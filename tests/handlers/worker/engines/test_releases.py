@@ -1,0 +1,54 @@
+"""The versions of the Neuron SDK stand in one place: files that no program writes must agree with it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from packaging.requirements import Requirement
+
+from handlers.worker.engines.packages import check_installed
+from handlers.worker.engines.releases import INF1, INF2, Release, minor, runtime_packages
+from handlers.worker.errors import ArtifactError
+from tests.conftest import ROOT
+
+RELEASES = {"inf1": (INF1, "torch-neuron", "neuron-cc"), "inf2": (INF2, "torch-neuronx", "neuronx-cc")}
+
+
+@pytest.mark.parametrize("stack", RELEASES)
+def test_the_requirements_of_a_stack_are_its_release(stack: str) -> None:
+    release, framework, compiler = RELEASES[stack]
+    lines = (ROOT / "requirements" / f"{stack}.txt").read_text().splitlines()
+    pins = {
+        requirement.name: str(requirement.specifier)
+        for requirement in (Requirement(line.partition("#")[0]) for line in lines if re.match(r"[a-z]", line))
+    }
+    expected = {framework: release.framework, compiler: release.compiler, "torch": release.torch}
+    assert {name: pins[name] for name in expected} == {name: f"=={pin}" for name, pin in expected.items()}
+
+
+@pytest.mark.parametrize("stack", RELEASES)
+def test_the_guide_installs_the_release(stack: str) -> None:
+    release: Release = RELEASES[stack][0]
+    page = (ROOT / "docs" / "guides" / "neuron.md").read_text()
+    for package in (f"aws-neuronx-dkms={minor(release.driver)}", *runtime_packages(release)):
+        assert f"'{package}'" in page
+    named = set(re.findall(r"'(aws-neuronx-(?:dkms|runtime-lib|collectives)=[^']*)'", page))
+    known = {f"aws-neuronx-dkms={minor(release.driver)}" for release, *_ in RELEASES.values()}
+    assert named == known | {package for release, *_ in RELEASES.values() for package in runtime_packages(release)}
+
+
+def test_the_images_are_of_the_release() -> None:
+    for release, *_ in RELEASES.values():
+        assert f"sdk{release.sdk}-" in release.image
+        assert f"py{release.python.replace('.', '')}-" in release.image
+
+
+def test_a_package_that_became_another_product_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from handlers.worker.engines import neuronx, packages
+
+    monkeypatch.setattr(packages, "installed", lambda _: "2.13.3")
+    with pytest.raises(ArtifactError, match=r"torch-neuronx 2\.13\.3 is another product.*below 2\.10"):
+        check_installed(neuronx.SDK)
+    monkeypatch.setattr(packages, "installed", lambda _: INF2.framework)
+    check_installed(neuronx.SDK)
