@@ -27,7 +27,7 @@ TORCHSERVES = "ignored_auth,missing_required_header,unsupported_method"
 
 
 def document_of(models: dict[str, str]) -> dict[str, Any]:
-    """The document for these models: each has paths of its own, the schemas of its task, and its own prompts and labels.
+    """The document for these models: each has its own paths, the schemas of its task, and its own prompts and labels.
 
     Links send a body on to the model's other URLs, which take the same.
     """
