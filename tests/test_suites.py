@@ -40,7 +40,7 @@ def inputs() -> dict[str, set[str]]:
         ("requirements/torchserve-0.11.txt", {"torchserve-0.11", "neuron", "wheel", "inf1-stack", "inf2-stack"}),
         ("requirements/xla.txt", {"xla", "neuron", "wheel", "inf1-stack", "inf2-stack"}),
         ("marina/cli/shapes.py", {"docs", "readme", "measuring", "wheel"}),
-        ("marina/plan/simulator/run.py", {"docs", "measuring", "simulator", "wheel"}),
+        ("marina/plan/simulator/run.py", {"docs", "measuring", "readme", "simulator", "wheel"}),
         ("deploy/nginx.conf", {"servers", "wheel"}),
         ("tests/proven.json", set()),
     ],

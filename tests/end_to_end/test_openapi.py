@@ -19,6 +19,7 @@ from tests.end_to_end.conftest import TASKS, Server
 pytestmark = pytest.mark.long
 
 SECONDS = 100
+LABELS = ["LABEL_0", "LABEL_1"]
 # their bounds depend on each other and on the model's windows
 WINDOWS = {"max_seq_len", "doc_stride"}
 # what TorchServe does before a worker sees the request: 400 for a missing token, and any method for POST
@@ -26,7 +27,7 @@ TORCHSERVES = "ignored_auth,missing_required_header,unsupported_method"
 
 
 def document_of(models: dict[str, str]) -> dict[str, Any]:
-    """The document for these models: each has paths of its own, with the schemas of its task, and its own prompts.
+    """The document for these models: each has its own paths, the schemas of its task, and its own prompts and labels.
 
     Links send a body on to the model's other URLs, which take the same.
     """
@@ -36,6 +37,8 @@ def document_of(models: dict[str, str]) -> dict[str, Any]:
     for properties in (schema.get("properties", {}) for schema in [*schemas.values(), *bodies]):
         if "prompt_name" in properties:
             properties["prompt_name"] = {"enum": [*PROMPTS, None]}
+        if "thresholds" in properties:
+            properties["thresholds"]["propertyNames"] = {"enum": LABELS}
         for name in WINDOWS & properties.keys():
             del properties[name]
     paths = document.pop("paths")
