@@ -30,7 +30,7 @@ def test_zizmor_finds_nothing() -> None:
 
 @pytest.mark.parametrize("script", steps(), ids=range(len(steps())))
 def test_every_step_is_a_clean_script(script: str) -> None:
-    command = [BIN / "shellcheck", "--shell", "bash", "-"]
+    command = [str(BIN / "shellcheck"), "--shell", "bash", "-"]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

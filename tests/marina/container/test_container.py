@@ -43,11 +43,11 @@ def is_listening(port: int) -> bool:
 
 
 def test_settings_from_the_environment(tmp_path: Path) -> None:
-    found = read_settings({"MARINA_TOKEN": TOKEN, "MARINA_MODELS": "a b", "MARINA_PORT": "9000"}, [])
-    assert found.trusted is None
+    settings = read_settings({"MARINA_TOKEN": TOKEN, "MARINA_MODELS": "a b", "MARINA_PORT": "9000"}, [])
+    assert settings.trusted is None
     assert read_settings({"MARINA_OPEN": "true", "MARINA_TRUSTED": "/etc/sums"}, []).trusted == "/etc/sums"
-    assert (found.port, found.grpc_port, found.tokens, found.models) == (9000, 7070, (TOKEN,), ("a", "b"))
-    assert ContainerSettings.from_json(found.as_json()) == found
+    assert (settings.port, settings.grpc_port, settings.tokens, settings.models) == (9000, 7070, (TOKEN,), ("a", "b"))
+    assert ContainerSettings.from_json(settings.as_json()) == settings
     (tmp_path / "token").write_text(f"{TOKEN}\n{TOKEN[::-1]}\n")
     assert read_settings({"MARINA_TOKEN_FILE": str(tmp_path / "token")}, []).tokens == (TOKEN, TOKEN[::-1])
     assert read_settings({"MARINA_OPEN": "true"}, []).tokens == ()

@@ -168,17 +168,17 @@ def test_each_overlay_is_whole(archives: list[Archive], tmp_path: Path, engine: 
     (overlay / "token").write_text("0123456789abcdef")
     done = subprocess.run(["kubectl", "kustomize", overlay], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
-    for document in found.values():
+    by_kind = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
+    for document in by_kind.values():
         check(document)
-    pod = found["Deployment"]["spec"]["template"]["spec"]
+    pod = by_kind["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == "registry.example/team/models:7"
-    assert pod["volumes"][-1]["secret"]["secretName"] == found["Secret"]["metadata"]["name"]
+    assert pod["volumes"][-1]["secret"]["secretName"] == by_kind["Secret"]["metadata"]["name"]
     limits = container["resources"]["limits"]
     assert limits.get("aws.amazon.com/neuroncore") == (None if stack == "cpu" else "4")
-    assert ("HorizontalPodAutoscaler" in found) == (stack == "cpu") == ("affinity" not in pod)
-    rolling = found["Deployment"]["spec"]["strategy"]["rollingUpdate"]
+    assert ("HorizontalPodAutoscaler" in by_kind) == (stack == "cpu") == ("affinity" not in pod)
+    rolling = by_kind["Deployment"]["spec"]["strategy"]["rollingUpdate"]
     assert rolling == ({"maxUnavailable": 0, "maxSurge": 1} if stack == "cpu" else {"maxUnavailable": 1, "maxSurge": 0})
     if stack != "cpu":
         (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -194,7 +194,9 @@ def test_alerts_and_the_dashboard_are_those_of_a_project(written: Path) -> None:
     (dashboard,) = documents(written / "optional" / "dashboard.yaml")
     stored = json.loads((ROOT / "deploy" / "grafana" / "marina.json").read_text())
     assert json.loads(dashboard["data"]["marina.json"]) == stored
-    (metrics,) = [one for one in documents(written / "base" / "service.yaml") if "metrics" in one["metadata"]["name"]]
+    (metrics,) = [
+        item for item in documents(written / "base" / "service.yaml") if "metrics" in item["metadata"]["name"]
+    ]
     (monitor,) = documents(written / "optional" / "servicemonitor.yaml")
     assert (
         f'job="{metrics["metadata"]["labels"][monitor["spec"]["jobLabel"]]}"'

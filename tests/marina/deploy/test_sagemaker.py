@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -22,11 +21,10 @@ from marina.deploy.sagemaker import deploy_sagemaker
 from marina.errors import DeployError
 from marina.project import Project
 from tests.conftest import ROOT
-from tests.marina.deploy.conftest import Clients, load
+from tests.marina.deploy.conftest import BIN, Clients, cfn_lint, load
 
 PROJECT = Project(ROOT)
 ROLE = "arn:aws:iam::123456789012:role/endpoints"
-BIN = Path(sysconfig.get_path("scripts"))
 
 
 @pytest.fixture(scope="module")
@@ -349,20 +347,19 @@ def test_the_target_of_autoscaling_is_half_of_the_measured_rate(archives: list[A
     endpoints = json.loads((tmp_path / "out" / "endpoints.json").read_text())
     # 400 requests a second, whatever number of instances each has
     assert {endpoint["invocations_per_minute"] for endpoint in endpoints.values()} == {12_000}
-    one = write_result(Result("bench", "", entries[:1]), tmp_path)
+    incomplete = write_result(Result("bench", "", entries[:1]), tmp_path)
     with pytest.raises(DeployError, match=r"has no rate of Search\.v2"):
-        deploy_sagemaker(PROJECT, archives, tmp_path / "other", functions=False, bench=one)
+        deploy_sagemaker(PROJECT, archives, tmp_path / "other", functions=False, bench=incomplete)
     assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("template", ["endpoint.yaml", "lambda/template.yaml"])
 def test_templates_are_valid(folder: Path, template: str, tmp_path: Path) -> None:
-    lint = [str(BIN / "cfn-lint"), "--regions", "us-east-1", "--non-zero-exit-code", "warning", "--"]
-    done = subprocess.run([*lint, folder / template], capture_output=True, text=True, check=False)
+    done = cfn_lint(folder / template)
     assert done.returncode == 0, done.stdout
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text((folder / template).read_text().replace("Description:", "Descrition:", 1))
-    assert subprocess.run([*lint, wrong], capture_output=True, check=False).returncode != 0
+    assert cfn_lint(wrong).returncode != 0
 
 
 def test_the_image_and_its_script_are_clean(folder: Path) -> None:
