@@ -1,10 +1,10 @@
 # Bare `make` lists the targets.
 PYTHON ?= python3
-# the packages to install, a file in requirements/: cpu, inf1 or inf2
+# the packages to install, a file in requirements/: cpu, inf1, inf2, or inf2-sagemaker
 STACK  ?= cpu
 VENV   ?= .venv$(if $(filter-out cpu,$(STACK)),-$(STACK))
 # the engine to compile for; left empty, each spec's own
-ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2,$(STACK)),neuronx)
+ENGINE ?= $(if $(filter inf1,$(STACK)),neuron)$(if $(filter inf2%,$(STACK)),neuronx)
 # options of pytest: one process more than cores, since tests wait for servers
 SIDE_BY_SIDE := @tests/side_by_side
 # seconds that the soak of test-chaos takes

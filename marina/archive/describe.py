@@ -56,7 +56,7 @@ class Archive(NamedTuple):
     @property
     def hosting(self) -> Hosting:
         """Where its engine can be hosted."""
-        return engine_of(self.engine).hosting
+        return engine_of(self.engine).hosting_for(self.artifacts[0].versions)
 
     @property
     def serving(self) -> dict[str, Any]:

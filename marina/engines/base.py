@@ -97,6 +97,8 @@ class Hosting(NamedTuple):
         instance: the smallest instance type of SageMaker with its cores.
         families: the instance families with its cores; empty for any.
         cores_a_device: the cores of one of its devices, by AWS Neuron's pages on their architectures; 0 for CPUs.
+        sagemaker_hosts: the image of SageMaker's hosts that runs them (InferenceAmiVersion); "" for its default.
+        not_on_sagemaker: why SageMaker cannot run them; "" if it can.
     """
 
     torch: bool = True
@@ -104,6 +106,8 @@ class Hosting(NamedTuple):
     instance: str = "ml.c7i.xlarge"
     families: tuple[str, ...] = ()
     cores_a_device: int = 0
+    sagemaker_hosts: str = ""
+    not_on_sagemaker: str = ""
 
 
 class Engine(ABC):
@@ -147,6 +151,10 @@ class Engine(ABC):
     def cores(self) -> Cores:
         """The kind of cores that its graphs run on."""
         return engine_module(self.name).CORES
+
+    def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
+        """Where an archive can be hosted that was compiled with packages in these versions."""
+        return self.hosting
 
     def check(self, fields: EngineFields) -> None:  # noqa: B027  most engines refuse nothing
         """Raise ValueError for a combination of settings that the engine does not support."""

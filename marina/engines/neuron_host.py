@@ -21,13 +21,12 @@ from handlers.worker.engines.packages import NeuronSdk, find_program, installed,
 from handlers.worker.engines.releases import UNFIT
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import GROUP_SIZES, NEURONCORES, server_groups
-from handlers.worker.placement.discovery import DEVICES, neuron_cores
+from handlers.worker.placement.discovery import DEVICES, instance_type, neuron_cores
 from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.leases import leases_folder, read_holders
 from marina.findings import Finding, fails, note, ok
 
 DRIVER_VERSION = Path("/sys/module/neuron/version")
-PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")  # the instance type
 RUNTIME_LIBRARIES = Path("/opt/aws/neuron/lib")
 RUNTIME_PACKAGE = "aws-neuronx-runtime-lib"
 COMPILER_BYTES = 12e9  # compiles of BERT were killed on 8 GiB (aws-neuron-sdk #439, #1064)
@@ -95,7 +94,7 @@ def _is_real(package: str) -> bool:
 
 
 def _instance(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
-    kind = _read(PRODUCT)
+    kind = instance_type()
     if not kind.startswith(("inf", "trn")):
         return []
     if kind.startswith(packages.instances):
@@ -153,10 +152,10 @@ def _runtime(packages: Packages) -> list[Finding]:
     runtime, driver = runtime_version(), _read(DRIVER_VERSION)
     if not runtime:
         return [ok("Neuron runtime", str(libraries[0]))]
-    for pair in UNFIT:
-        if _within(driver, pair.drivers) and _within(runtime, pair.runtimes):
-            both = f"{runtime} does not fit driver {driver}: {pair.reason}"
-            return [fails("Neuron runtime", both, f"{packages.install_driver}; {packages.install_runtime}")]
+    reason = unfit(driver, runtime)
+    if reason:
+        both = f"{runtime} does not fit driver {driver}: {reason}"
+        return [fails("Neuron runtime", both, f"{packages.install_driver}; {packages.install_runtime}")]
     return [ok("Neuron runtime", f"{runtime}, {libraries[0]}")]
 
 
@@ -168,6 +167,12 @@ def runtime_version() -> str:
             if done.returncode == 0:
                 return done.stdout.partition("-")[0].strip()
     return ""
+
+
+def unfit(driver: str, runtime: str) -> str:
+    """Why a driver and a runtime do not fit each other; "" if they do, as far as AWS says."""
+    pairs = (pair for pair in UNFIT if _within(driver, pair.drivers) and _within(runtime, pair.runtimes))
+    return next((pair.reason for pair in pairs), "")
 
 
 def _within(version: str, specifier: str) -> bool:

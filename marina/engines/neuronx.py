@@ -6,7 +6,8 @@ Source: the AWS Neuron SDK's reference of `torch_neuronx.trace` and of neuronx-c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Literal
 
 from packaging.specifiers import SpecifierSet
@@ -14,12 +15,23 @@ from pydantic import model_validator
 
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import import_runtime
-from handlers.worker.engines.releases import INF2, minor, runtime_packages
+from handlers.worker.engines.releases import (
+    INF2,
+    SAGEMAKER_DRIVER,
+    SAGEMAKER_HOSTS,
+    minor,
+    release_of,
+    runtime_packages,
+)
+from handlers.worker.placement.discovery import DEVICES
 from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields, Hosting
 from marina.engines.mitigations import MORE_EXACT, SATURATE
-from marina.engines.neuron_host import APT, Packages
+from marina.engines.neuron_host import APT, Packages, unfit
 from marina.engines.neuroncores import NeuronEngine, Trace
+from marina.errors import CompileError
 from marina.fields import Section
+
+PLATFORM = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
 
 class NeuronxOptions(Section):
@@ -98,8 +110,15 @@ class Neuronx(NeuronEngine):
         instance="ml.inf2.xlarge",
         families=("inf2", "trn1"),
         cores_a_device=2,
+        not_on_sagemaker=unfit(SAGEMAKER_DRIVER, INF2.runtime),
     )
     more_exact = "neuronx.auto_cast: none"
+
+    def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
+        release = release_of(versions[SDK.runtime])
+        if release is None or unfit(SAGEMAKER_DRIVER, release.runtime):
+            return self.hosting
+        return self.hosting._replace(image=release.image, sagemaker_hosts=SAGEMAKER_HOSTS, not_on_sagemaker="")
 
     def check(self, fields: EngineFields) -> None:
         super().check(fields)
@@ -134,8 +153,9 @@ class Neuronx(NeuronEngine):
 
     def trace(self, request: Trace) -> tuple[Any, dict[str, Any]]:
         """The traced module, made without a Neuron device, and no additional fields to record."""
-        torch_neuronx = import_runtime(SDK)
         settings = request.settings
+        name_platform(settings["target"], os.environ, any(DEVICES.glob("neuron[0-9]*")))
+        torch_neuronx = import_runtime(SDK)
         traced = torch_neuronx.trace(
             request.module,
             request.inputs,
@@ -168,6 +188,22 @@ class Neuronx(NeuronEngine):
             name: {**fields, "neuronx": {"target": target, **fields.get("neuronx", {})}}
             for name, fields in trials.items()
         }
+
+
+def name_platform(target: str, environment: MutableMapping[str, str], has_device: bool) -> None:
+    """Name the platform to compile for, before the SDK is imported: it looks for a device then, and fails without one.
+
+    Source: `NEURON_PLATFORM_TARGET_OVERRIDE` in the guides of NKI, and optimum-neuron's pull request 961.
+
+    Raises:
+        CompileError: the variable names another platform.
+    """
+    platform = "trn1" if target == "trn1n" else target
+    if not has_device:
+        environment.setdefault(PLATFORM, platform)
+    named = environment.get(PLATFORM, platform)
+    if named != platform:
+        raise CompileError(f"{PLATFORM} is {named}, and neuronx.target is {target}", f"unset {PLATFORM}")
 
 
 ENGINE = Neuronx()

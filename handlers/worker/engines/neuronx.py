@@ -14,8 +14,11 @@ from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions, i
 from handlers.worker.engines.releases import INF2, minor
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import NEURONCORES
+from handlers.worker.placement.discovery import instance_type
 
 CORES = NEURONCORES
+# the versions of NeuronCores that graphs for an instance run on, by the SDK's pages on its architecture
+CORE_VERSIONS = {"inf2": 2, "trn1": 2, "trn1n": 2, "trn2": 3, "trn2u": 3, "trn3": 4}
 SDK = NeuronSdk(
     engine="neuronx",
     runtime="torch-neuronx",
@@ -32,11 +35,12 @@ def open_runtime(setup: Setup) -> Runtime:
 
     Raises:
         ArtifactError: the package is missing, is a placeholder or has a different version from the
-            graphs, or the core group does not fit the mode.
+            graphs, they are for other instances than this one, or the core group does not fit the mode.
     """
     if setup.mode == "pipeline":
         raise ArtifactError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
     check_versions(SDK, setup.versions)
+    check_target(setup.compiler.get("target", ""), instance_type())
     torch_neuronx = import_runtime(SDK)
 
     def put_weights(module: Any, weights: dict[str, Any] | None) -> None:
@@ -47,3 +51,13 @@ def open_runtime(setup: Setup) -> Runtime:
 
     separate = not setup.compiler.get("inline_weights", True)
     return NeuronRuntime(setup, SDK.runtime, torch_neuronx.DataParallel, put_weights=put_weights if separate else None)
+
+
+def check_target(target: str, instance: str) -> None:
+    """Check that graphs for a target run on an instance; ArtifactError if its NeuronCores are of another version."""
+    family = instance.partition(".")[0]
+    if {target, family} <= CORE_VERSIONS.keys() and CORE_VERSIONS[target] != CORE_VERSIONS[family]:
+        raise ArtifactError(
+            f"the graphs were compiled for {target}, and this is a {instance} with other NeuronCores",
+            f"compile with neuronx.target: {family}",
+        )

@@ -67,6 +67,28 @@ INF2 = Release(
     runtime="2.33",
     image="pytorch-inference-neuronx:2.9.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
 )
+# for SageMaker, whose hosts have an older driver: AWS's newest image for inference of a release with that driver
+INF2_SAGEMAKER = Release(
+    sdk="2.21.0",
+    framework="2.5.1.2.4.0",
+    framework_below="2.10",
+    compiler="2.16.345.0",
+    torch="2.5.1",
+    python="3.10",
+    ubuntu=("22.04", "jammy"),
+    driver="2.19",
+    drivers="",
+    runtime="2.23",
+    image="pytorch-inference-neuronx:2.5.1-neuronx-py310-sdk2.21.0-ubuntu22.04",
+)
+# the image of SageMaker's hosts for Inferentia2 and Trainium, and its driver: "InferenceAmiVersion" in SageMaker's API
+SAGEMAKER_HOSTS, SAGEMAKER_DRIVER = "al2-ami-sagemaker-inference-neuron-2", "2.19"
+
+
+def release_of(framework: str) -> Release | None:
+    """The release for Inf2 that a version of torch-neuronx is of; None if Marina knows none."""
+    known = (INF2, INF2_SAGEMAKER)
+    return next((release for release in known if minor(release.framework) == minor(framework)), None)
 
 
 class Pair(NamedTuple):

@@ -18,6 +18,7 @@ NEURON_LS = "/opt/aws/neuron/bin/neuron-ls"
 NEURON_LS_TIMEOUT_S = 30
 SYSFS = Path("/sys/devices/virtual/neuron_device")
 DEVICES = Path("/dev")
+PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")
 
 
 def allowed_cores() -> Group:
@@ -29,6 +30,14 @@ def cpu_cores() -> Group:
     """The CPU cores that this process may keep busy: as many allowed cores as its CPU quota permits, at least 1."""
     allowed, quota = allowed_cores(), cpu_quota()
     return allowed if quota is None else allowed[: max(1, int(quota))]
+
+
+def instance_type() -> str:
+    """The type of this instance, for example inf2.xlarge; "" if the machine does not say."""
+    try:
+        return PRODUCT.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def neuron_cores() -> Group:

@@ -47,9 +47,17 @@ def deploy_sagemaker(
         aws_image: whether AWS's image runs the archives of CPUs, as it does those of Neuron and `functions`.
 
     Raises:
-        DeployError: the archives need different images, `output` exists, `bench` has no rate of these models, or `plan`
-            is not for this one.
+        DeployError: SageMaker cannot run an archive, the archives need different images, `output` exists, `bench` has no
+            rate of these models, or `plan` is not for this one.
     """
+    for archive in archives:
+        if archive.hosting.not_on_sagemaker:
+            raise DeployError(
+                f"{archive.name} does not start on SageMaker, whose hosts have an older driver: "
+                f"{archive.hosting.not_on_sagemaker}",
+                "compile it with the SDK that SageMaker's hosts run (make setup STACK=inf2-sagemaker), or deploy it to "
+                "ECS, Kubernetes or an instance",
+            )
     has_image = stack_of(archives, STACKS, "SageMaker") == "cpu" and not (functions or aws_image)
     archives_by_name = names_of(archives)
     if bench and plan:
@@ -70,6 +78,7 @@ def deploy_sagemaker(
             endpoints[name] = {
                 **(content if has_image else _model_data(archive, folder, functions)),
                 "instance_type": instance,
+                "hosts": archive.hosting.sagemaker_hosts,
                 "instances": scale.least_instances if scale else INSTANCES,
                 "max_instances": scale.max_instances if scale else 4,
                 "invocations_per_minute": targets.get(archive.name),
@@ -79,6 +88,7 @@ def deploy_sagemaker(
         values = {
             "has_image": has_image,
             "image": archives[0].hosting.image,
+            "hosts": archives[0].hosting.sagemaker_hosts,
             "pins": pins,
             "names": list(archives_by_name),
         }

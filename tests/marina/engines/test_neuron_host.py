@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from handlers.worker.engines import packages
-from handlers.worker.engines.neuronx import SDK
+from handlers.worker.engines.neuronx import SDK, check_target
+from handlers.worker.errors import ArtifactError
+from handlers.worker.placement import discovery
 from marina.engines import neuron, neuron_host, neuronx
 from marina.engines.neuron_host import check_limits, check_machine, check_memory, check_programs
+from marina.errors import CompileError
 from marina.findings import Finding
 from tests.standin import PROGRAMS, standin_environment
 
@@ -31,7 +34,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (tmp_path / "dev").mkdir(exist_ok=True)
         for number in range(devices):
             (tmp_path / "dev" / f"neuron{number}").write_text("")
-        monkeypatch.setattr(neuron_host, "PRODUCT", tmp_path / "product")
+        monkeypatch.setattr(discovery, "PRODUCT", tmp_path / "product")
         monkeypatch.setattr(neuron_host, "DRIVER_VERSION", tmp_path / "version")
         monkeypatch.setattr(neuron_host, "DEVICES", tmp_path / "dev")
         monkeypatch.setattr(neuron_host, "RUNTIME_LIBRARIES", tmp_path / "lib")
@@ -158,3 +161,30 @@ def test_little_memory_is_a_reason_to_compile_elsewhere() -> None:
     assert check_memory(16_000_000_000).state == "ok"
     note = check_memory(7_000_000_000)
     assert (note.state, "compile on a larger machine" in note.fix) == ("note", True)
+
+
+def test_the_platform_is_named_where_there_is_no_device() -> None:
+    environment: dict[str, str] = {}
+    neuronx.name_platform("trn1n", environment, has_device=False)
+    assert environment == {neuronx.PLATFORM: "trn1"}
+    neuronx.name_platform("trn1", environment, has_device=False)
+    with pytest.raises(CompileError, match=r"OVERRIDE is trn1, and neuronx\.target is inf2"):
+        neuronx.name_platform("inf2", environment, has_device=True)
+    on_instance: dict[str, str] = {}
+    neuronx.name_platform("inf2", on_instance, has_device=True)
+    assert on_instance == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "instance"), [("inf2", "trn2.3xlarge"), ("trn2", "inf2.xlarge"), ("trn1", "trn3.48")]
+)
+def test_graphs_for_other_cores_are_refused(target: str, instance: str) -> None:
+    with pytest.raises(ArtifactError, match=f"compiled for {target}, and this is a {instance}"):
+        check_target(target, instance)
+
+
+@pytest.mark.parametrize(
+    ("target", "instance"), [("inf2", "trn1.2xlarge"), ("trn2", "trn2u.48xlarge"), ("inf2", ""), ("", "inf2.xlarge")]
+)
+def test_graphs_run_on_the_same_cores(target: str, instance: str) -> None:
+    check_target(target, instance)

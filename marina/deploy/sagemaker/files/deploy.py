@@ -53,7 +53,7 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     placed, tags = placement(options), tags_of(options)
     # models and configurations cannot be changed, so their names are made from what they hold
     unique = f"{name}-{short(container, options.role, placed)}"
-    variant = {"VariantName": VARIANT, "ModelName": unique, **capacity(options, instance_type, min_instances)}
+    variant = {"VariantName": VARIANT, "ModelName": unique, **capacity(options, model, instance_type, min_instances)}
     stored = storage(options)
     configuration = f"{name}-{short(variant, stored)}"
     once(
@@ -102,7 +102,7 @@ def tags_of(options: argparse.Namespace) -> dict[str, Any]:
     return {"Tags": [{"Key": key, "Value": value} for key, _, value in pairs]} if pairs else {}
 
 
-def capacity(options: argparse.Namespace, instance_type: str, instances: int) -> dict[str, Any]:
+def capacity(options: argparse.Namespace, model: dict[str, Any], instance_type: str, instances: int) -> dict[str, Any]:
     """The instances of a variant, or the memory and the requests at once of one without instances."""
     if options.serverless_mb:
         return {"ServerlessConfig": {"MemorySizeInMB": options.serverless_mb, "MaxConcurrency": CONCURRENCY}}
@@ -110,6 +110,7 @@ def capacity(options: argparse.Namespace, instance_type: str, instances: int) ->
         "InstanceType": instance_type,
         "InitialInstanceCount": instances,
         "ContainerStartupHealthCheckTimeoutInSeconds": STARTUP_S,
+        **({"InferenceAmiVersion": model["hosts"]} if model["hosts"] else {}),
     }
 
 

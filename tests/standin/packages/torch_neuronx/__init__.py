@@ -6,6 +6,7 @@ EARG001 and EARG002. Unlike an older torch-neuronx, which warns, it refuses unkn
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import warnings
@@ -17,6 +18,9 @@ import torch
 from neuron_standin import arguments, data_parallel
 
 subprocess.run(["libneuronpjrt-path"], check=True, stdout=subprocess.DEVNULL)
+# the SDK asks for the platform when it is imported (optimum-neuron's pull request 961)
+if "NEURON_STANDIN" not in os.environ and "NEURON_PLATFORM_TARGET_OVERRIDE" not in os.environ:
+    raise RuntimeError("Unsupported Platform - no Neuron device, and NEURON_PLATFORM_TARGET_OVERRIDE is not set")
 
 VALUES = {
     "--target": ("inf2", "trn1", "trn1n", "trn2"),
