@@ -47,8 +47,8 @@ def deploy_sagemaker(
         aws_image: whether AWS's image runs the archives of CPUs, as it does those of Neuron and `functions`.
 
     Raises:
-        DeployError: SageMaker cannot run an archive, the archives need different images, `output` exists, `bench` has no
-            rate of these models, or `plan` is not for this one.
+        DeployError: SageMaker cannot run an archive, the archives need different images, `output` exists, `bench` has
+            no rate of these models, or `plan` is not for this one.
     """
     for archive in archives:
         if archive.hosting.not_on_sagemaker:
