@@ -19,6 +19,10 @@ NEURON_LS_TIMEOUT_S = 30
 SYSFS = Path("/sys/devices/virtual/neuron_device")
 DEVICES = Path("/dev")
 PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")
+# how many physical cores a logical one has: by this variable, or by this file where AWS's page on EKS sets it
+LOGICAL_CORES = "NEURON_LOGICAL_NC_CONFIG"
+LOGICAL_CORES_FILE = Path("/opt/aws/neuron/logical_nc_config")
+LOGICAL_FAMILIES = ("trn2", "trn3")  # their default is 2; others have no logical cores
 
 
 def allowed_cores() -> Group:
@@ -40,12 +44,30 @@ def instance_type() -> str:
         return ""
 
 
+def physical_cores() -> int:
+    """The physical cores of each core that the runtime numbers: 1, or 2 on Trainium 2 and 3 by default.
+
+    Source: "Logical NeuronCore configuration" in the AWS Neuron SDK's documentation.
+
+    Raises:
+        PlacementError: the variable or the file is not 1 or 2.
+    """
+    if not instance_type().startswith(LOGICAL_FAMILIES):
+        return 1
+    lines = LOGICAL_CORES_FILE.read_text(encoding="utf-8").splitlines() if LOGICAL_CORES_FILE.is_file() else []
+    in_file = dict(line.strip().split("=", 1) for line in lines if "=" in line)
+    text = os.environ.get(LOGICAL_CORES, "").strip() or in_file.get(LOGICAL_CORES, "2")
+    if text not in ("1", "2"):
+        raise PlacementError(LOGICAL_CORES, f"{text} is not 1 or 2", ": ")
+    return int(text)
+
+
 def neuron_cores() -> Group:
     """The NeuronCores that this process may use, in the numbering of the whole instance.
 
     A scheduler such as Kubernetes sets them in NEURON_RT_VISIBLE_CORES. Otherwise they are all cores that `neuron-ls`
     lists. If `neuron-ls` is missing or prints no JSON (before Neuron 2.24), they are all cores that
-    the driver's sysfs counts.
+    the driver's sysfs counts. On Trainium 2 and 3 they are logical cores.
 
     Raises:
         PlacementError: there are none, or the variable cannot be parsed.
@@ -56,7 +78,7 @@ def neuron_cores() -> Group:
             return parse_cores(visible)
         except ValueError as error:
             raise PlacementError(VISIBLE_CORES, str(error), ": ") from None
-    cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS, DEVICES)
+    cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS, DEVICES, physical_cores())
     if not cores:
         raise PlacementError(
             "no NeuronCore found",
@@ -93,13 +115,16 @@ def cores_of_devices(devices: Any) -> Group:
     return tuple(sorted(cores))
 
 
-def cores_of_sysfs(folder: Path, devices: Path) -> Group:
-    """The cores that the Neuron driver counts in `neuron<N>/core_count`, for the devices that are present."""
+def cores_of_sysfs(folder: Path, devices: Path, physical: int = 1) -> Group:
+    """The cores that the Neuron driver counts in `neuron<N>/core_count`, for the devices that are present.
+
+    The driver counts physical cores; `physical` of them are one core for the runtime.
+    """
     cores: set[int] = set()
     for path in folder.glob("neuron*/core_count"):
         index = path.parent.name.removeprefix("neuron")
         try:
-            count = int(path.read_text())
+            count = int(path.read_text()) // physical
         except (OSError, ValueError):
             continue
         # a container sees the core counts of all devices, but only its own device files

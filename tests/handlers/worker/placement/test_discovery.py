@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +46,64 @@ def test_whatever_neuron_ls_prints_is_no_error(printed: Any) -> None:
     assert isinstance(cores_of_devices([printed]), tuple)
 
 
-def test_a_table_is_not_read_and_the_driver_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    neuron_ls(tmp_path, "+--------+\n| NEURON |", monkeypatch)
-    for number in (0, 1):
-        device = tmp_path / "sysfs" / f"neuron{number}"
-        device.mkdir(parents=True)
-        (device / "core_count").write_text("2\n")
-    for name in ("neuron1", "neuron0"):
-        (tmp_path / "dev").mkdir(exist_ok=True)
-        (tmp_path / "dev" / name).touch()
-    monkeypatch.setattr(discovery, "DEVICES", tmp_path / "dev")
-    monkeypatch.setattr(discovery, "SYSFS", tmp_path / "sysfs")
-    assert neuron_cores() == (0, 1, 2, 3)
-    (tmp_path / "dev" / "neuron0").unlink()  # not passed to this container
+@pytest.fixture
+def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Pretends an instance by what the driver and the machine say of it; `neuron-ls` prints no JSON."""
+
+    def make(kind: str, devices: int, cores: int) -> None:
+        neuron_ls(tmp_path, "+--------+\n| NEURON |", monkeypatch)
+        for folder in ("dev", "sysfs"):
+            (tmp_path / folder).mkdir()
+        for number in range(devices):
+            (tmp_path / "sysfs" / f"neuron{number}").mkdir()
+            (tmp_path / "sysfs" / f"neuron{number}" / "core_count").write_text(f"{cores}\n")
+            (tmp_path / "dev" / f"neuron{number}").touch()
+        (tmp_path / "product").write_text(f"{kind}\n")
+        monkeypatch.setattr(discovery, "DEVICES", tmp_path / "dev")
+        monkeypatch.setattr(discovery, "SYSFS", tmp_path / "sysfs")
+        monkeypatch.setattr(discovery, "PRODUCT", tmp_path / "product")
+        monkeypatch.setattr(discovery, "LOGICAL_CORES_FILE", tmp_path / "logical_nc_config")
+
+    return make
+
+
+# AWS's pages on the instances; the driver counts physical cores, and the runtime logical ones
+@pytest.mark.parametrize(
+    ("kind", "devices", "cores", "usable"),
+    [
+        ("inf1.xlarge", 1, 4, 4),
+        ("inf1.24xlarge", 16, 4, 64),
+        ("inf2.xlarge", 1, 2, 2),
+        ("inf2.48xlarge", 12, 2, 24),
+        ("trn1.2xlarge", 1, 2, 2),
+        ("trn1.32xlarge", 16, 2, 32),
+        ("trn2.3xlarge", 1, 8, 4),
+        ("trn2.48xlarge", 16, 8, 64),
+    ],
+)
+def test_the_cores_of_instances(
+    instance: Callable[..., None], kind: str, devices: int, cores: int, usable: int
+) -> None:
+    instance(kind, devices, cores)
+    assert neuron_cores() == tuple(range(usable))
+
+
+def test_logical_cores_are_as_the_instance_is_set(
+    instance: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance("trn2.3xlarge", 1, 8)
+    (tmp_path / "logical_nc_config").write_text("NEURON_LOGICAL_NC_CONFIG=1")
+    assert neuron_cores() == tuple(range(8))
+    monkeypatch.setenv(discovery.LOGICAL_CORES, "2")
+    assert neuron_cores() == tuple(range(4))
+    monkeypatch.setenv(discovery.LOGICAL_CORES, "3")
+    with pytest.raises(PlacementError, match="NEURON_LOGICAL_NC_CONFIG: 3 is not 1 or 2"):
+        neuron_cores()
+
+
+def test_a_container_has_the_devices_that_were_passed_to_it(instance: Callable[..., None], tmp_path: Path) -> None:
+    instance("inf2.8xlarge", 2, 2)
+    (tmp_path / "dev" / "neuron0").unlink()
     assert neuron_cores() == (2, 3)
 
 
