@@ -115,7 +115,7 @@ class Neuronx(NeuronEngine):
     more_exact = "neuronx.auto_cast: none"
 
     def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
-        release = release_of(versions[SDK.runtime])
+        release = release_of(versions.get(SDK.runtime, ""))
         if release is None or unfit(SAGEMAKER_DRIVER, release.runtime):
             return self.hosting
         return self.hosting._replace(image=release.image, sagemaker_hosts=SAGEMAKER_HOSTS, not_on_sagemaker="")

@@ -88,7 +88,9 @@ def test_every_argument_for_inf1_is_documented(
 
 @given(options=INF2, mitigations=st.sampled_from(LADDER))
 def test_every_argument_for_inf2_is_documented(options: NeuronxOptions, mitigations: tuple[str, ...]) -> None:
-    import torch_neuronx
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(neuronx.PLATFORM, "inf2")
+        import torch_neuronx
 
     read = torch_neuronx._read(neuronx.ENGINE.arguments(options.model_dump(mode="json"), mitigations))
     assert read["saturates"] == ("saturate-infinity" in mitigations and options.target != "trn2")

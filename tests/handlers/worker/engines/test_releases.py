@@ -8,11 +8,25 @@ import pytest
 from packaging.requirements import Requirement
 
 from handlers.worker.engines.packages import check_installed
-from handlers.worker.engines.releases import INF1, INF2, Release, minor, runtime_packages
+from handlers.worker.engines.releases import (
+    INF1,
+    INF2,
+    INF2_SAGEMAKER,
+    SAGEMAKER_DRIVER,
+    SAGEMAKER_HOSTS,
+    Release,
+    minor,
+    runtime_packages,
+)
 from handlers.worker.errors import ArtifactError
 from tests.conftest import ROOT
 
-RELEASES = {"inf1": (INF1, "torch-neuron", "neuron-cc"), "inf2": (INF2, "torch-neuronx", "neuronx-cc")}
+RELEASES = {
+    "inf1": (INF1, "torch-neuron", "neuron-cc"),
+    "inf2": (INF2, "torch-neuronx", "neuronx-cc"),
+    "inf2-sagemaker": (INF2_SAGEMAKER, "torch-neuronx", "neuronx-cc"),
+}
+ON_INSTANCES = ("inf1", "inf2")  # where users install the driver themselves
 
 
 @pytest.mark.parametrize("stack", RELEASES)
@@ -27,15 +41,16 @@ def test_the_requirements_of_a_stack_are_its_release(stack: str) -> None:
     assert {name: pins[name] for name in expected} == {name: f"=={pin}" for name, pin in expected.items()}
 
 
-@pytest.mark.parametrize("stack", RELEASES)
+@pytest.mark.parametrize("stack", ON_INSTANCES)
 def test_the_guide_installs_the_release(stack: str) -> None:
     release: Release = RELEASES[stack][0]
     page = (ROOT / "docs" / "guides" / "neuron.md").read_text()
     for package in (f"aws-neuronx-dkms={minor(release.driver)}", *runtime_packages(release)):
         assert f"'{package}'" in page
     named = set(re.findall(r"'(aws-neuronx-(?:dkms|runtime-lib|collectives)=[^']*)'", page))
-    known = {f"aws-neuronx-dkms={minor(release.driver)}" for release, *_ in RELEASES.values()}
-    assert named == known | {package for release, *_ in RELEASES.values() for package in runtime_packages(release)}
+    releases = [RELEASES[name][0] for name in ON_INSTANCES]
+    known = {f"aws-neuronx-dkms={minor(release.driver)}" for release in releases}
+    assert named == known | {package for release in releases for package in runtime_packages(release)}
 
 
 def test_the_images_are_of_the_release() -> None:
@@ -52,3 +67,17 @@ def test_a_package_that_became_another_product_is_refused_by_name(monkeypatch: p
         check_installed(neuronx.SDK)
     monkeypatch.setattr(packages, "installed", lambda _: INF2.framework)
     check_installed(neuronx.SDK)
+
+
+def test_sagemaker_gets_the_release_that_its_hosts_run() -> None:
+    from marina.engines import neuronx
+
+    hosting = neuronx.ENGINE.hosting_for({"torch-neuronx": INF2_SAGEMAKER.framework})
+    assert (hosting.image, hosting.sagemaker_hosts) == (INF2_SAGEMAKER.image, SAGEMAKER_HOSTS)
+    assert not hosting.not_on_sagemaker
+    assert INF2_SAGEMAKER.driver == SAGEMAKER_DRIVER
+    newer = neuronx.ENGINE.hosting_for({"torch-neuronx": INF2.framework})
+    assert "needs a driver from 2.27 on" in newer.not_on_sagemaker
+    page = (ROOT / "docs" / "deploy" / "sagemaker.md").read_text()
+    assert INF2_SAGEMAKER.image in page
+    assert SAGEMAKER_HOSTS in page
