@@ -66,7 +66,7 @@ def fit(
         learning_rate: learning rate of the body.
     """
     groups = [{"params": list(body), "lr": learning_rate}, {"params": list(head)}]
-    optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01, fused=True)
     steps = epochs * -(-len(lengths) // BATCH_SIZE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, [learning_rate, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
@@ -81,7 +81,7 @@ def fit(
 
 def _batches(lengths: torch.Tensor) -> list[list[int]]:
     """Random batches of examples of similar length, so that a batch has little padding."""
-    windows = torch.randperm(len(lengths)).split(BATCH_SIZE * 12)
+    windows = torch.randperm(len(lengths)).split(BATCH_SIZE * 24)
     ordered = [batch for window in windows for batch in window[lengths[window].argsort()].split(BATCH_SIZE)]
     return [ordered[i].tolist() for i in torch.randperm(len(ordered))]
 

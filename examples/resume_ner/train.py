@@ -43,16 +43,15 @@ def read(path: Path) -> list[tuple[str, list[Entity]]]:
 
 
 def label_tokens(encoding: Any, entities: list[Entity], label2id: dict[str, int]) -> list[int]:
-    """The label ids of tokens: B- for the first token of an entity, I- for its others, O elsewhere."""
+    """The label ids of tokens: the label of an entity for its tokens, O elsewhere.
+
+    The first token has no label of its own: two entities of a label hardly ever touch, and with little data such labels
+    cut entities into pieces.
+    """
     labels = []
     for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
-        inside = [entity for entity in entities if entity[0] <= start and end <= entity[1]]
-        if special:
-            labels.append(IGNORED)
-        elif inside:
-            labels.append(label2id[("B-" if start == inside[0][0] else "I-") + inside[0][2]])
-        else:
-            labels.append(label2id["O"])
+        inside = [label for first, last, label in entities if first <= start and end <= last]
+        labels.append(IGNORED if special else label2id[inside[0] if inside else "O"])
     return labels
 
 
@@ -65,8 +64,8 @@ def main() -> None:
             others[kind].append(text[start:end])
     chance = random.Random(SEED)
     snippets = [*written, *(vary(snippet, others, chance) for snippet in written * VARIED if snippet[1])]
-    labels = ["O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI")]
-    model = AutoModelForTokenClassification.from_pretrained(WEIGHTS, trust_remote_code=False, **numbered(labels))
+    labels = numbered(["O", *KINDS])
+    model = AutoModelForTokenClassification.from_pretrained(WEIGHTS, trust_remote_code=False, **labels)
     model.bert.embeddings.requires_grad_(False)
 
     def loss(chosen: list[int]) -> torch.Tensor:
@@ -87,8 +86,8 @@ def main() -> None:
     )
     test = read(HERE / "test.txt")
     expected = {(i, *entity) for i, (_, entities) in enumerate(test) for entity in entities}
-    found = {(i, e["start"], e["end"], e["entity_group"]) for i, (text, _) in enumerate(test) for e in tag(text)}
-    precision, recall = len(found & expected) / len(found), len(found & expected) / len(expected)
+    tagged = {(i, e["start"], e["end"], e["entity_group"]) for i, (text, _) in enumerate(test) for e in tag(text)}
+    precision, recall = len(tagged & expected) / len(tagged), len(tagged & expected) / len(expected)
     f1 = 2 * precision * recall / (precision + recall)
     print(f"held-out entities: F1 {f1:.1%} (precision {precision:.1%}, recall {recall:.1%}, {len(expected)} entities)")
     save(model, tokenizer, "resume-ner", [{"text": text} for text, _ in test])
