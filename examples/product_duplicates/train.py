@@ -35,9 +35,9 @@ HEADS = {
     "duplicate": ["no", "yes"],
     "kind": ["accessory", "related", "same_item", "unrelated", "variant"],
 }
-TRAINING_LISTINGS = 9000
-TRAINING_PAIRS = {"whole": 4000, "heads": 2500, "values": 6500}
-VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 350, 250, 8
+TRAINING_LISTINGS = 7000
+TRAINING_PAIRS = {"whole": 3300, "heads": 2000, "values": 5500}
+VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 300, 200, 8
 AGREEMENT_WEIGHT = 2.0  # of its loss, in that of all heads
 MIN_PRECISION = 0.9  # on the validation catalogue
 EXAMPLES = 400  # pairs to judge lower precisions on
