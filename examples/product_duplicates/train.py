@@ -141,6 +141,7 @@ def main() -> None:
         lambda numbers: model.loss([pairs[number] for number in numbers]),
         epochs=1,
         learning_rate=2e-4,
+        sorted_batches=24,
     )
 
     threshold = threshold_for(model.scores(validation), same(validation), MIN_PRECISION)
