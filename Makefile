@@ -253,5 +253,6 @@ build/training/torchscript-intent: examples/torchscript_intent/make_files.py bui
 # its catalogues come from the demonstration that searches them
 build/training/product-duplicates: $(wildcard examples/catalogue_duplicates/*.*)
 
+# threads wait for each other busily, but not for long, as the cores may have other work
 build/training/%: examples/training.py $$(wildcard examples/$$(subst -,_,$$*)/*.*) | $(VENV)/installed
-	OMP_WAIT_POLICY=passive $(BIN)/python -m examples.$(subst -,_,$*).train
+	GOMP_SPINCOUNT=20000 $(BIN)/python -m examples.$(subst -,_,$*).train

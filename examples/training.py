@@ -53,6 +53,7 @@ def fit(
     loss: Callable[[list[int]], torch.Tensor],
     epochs: int,
     learning_rate: float = LEARNING_RATE,
+    sorted_batches: int = 12,
 ) -> None:
     """Train a model.
 
@@ -64,14 +65,15 @@ def fit(
         loss: returns the loss of the examples with the given indices.
         epochs: number of passes over the examples.
         learning_rate: learning rate of the body.
+        sorted_batches: how many batches are sorted by length at once: more have less padding, and are less random.
     """
     groups = [{"params": list(body), "lr": learning_rate}, {"params": list(head)}]
-    optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01, fused=True)
     steps = epochs * -(-len(lengths) // BATCH_SIZE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, [learning_rate, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
     )
-    batches = (batch for _ in range(epochs) for batch in _batches(torch.tensor(lengths)))
+    batches = (batch for _ in range(epochs) for batch in _batches(torch.tensor(lengths), sorted_batches))
     for batch in track(batches, total=steps, description=f"training {name}"):
         loss(batch).backward()
         optimizer.step()
@@ -79,9 +81,9 @@ def fit(
         schedule.step()
 
 
-def _batches(lengths: torch.Tensor) -> list[list[int]]:
+def _batches(lengths: torch.Tensor, sorted_batches: int) -> list[list[int]]:
     """Random batches of examples of similar length, so that a batch has little padding."""
-    windows = torch.randperm(len(lengths)).split(BATCH_SIZE * 12)
+    windows = torch.randperm(len(lengths)).split(BATCH_SIZE * sorted_batches)
     ordered = [batch for window in windows for batch in window[lengths[window].argsort()].split(BATCH_SIZE)]
     return [ordered[i].tolist() for i in torch.randperm(len(ordered))]
 

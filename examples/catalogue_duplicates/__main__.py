@@ -79,16 +79,16 @@ def _report(folder: Path, items: Any) -> None:
     """What was found, against what is known of the listings; some duplicates to look at, and a picture."""
     judged = parquet.read_table(folder / "judged.parquet")
     is_same = items[judged["left"].to_numpy()] == items[judged["right"].to_numpy()]
-    found = compute.equal(judged["duplicate_label"], "yes").to_numpy()
+    called_same = compute.equal(judged["duplicate_label"], "yes").to_numpy()
     _, listings_of_item = np.unique(items, return_counts=True)
     duplicates = int((listings_of_item * (listings_of_item - 1) // 2).sum())
-    right = (found & is_same).sum()
-    print(f"{found.sum():,} duplicates found: precision {right / max(1, found.sum()):.1%}")
+    right = (called_same & is_same).sum()
+    print(f"{called_same.sum():,} duplicates found: precision {right / max(1, called_same.sum()):.1%}")
     print(f"{duplicates:,} duplicates are there: recall {right / duplicates:.1%}; {is_same.sum():,} were compared")
     texts = parquet.read_table(folder / "listings.parquet")["text"].to_pylist()
-    for row in judged.filter(pa.array(found)).slice(0, 3).to_pylist():
+    for row in judged.filter(pa.array(called_same)).slice(0, 3).to_pylist():
         print(f"  {row['duplicate_score']:.2f}  {texts[row['left']]}  =  {texts[row['right']]}")
-    scores = np.where(found, judged["duplicate_score"].to_numpy(), 1 - judged["duplicate_score"].to_numpy())
+    scores = np.where(called_same, judged["duplicate_score"].to_numpy(), 1 - judged["duplicate_score"].to_numpy())
     _draw(folder / "precision-recall.svg", scores, is_same, duplicates)
 
 

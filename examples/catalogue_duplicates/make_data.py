@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from string import Formatter
 from typing import Any, NamedTuple
 
 import yaml
@@ -40,6 +41,13 @@ FIRST, MIDDLE, LAST = (
 )
 LETTERS = "ABCDEGHKLMPRSTVX"
 SAID_TOO = ["new", "with warranty", "free returns", "original packaging", "in stock", "bestseller", "2 year guarantee"]
+# how sellers begin a listing: of a product, and of what is sold for one
+FORMS = ["{maker} {code} {name}", "{name} {maker} {code}", "{maker} {name} {code}"]
+FORMS_SOLD_FOR_IT = [
+    "{sold_for_it} for {maker} {code}",
+    "{maker} {sold_for_it} ({code})",
+    "{sold_for_it} for {maker} {code} {name}",
+]
 # how sellers write a value
 WORDS = {
     "colour": {
@@ -108,13 +116,27 @@ class Item(NamedTuple):
     sold_for_it: str
     values: tuple[tuple[str, Any], ...]
 
+    def attribute(self, name: str) -> Any:
+        """The maker, code, name of the product, what is sold for it, or a value; None if it has no such attribute."""
+        fields = {"maker": self.maker, "code": self.code, "name": self.product["names"][0]}
+        return {**fields, "sold_for_it": self.sold_for_it or None, **dict(self.values)}.get(name)
+
+
+class Span(NamedTuple):
+    """Where an attribute stands in a text: its first character, the one after its last, and its name."""
+
+    start: int
+    end: int
+    attribute: str
+
 
 class Listing(NamedTuple):
-    """A listing: its number, the number of the item that it offers, its text, and the item."""
+    """A listing: its number, the number of the item that it offers, its text, its attributes there, and the item."""
 
     id: int
     item: int
     text: str
+    spans: tuple[Span, ...]
     offered: Item
 
 
@@ -135,7 +157,7 @@ def make_listings(count: int, part: str = "demonstration", seed: int = 0) -> lis
         product = chance.choice(products)
         for item in _family(family, chance.choice(makers), product, chance):
             for _ in range(chance.choice((1, 1, 2, 2, 3))):
-                listings.append(Listing(0, number, written(item, chance), item))
+                listings.append(Listing(0, number, *written(item, chance), item))
             number += 1
         family += 1
     chance.shuffle(listings)
@@ -188,20 +210,24 @@ def _value(product: dict[str, Any], kind: str, chance: random.Random, other_than
     return chance.choice([value for value in values if value != other_than])
 
 
-def written(item: Item, chance: random.Random) -> str:
-    """An item in the words of a seller."""
+def written(item: Item, chance: random.Random) -> tuple[str, tuple[Span, ...]]:
+    """An item in the words of a seller, and where each of its attributes stands."""
     codes = [item.code, item.code, item.code.replace("-", ""), item.code.replace("-", " "), item.code.lower()]
-    maker, code, name = item.maker, chance.choice(codes), chance.choice(item.product["names"])
-    if item.sold_for_it:
-        heads = [f"{item.sold_for_it} for {maker} {code}", f"{maker} {item.sold_for_it} ({code})"]
-        heads.append(f"{heads[0]} {name}")
-    else:
-        heads = [f"{maker} {code} {name}", f"{name} {maker} {code}", f"{maker} {name} {code}"]
-    values = [_as_written(kind, value, chance) for kind, value in item.values]
+    words = {"maker": item.maker, "code": chance.choice(codes), "name": chance.choice(item.product["names"])}
+    words["sold_for_it"] = item.sold_for_it
+    values = [(kind, _as_written(kind, value, chance)) for kind, value in item.values]
+    words.update(values)
     chance.shuffle(values)
     extra = chance.sample(SAID_TOO, chance.choice((0, 0, 1, 1, 2)))
-    text = chance.choice((", ", ", ", " - ", " ")).join([chance.choice(heads), *values, *extra])
-    return text[:1].upper() + text[1:] if chance.random() < 0.5 else text
+    separator = chance.choice((", ", ", ", " - ", " "))
+    form = chance.choice(FORMS_SOLD_FOR_IT if item.sold_for_it else FORMS)
+    text, spans = "", []
+    for literal, name, *_ in Formatter().parse(separator.join([form, *(f"{{{kind}}}" for kind, _ in values), *extra])):
+        text += literal
+        if name is not None:
+            spans.append(Span(len(text), len(text) + len(words[name]), name))
+            text += words[name]
+    return text[:1].upper() + text[1:] if chance.random() < 0.5 else text, tuple(spans)
 
 
 def _as_written(kind: str, value: Any, chance: random.Random) -> str:

@@ -90,9 +90,9 @@ def _print(title: str, matches: list[Match]) -> None:
     table = Table(title=title, title_justify="left")
     for column in ("", "resume", "score", "meaning", "has", "lacks"):
         table.add_column(column)
-    for place, one in enumerate(matches, start=1):
-        cells = (str(place), one.name, f"{one.score:.2f}", f"{one.similarity:.2f}")
-        table.add_row(*cells, ", ".join(one.has), ", ".join(one.lacks))
+    for place, match in enumerate(matches, start=1):
+        cells = (str(place), match.name, f"{match.score:.2f}", f"{match.similarity:.2f}")
+        table.add_row(*cells, ", ".join(match.has), ", ".join(match.lacks))
     console.print(table)
 
 

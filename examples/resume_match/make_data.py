@@ -22,8 +22,10 @@ def _resume(source: random.Random) -> str:
     role, other = source.sample(ROLES, 2)
     name = f"{source.choice(WORDS['first_names'])} {source.choice(WORDS['last_names'])}"
     start = source.randint(2005, 2019)
-    own = source.sample(role["skills"], source.randint(2, min(7, len(role["skills"]))))
-    skills = own + source.sample(WORDS["general_skills"], 2) + source.sample(other["skills"], source.randint(0, 2))
+    role_skills = source.sample(role["skills"], source.randint(2, min(7, len(role["skills"]))))
+    skills = (
+        role_skills + source.sample(WORDS["general_skills"], 2) + source.sample(other["skills"], source.randint(0, 2))
+    )
     first, second = source.sample(WORDS["companies"], 2)
     deeds = source.sample(role["deeds"], 2)
     return " ".join(

@@ -50,11 +50,11 @@ class Models:
     def understand(self, text: str) -> Understood:
         """Read a text; ValueError if a model refuses it."""
         batch = pa.RecordBatch.from_pydict({"text": [text]})
-        (embedded,), (found,) = (scorer(batch).to_pylist() for scorer in (self._embedding, self._entities))
-        error = embedded["error"] or found["error"]
+        (embedded,), (tagged,) = (scorer(batch).to_pylist() for scorer in (self._embedding, self._entities))
+        error = embedded["error"] or tagged["error"]
         if error:
             raise ValueError(error)
-        return Understood(embedded["embedding"], demands_of(text, json.loads(found["entities"])))
+        return Understood(embedded["embedding"], demands_of(text, json.loads(tagged["entities"])))
 
 
 def demands_of(text: str, entities: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -86,12 +86,12 @@ def shortlist(connection: psycopg.Connection[Any], job: Understood, vectors: boo
     query = "SELECT r.id, r.text, e.entities FROM resumes r JOIN resume_entities e USING (id) WHERE r.id = ANY(%s)"
     matches = []
     for resume, text, entities in connection.execute(query, [list(nearest)]):
-        found = entities if isinstance(entities, list) else json.loads(entities or "[]")
-        own = demands_of(text, found)
-        has = [word for key, word in job.demands.items() if key in own]
-        lacks = [word for key, word in job.demands.items() if key not in own]
+        tagged = entities if isinstance(entities, list) else json.loads(entities or "[]")
+        offered = demands_of(text, tagged)
+        has = [word for key, word in job.demands.items() if key in offered]
+        lacks = [word for key, word in job.demands.items() if key not in offered]
         share = len(has) / len(job.demands) if job.demands else 0.0
-        names = (text[entity["start"] : entity["end"]] for entity in found if entity["entity_group"] == "NAME")
+        names = (text[entity["start"] : entity["end"]] for entity in tagged if entity["entity_group"] == "NAME")
         name = next(names, text.partition(".")[0])
         score = MEANING * nearest[resume] + DEMANDS * share
         matches.append(Match(resume, name, score, nearest[resume], has, lacks))

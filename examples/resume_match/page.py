@@ -38,8 +38,8 @@ def make_page(url: str, models: Models, vectors: bool) -> FastAPI:
     @app.get("/jobs/{number}", response_class=HTMLResponse)
     def chosen(number: int) -> str:
         with psycopg.connect(url) as connection:
-            found = connection.execute("SELECT title, text FROM jobs WHERE id = %s", [number]).fetchone()
-        return matched(*found) if found else _page([], "There is no such job", "", "")
+            job = connection.execute("SELECT title, text FROM jobs WHERE id = %s", [number]).fetchone()
+        return matched(*job) if job else _page([], "There is no such job", "", "")
 
     @app.post("/match", response_class=HTMLResponse)
     def match(text: str = Form()) -> str:

@@ -69,7 +69,7 @@ class Preprocess(nn.Module):
     def pieces(self, word: str) -> list[int]:
         if len(word) > self.longest_word:
             return [self.unknown]
-        found: list[int] = []
+        pieces: list[int] = []
         start = 0
         while start < len(word):
             end = len(word)
@@ -82,9 +82,9 @@ class Preprocess(nn.Module):
                     end -= 1
             if number < 0:
                 return [self.unknown]
-            found.append(number)
+            pieces.append(number)
             start = end
-        return found
+        return pieces
 
     def forward(self, texts: list[str]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """For n texts and the m tokens of the longest: five tensors of shape (n, m), the fourth of shape (n,)."""

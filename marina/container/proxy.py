@@ -19,7 +19,6 @@ from marina.server.state import Ports
 from marina.server.torchserve.memory import (
     GRPC_BODIES_BYTES,
     GRPC_BODY_BYTES,
-    LARGE_BODIES,
     MEDIUM_BODIES,
     MIB,
     REQUESTS,
@@ -106,7 +105,7 @@ def execution_parameters(archives: Sequence[Archive]) -> dict[str, object]:
     several = max_body_bytes >= MIB
     workers = max(archive.workers for archive in archives)
     return {
-        "MaxConcurrentTransforms": min(workers, LARGE_BODIES) if several else workers,
+        "MaxConcurrentTransforms": min(workers, large_bodies(max_body_bytes)) if several else workers,
         "BatchStrategy": "MULTI_RECORD" if several else "SINGLE_RECORD",
         "MaxPayloadInMB": max(1, max_body_bytes // MIB),
     }

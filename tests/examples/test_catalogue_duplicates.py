@@ -1,8 +1,9 @@
-"""Blocking against a comparison of all pairs, and the listings that are made."""
+"""Blocking against a comparison of all pairs, the listings that are made, and what is known of their pairs."""
 
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from examples.catalogue_duplicates.block import nearest_pairs, same_number_pairs
 from examples.catalogue_duplicates.make_data import kind_of, make_listings
-from examples.product_duplicates.train import threshold_for
+from examples.product_duplicates.pairs import AGREEMENTS, HEAD, Agreement, pair_of, training_pairs
+from examples.product_duplicates.train import IGNORED, threshold_for, token_targets
 
 PARTS = ("training", "validation", "demonstration")
 
@@ -68,3 +70,55 @@ def test_the_threshold_is_the_lowest_with_enough_precision() -> None:
     assert threshold_for(scores, is_same, 0.8) == 0.7
     assert threshold_for(scores, is_same, 0.99) == 0.95
     assert threshold_for(scores, ~is_same, 1.0) == 1.0
+
+
+@given(st.sampled_from(PARTS), st.integers(0, 100))
+@settings(max_examples=20, deadline=None)
+def test_spans_are_where_the_attributes_stand(part: str, seed: int) -> None:
+    for listing in make_listings(200, part, seed):
+        words = {span.attribute: listing.text[span.start : span.end] for span in listing.spans}
+        assert len(words) == len(listing.spans)
+        ordered = sorted(listing.spans)
+        assert all(left.end <= right.start for left, right in itertools.pairwise(ordered))
+        assert words["maker"].lower() == listing.offered.maker.lower()
+        letters = str.maketrans("", "", "- ")
+        assert words["code"].translate(letters).lower() == listing.offered.code.translate(letters).lower()
+        assert {name for name in words if name not in HEAD} == dict(listing.offered.values).keys()
+        assert words.get("sold_for_it", "").lower() == listing.offered.sold_for_it.lower()
+
+
+@given(st.sampled_from(PARTS), st.integers(0, 100))
+@settings(max_examples=20, deadline=None)
+def test_a_pair_is_of_one_item_if_all_attributes_agree(part: str, seed: int) -> None:
+    listings = sorted(make_listings(200, part, seed), key=lambda listing: listing.item)
+    for left, right in itertools.pairwise(listings):
+        pair = pair_of(left, right)
+        said = {AGREEMENTS[agreement.label] for agreements in pair.agreements for agreement in agreements}
+        assert (pair.duplicate == "yes") == (said == {"the same"}) == (pair.kind == "same_item")
+        if left.item == right.item:
+            assert pair.duplicate == "yes"
+        elif left.offered.family == right.offered.family:
+            assert pair.duplicate == "no"
+
+
+def test_training_pairs_are_whole_and_in_parts() -> None:
+    listings = make_listings(400, "training")
+    counts = {"whole": 50, "heads": 40, "values": 30}
+    pairs = training_pairs(listings, counts)
+    texts = {listing.text for listing in listings}
+    assert len(pairs) == sum(counts.values())
+    assert all({pair.text, pair.text_pair} <= texts for pair in pairs[:50])
+    assert not {pair.text for pair in pairs[90:]} & texts
+    assert all(any(pair.text in text for text in texts) for pair in pairs[50:])
+    assert {pair.duplicate for pair in pairs[50:90]} == {pair.duplicate for pair in pairs[90:]} == {"no", "yes"}
+    assert pairs == training_pairs(listings, counts)
+
+
+def test_tokens_learn_what_the_other_listing_says() -> None:
+    # [CLS] red mug [SEP] blue mug [SEP]
+    encoding = SimpleNamespace(
+        offsets=[(0, 0), (0, 3), (4, 7), (0, 0), (0, 4), (5, 8), (0, 0)], sequence_ids=[None, 0, 0, None, 1, 1, None]
+    )
+    other, same = AGREEMENTS.index("another"), AGREEMENTS.index("the same")
+    agreements = ((Agreement(0, 3, other), Agreement(4, 7, same)), (Agreement(0, 4, other),))
+    assert token_targets(encoding, agreements) == [IGNORED, other, same, IGNORED, other, IGNORED, IGNORED]
