@@ -73,10 +73,12 @@ class Comparer:
         for name, head in self.heads.items():
             targets = torch.tensor([HEADS[name].index(getattr(pair, name)) for pair in pairs])
             total = total + cross_entropy(head(pooled), targets)
-        of_tokens = [token_targets(*each) for each in zip(encodings, (pair.agreements for pair in pairs), strict=True)]
-        known = torch.tensor(of_tokens) != IGNORED
+        targets = torch.tensor(
+            [token_targets(encoding, pair.agreements) for encoding, pair in zip(encodings, pairs, strict=True)]
+        )
+        known = targets != IGNORED
         if known.any():
-            agreement = cross_entropy(self.agreement(vectors[known]), torch.tensor(of_tokens)[known])
+            agreement = cross_entropy(self.agreement(vectors[known]), targets[known])
             total = total + AGREEMENT_WEIGHT * agreement
         return total
 
