@@ -18,6 +18,7 @@ SEED = 20
 BATCH_SIZE = 16
 LEARNING_RATE = 1e-4
 HEAD_LEARNING_RATE = 1e-3  # of layers that are trained from scratch
+IGNORED = -100  # the label that PyTorch's loss ignores
 WEIGHTS: Path = get_model_path()
 
 

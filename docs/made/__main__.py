@@ -9,7 +9,7 @@ from docs.made.benchmarks import result_tables, write_pictures
 from docs.made.cli import cli_page
 from docs.made.errors import errors_page
 from docs.made.openapi import openapi
-from docs.made.proofs import lowering_table, operators_table
+from docs.made.proofs import claims_table, graphs_table, lowering_table, operators_table
 from docs.made.spec import spec_page
 from docs.made.states import states_table
 from docs.made.supported import supported_table
@@ -17,7 +17,11 @@ from docs.made.tables import with_tables
 from docs.made.telemetry import metrics_config, metrics_table
 from marina.project import find_project
 
-PROOFS = {"docs/proofs/xla.json": lowering_table, "docs/proofs/inf1.json": operators_table}
+PROOFS = {
+    "docs/proofs/xla.json": lowering_table,
+    "docs/proofs/xla.json#graphs": graphs_table,
+    "docs/proofs/inf1.json": operators_table,
+}
 
 
 def made(root: Path) -> dict[Path, str]:
@@ -27,16 +31,19 @@ def made(root: Path) -> dict[Path, str]:
     def part(source: str) -> str | None:
         if source.endswith("metrics.py"):
             return metrics_table()
+        if source.endswith("claims.py"):
+            return claims_table()
         if source == "docs/supported.json":
             return supported_table(root / source)
         if source in PROOFS:
-            return PROOFS[source](root / source)
+            return PROOFS[source](root / source.partition("#")[0])
         return result_tables(root / source) if source.endswith(".json") else states_table(source)
 
     pages = [
         docs / "reference" / "metrics.md",
         docs / "explanation" / "states.md",
         docs / "guides" / "neuron-models.md",
+        docs / "guides" / "neuron.md",
         docs / "guides" / "bundles.md",
         docs / "models.md",
         docs / "benchmarks.md",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from docs.made.supported import COLUMNS
 from docs.made.tables import table
+from marina.engines.claims import NEURON, NEURONX
 
 PACKED = ", packed"  # as `tests.proofs.cases` names tasks
+COMMON = 0.6  # the share of architectures from which on an operator is not listed for each
 EMBEDDING = "aten::embedding"  # neuron-cc leaves it to the CPU by choice
 
 
@@ -20,10 +22,44 @@ def lowering_table(stored: Path) -> str:
     return _page(document, lambda what: what.partition(":")[0], _lowering_reason)
 
 
+def graphs_table(stored: Path) -> str:
+    """What the lowered graphs consist of: operators that not every architecture has, limits, and what is not fixed."""
+    graphs: Mapping[str, Mapping[str, list[str]]] = json.loads(stored.read_text(encoding="utf-8"))["graphs"]
+    lowered = [graph for graph in graphs.values() if graph["operators"]]
+    common = {name for graph in lowered for name in graph["operators"] if _share(lowered, name) >= COMMON}
+    rows = [
+        (
+            f"`{name}`",
+            ", ".join(f"`{operator}`" for operator in graph["operators"] if operator not in common),
+            "; ".join(graph["limits"]),
+            "no" if graph["not fixed"] else "yes",
+        )
+        for name, graph in graphs.items()
+        if graph["operators"]
+    ]
+    head = f"Operators of most architectures: {', '.join(f'`{name}`' for name in sorted(common))}."
+    return "\n".join([head, "", table(("architecture", "more operators", "documented limits", "same graph"), rows)])
+
+
+def _share(graphs: Sequence[Mapping[str, list[str]]], operator: str) -> float:
+    """The share of graphs that have an operator."""
+    return sum(operator in graph["operators"] for graph in graphs) / len(graphs)
+
+
 def operators_table(stored: Path) -> str:
     """Which models run whole on a core of Inf1 but for embeddings, and under the table what the others need."""
     document = json.loads(stored.read_text(encoding="utf-8"))
     return _page(document, _operators_mark, _operators_reason)
+
+
+def claims_table() -> str:
+    """What nobody has run, and the checks that would confirm it."""
+    rows = [
+        (f"`{engine}`", text, f"`{check}`")
+        for engine, claims in (("neuron", NEURON), ("neuronx", NEURONX))
+        for check, text in claims.items()
+    ]
+    return table(("engine", "claim", "check"), rows)
 
 
 def _page(document: dict[str, Any], mark: Callable[[Any], str], reason: Callable[[Any], str | None]) -> str:

@@ -27,7 +27,7 @@ from transformers import AutoModel
 from examples.catalogue_duplicates.block import block
 from examples.catalogue_duplicates.make_data import Listing, make_listings
 from examples.product_duplicates.pairs import AGREEMENTS, Agreement, Pair, pair_of, read_pairs, training_pairs
-from examples.training import WEIGHTS, begin, fit, save
+from examples.training import IGNORED, WEIGHTS, begin, fit, save
 
 HERE = Path(__file__).parent
 # in the order of models/product-duplicates.yaml
@@ -41,7 +41,6 @@ VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 300, 200, 8
 AGREEMENT_WEIGHT = 2.0  # of its loss, in that of all heads
 MIN_PRECISION = 0.9  # on the validation catalogue
 EXAMPLES = 400  # pairs to judge lower precisions on
-IGNORED = -100  # the label that PyTorch's loss ignores
 
 
 class Comparer:

@@ -19,13 +19,12 @@ import torch
 from transformers import AutoModelForTokenClassification, pipeline
 
 from examples.resume_ner.vary import Entity, vary
-from examples.training import SEED, WEIGHTS, begin, fit, numbered, save
+from examples.training import IGNORED, SEED, WEIGHTS, begin, fit, numbered, save
 
 HERE = Path(__file__).parent
 MARK = re.compile(r"\[([^\]]+)\]\((NAME|SKILL|DEGREE|ORG|DATE)\)")
 KINDS = ("NAME", "SKILL", "DEGREE", "ORG", "DATE")
 REPEATS, VARIED = 3, 9  # how often each snippet is learned from, as it was written and in variants
-IGNORED = -100  # the label that PyTorch's loss ignores
 
 
 def read(path: Path) -> list[tuple[str, list[Entity]]]:

@@ -81,11 +81,23 @@ class GraphCompiler(Protocol):
 
 
 class DeviceMemory(NamedTuple):
-    """The memory of one core of a device for all its graphs, in bytes; key is the device's machine-readable name."""
+    """The memory of one core of a device for all its graphs.
+
+    Attributes:
+        device: its name for people.
+        key: its machine-readable name.
+        bytes_a_core: the memory in bytes.
+        bytes_a_weight: the bytes that a graph needs for each of its weights, with all else that it needs.
+    """
 
     device: str
     key: str
     bytes_a_core: float
+    bytes_a_weight: float
+
+    def graphs(self, weights: int) -> int:
+        """The number of graphs with so many weights that fit on a core."""
+        return int(self.bytes_a_core / self.bytes_a_weight / weights)
 
 
 class Hosting(NamedTuple):
@@ -130,6 +142,8 @@ class Engine(ABC):
         more_exact: the spec setting to recommend if a precision changes answers.
         memory: the memory of its device, if graphs must fit into it.
         hosting: where its archives can be hosted.
+        claims: what documentation says and nobody has run, by the check of `marina doctor --hardware` that confirms it:
+            a name from `hardware_trials` or `sdk_commands`, "compile", or "device memory".
     """
 
     name: str
@@ -146,6 +160,7 @@ class Engine(ABC):
     more_exact = "precision: auto"
     memory: DeviceMemory | None = None
     hosting = Hosting()
+    claims: Mapping[str, str] = {}
 
     @property
     def cores(self) -> Cores:
@@ -296,5 +311,13 @@ class Engine(ABC):
             cores: the number of cores of the instance.
             shape: the shape for trials of a single graph.
             target: the instance type, for compilers that need it.
+        """
+        return {}
+
+    def sdk_commands(self, target: str) -> dict[str, Sequence[str]]:
+        """For the hardware check: commands that need the SDK's packages but no device, by the name of the check.
+
+        Args:
+            target: as in `hardware_trials`.
         """
         return {}

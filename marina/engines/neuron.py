@@ -7,6 +7,7 @@ Source: the AWS Neuron SDK's reference of `torch_neuron.trace` and of neuron-cc'
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from marina.engines.base import (
     EngineFields,
     Hosting,
 )
+from marina.engines.claims import NEURON
 from marina.engines.inf1_operators import doubtful, operators_of
 from marina.engines.mitigations import MORE_EXACT, SATURATE
 from marina.engines.neuron_host import APT, Packages
@@ -131,8 +133,9 @@ class Neuron(NeuronEngine):
     options = NeuronOptions
     modes = (CORE_PER_WORKER, PIPELINE, DATA_PARALLEL)
     more_exact = "neuron.fast_math: none"
+    claims = NEURON
     # AWS Neuron's note on bucketing for Inf1
-    memory = DeviceMemory("Inferentia 1", "inf1", 2e9)
+    memory = DeviceMemory("Inferentia 1", "inf1", 2e9, bytes_a_weight=2)
     hosting = Hosting(
         image=INF1.image,
         instance="ml.inf1.xlarge",
@@ -274,6 +277,12 @@ class Neuron(NeuronEngine):
                 "neuron": {"pipeline_cores": 1},
             },
             DATA_PARALLEL: {**single_graph, "core_groups": str(cores), "mode": DATA_PARALLEL},
+        }
+
+    def sdk_commands(self, target: str) -> dict[str, Sequence[str]]:
+        return {
+            "import": (sys.executable, "-c", "import torch_neuron; print(torch_neuron.__name__)"),
+            "list-operators": (SDK.compiler, "list-operators", "--framework", "XLA"),
         }
 
 

@@ -21,7 +21,7 @@ from handlers.worker.engines.packages import NeuronSdk, find_program, installed,
 from handlers.worker.engines.releases import UNFIT
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import GROUP_SIZES, NEURONCORES, server_groups
-from handlers.worker.placement.discovery import DEVICES, instance_type, neuron_cores
+from handlers.worker.placement.discovery import DEVICES, SYSFS, instance_type, neuron_cores
 from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.leases import leases_folder, read_holders
 from marina.findings import Finding, fails, note, ok
@@ -29,6 +29,8 @@ from marina.findings import Finding, fails, note, ok
 DRIVER_VERSION = Path("/sys/module/neuron/version")
 RUNTIME_LIBRARIES = Path("/opt/aws/neuron/lib")
 RUNTIME_PACKAGE = "aws-neuronx-runtime-lib"
+CORE_MEMORY = "neuron*/neuron_core*/stats/memory_usage/device_mem"  # the SDK's user guide of sysfs
+FULL = 0.9  # the share of a core's memory from which on it counts as full
 COMPILER_BYTES = 12e9  # compiles of BERT were killed on 8 GiB (aws-neuron-sdk #439, #1064)
 APT = "sudo apt-get install"
 
@@ -54,6 +56,23 @@ class Packages(NamedTuple):
 def check_machine(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
     """Check an instance from its type to a device that can be opened."""
     return [*_instance(sdk, packages), _driver(packages), _devices(), *_runtime(packages), *_cores()]
+
+
+def check_device_memory(bytes_a_core: float) -> list[Finding]:
+    """Compare the memory in use with that of a core, in bytes; nothing where the driver shows none."""
+    used, peak = device_memory("total"), device_memory("peak")
+    if not peak:
+        return []
+    text = f"up to {used / 1e9:.1f} of {bytes_a_core / 1e9:.0f} GB of a core in use, {peak / 1e9:.1f} GB at peak"
+    if peak > FULL * bytes_a_core:
+        return [note("device memory", text, "compile fewer or smaller shapes before you add a model")]
+    return [ok("device memory", text)]
+
+
+def device_memory(counter: str = "total") -> int:
+    """The bytes of device memory of the fullest core, now ("total") or at most ("peak"); 0 if the driver shows none."""
+    texts = [_read(path / counter) for path in SYSFS.glob(CORE_MEMORY)]
+    return max((int(text) for text in texts if text.isdecimal()), default=0)
 
 
 def check_programs(sdk: NeuronSdk) -> list[Finding]:

@@ -25,7 +25,14 @@ from handlers.worker.values import Row, Shape
 from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, CompileOptions, Engine, EngineFields, GraphFiles
 from marina.engines.mitigations import FINITE_MASK, LADDER, finite_mask
 from marina.engines.model import ExportedModel, example_inputs
-from marina.engines.neuron_host import Packages, check_limits, check_machine, check_memory, check_programs
+from marina.engines.neuron_host import (
+    Packages,
+    check_device_memory,
+    check_limits,
+    check_machine,
+    check_memory,
+    check_programs,
+)
 from marina.errors import CompileError
 from marina.files import replacing
 from marina.findings import Finding, fails, note, ok
@@ -164,7 +171,8 @@ class NeuronEngine(Engine):
         return [*findings, *check_programs(self.sdk), *check_limits(self.host), *compiles]
 
     def check_host_cores(self) -> list[Finding]:
-        return check_machine(self.sdk, self.host)
+        in_use = check_device_memory(self.memory.bytes_a_core) if self.memory else []
+        return [*check_machine(self.sdk, self.host), *in_use]
 
     def _install(self) -> str:
         """How to install the packages, with another Python version if necessary."""

@@ -7,13 +7,14 @@ Source: the AWS Neuron SDK's reference of `torch_neuronx.trace` and of neuronx-c
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Literal
 
 from packaging.specifiers import SpecifierSet
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
-from handlers.worker.engines.neuronx import SDK
+from handlers.worker.engines.neuronx import NO_TRN3, SDK
 from handlers.worker.engines.packages import import_runtime
 from handlers.worker.engines.releases import (
     INF2,
@@ -25,12 +26,22 @@ from handlers.worker.engines.releases import (
 )
 from handlers.worker.placement.discovery import DEVICES
 from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields, Hosting
+from marina.engines.claims import NEURONX
 from marina.engines.mitigations import MORE_EXACT, SATURATE
 from marina.engines.neuron_host import APT, Packages, unfit
 from marina.engines.neuroncores import NeuronEngine, Trace
+from marina.engines.scalars import typed_scalars
 from marina.errors import CompileError
 from marina.fields import Section
 
+# prints what `torch_neuronx.analyze` says of a module, and fails if an operator is not supported
+ANALYZE = """
+import tempfile, torch, torch_neuronx
+with tempfile.TemporaryDirectory() as folder:
+    found = torch_neuronx.analyze(torch.nn.Linear(4, 4), torch.rand(1, 4), compiler_workdir=folder)
+print(found["support_percentage"], *found["supported_operators"])
+raise SystemExit(len(found["unsupported_operators"]))
+"""
 PLATFORM = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
 
@@ -39,6 +50,10 @@ class NeuronxOptions(Section):
 
     target: Literal["inf2", "trn1", "trn1n", "trn2"] = "inf2"
     """The instances that the graphs are for."""
+
+    logical_nc_config: Literal[1, 2] = 2
+    """With target: trn2, how many physical cores a graph computes on. It must be what
+    NEURON_LOGICAL_NC_CONFIG sets on the instance, which is 2 by default."""
 
     auto_cast: Literal["none", "matmult", "all"] = "matmult"
     """Which operations compute in auto_cast_type. AWS's published figures are for matmult in bf16,
@@ -64,6 +79,13 @@ class NeuronxOptions(Section):
 
     compiler_args: tuple[str, ...] = ()
     """More arguments for neuronx-cc, for example [--enable-fast-context-switch]."""
+
+    @field_validator("target", mode="before")
+    @classmethod
+    def _check_target(cls, target: Any) -> Any:
+        if str(target).startswith("trn3"):
+            raise ValueError(NO_TRN3)
+        return target
 
     @model_validator(mode="after")
     def _check_combination(self) -> NeuronxOptions:
@@ -93,7 +115,7 @@ class Neuronx(NeuronEngine):
     pythons = ((3, 11), (3, 13))
     python = f"python{INF2.python}"
     host = Packages(
-        instances=("inf2", "trn"),
+        instances=("inf2", "trn1", "trn2"),
         driver=SpecifierSet(INF2.drivers),
         install_driver=f"{APT} linux-headers-$(uname -r) 'aws-neuronx-dkms={minor(INF2.driver)}'",
         install_runtime=f"{APT} {' '.join(map(repr, runtime_packages(INF2)))}",
@@ -104,7 +126,8 @@ class Neuronx(NeuronEngine):
     options = NeuronxOptions
     modes = (CORE_PER_WORKER, DATA_PARALLEL)
     # AWS Neuron's page on the architecture of Inf2: 32 GB per chip, with two cores
-    memory = DeviceMemory("Inferentia 2", "inf2", 16e9)
+    # per weight: 4 bytes, and 30 % for code and scratch, until somebody has measured it (`marina doctor --hardware`)
+    memory = DeviceMemory("Inferentia 2", "inf2", 16e9, bytes_a_weight=4 * 1.3)
     hosting = Hosting(
         image=INF2.image,
         instance="ml.inf2.xlarge",
@@ -113,6 +136,7 @@ class Neuronx(NeuronEngine):
         not_on_sagemaker=unfit(SAGEMAKER_DRIVER, INF2.runtime),
     )
     more_exact = "neuronx.auto_cast: none"
+    claims = NEURONX
 
     def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
         release = release_of(versions.get(SDK.runtime, ""))
@@ -142,8 +166,9 @@ class Neuronx(NeuronEngine):
         cast = "none" if MORE_EXACT in mitigations else settings["auto_cast"]
         types = [] if cast == "none" else ["--auto-cast-type", settings["auto_cast_type"]]
         saturate = ["--enable-saturate-infinity"] if SATURATE in mitigations else []
+        sharding = ["--logical-nc-config", str(settings["logical_nc_config"])] if settings["target"] == "trn2" else []
         return [
-            *("--target", settings["target"]),
+            *("--target", settings["target"], *sharding),
             *("--model-type", "transformer"),
             *("--auto-cast", cast, *types),
             *("--optlevel", str(settings["optlevel"])),
@@ -156,14 +181,15 @@ class Neuronx(NeuronEngine):
         settings = request.settings
         name_platform(settings["target"], os.environ, any(DEVICES.glob("neuron[0-9]*")))
         torch_neuronx = import_runtime(SDK)
-        traced = torch_neuronx.trace(
-            request.module,
-            request.inputs,
-            compiler_workdir=str(request.workdir),
-            compiler_args=self.arguments(settings, request.mitigations),
-            inline_weights_to_neff=settings["inline_weights"],
-            cpu_backend=True,
-        )
+        with typed_scalars():
+            traced = torch_neuronx.trace(
+                request.module,
+                request.inputs,
+                compiler_workdir=str(request.workdir),
+                compiler_args=self.arguments(settings, request.mitigations),
+                inline_weights_to_neff=settings["inline_weights"],
+                cpu_backend=True,
+            )
         if settings["dynamic_batch"]:
             traced = torch_neuronx.dynamic_batch(traced)
         if settings["lazy_load"]:
@@ -189,6 +215,19 @@ class Neuronx(NeuronEngine):
             for name, fields in trials.items()
         }
 
+    def sdk_commands(self, target: str) -> dict[str, Sequence[str]]:
+        python = ("env", f"{PLATFORM}={platform_of(target)}", sys.executable, "-c")
+        return {
+            "import": (*python, "import torch_neuronx; print(torch_neuronx.__name__)"),
+            "list-operators": (SDK.compiler, "list-operators", "--framework", "XLA"),
+            "analyze": (*python, ANALYZE),
+        }
+
+
+def platform_of(target: str) -> str:
+    """The platform of a target of neuronx-cc."""
+    return "trn1" if target == "trn1n" else target
+
 
 def name_platform(target: str, environment: MutableMapping[str, str], has_device: bool) -> None:
     """Name the platform to compile for, before the SDK is imported: it looks for a device then, and fails without one.
@@ -198,7 +237,7 @@ def name_platform(target: str, environment: MutableMapping[str, str], has_device
     Raises:
         CompileError: the variable names another platform.
     """
-    platform = "trn1" if target == "trn1n" else target
+    platform = platform_of(target)
     if not has_device:
         environment.setdefault(PLATFORM, platform)
     named = environment.get(PLATFORM, platform)

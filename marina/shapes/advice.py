@@ -121,10 +121,9 @@ def advise(
     error = model.error(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in BUILD_FIELDS)
-    # half of the device's memory is for weights in 16 bits: the rest of a graph needs as much
     weights = open_source(spec, project.root).count_weights()
     graph_limits = [
-        GraphLimit(engine.memory.device, engine.memory.key, round(engine.memory.bytes_a_core / 2 / weights))
+        GraphLimit(engine.memory.device, engine.memory.key, engine.memory.graphs(weights))
         for engine in engines().values()
         if engine.memory
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.proofs.cases import cases
 from tests.proofs.records import check_record
-from tests.proofs.xla import FILE, outcome
+from tests.proofs.xla import FILE, graphs_of, lower
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
 RECORDED = json.loads(FILE.read_text())
@@ -26,8 +26,10 @@ def test_the_record_is_of_these_packages() -> None:
 
 @pytest.mark.parametrize("architecture", RECORDED["models"])
 def test_the_record_is_what_happens(architecture: str, tmp_path: Path) -> None:
-    outcomes = {case.task: outcome(case) for case in cases(tmp_path, "neuronx", {architecture: 0})}
+    lowerings = {case.task: lower(case) for case in cases(tmp_path, "neuronx", {architecture: 0})}
+    outcomes = {task: lowering.outcome for task, lowering in lowerings.items()}
     assert kinds(outcomes) == kinds(RECORDED["models"][architecture])
+    assert graphs_of(lowerings) == RECORDED["graphs"][architecture]
 
 
 def kinds(outcomes: dict[str, str]) -> dict[str, str]:

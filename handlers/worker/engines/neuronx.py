@@ -6,6 +6,7 @@ Source: the AWS Neuron SDK's reference of `torch_neuronx.trace`, `torch_neuronx.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from handlers.worker.engines import Runtime, Setup
@@ -14,11 +15,13 @@ from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions, i
 from handlers.worker.engines.releases import INF2, minor
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import NEURONCORES
-from handlers.worker.placement.discovery import instance_type
+from handlers.worker.placement.discovery import LOGICAL_CORES, instance_type, physical_cores
 
 CORES = NEURONCORES
 # the versions of NeuronCores that graphs for an instance run on, by the SDK's pages on its architecture
 CORE_VERSIONS = {"inf2": 2, "trn1": 2, "trn1n": 2, "trn2": 3, "trn2u": 3, "trn3": 4}
+# by its command-line reference; AWS names TorchNeuron for Trn3, which has no torch_neuronx.trace
+NO_TRN3 = "neuronx-cc compiles for inf2, trn1, trn1n and trn2 only: use one of these instances"
 SDK = NeuronSdk(
     engine="neuronx",
     runtime="torch-neuronx",
@@ -36,11 +39,12 @@ def open_runtime(setup: Setup) -> Runtime:
     Raises:
         ArtifactError: the package is missing, is a placeholder or has a different version from the
             graphs, they are for other instances than this one, or the core group does not fit the mode.
+        PlacementError: the logical cores of this instance are set to a wrong number.
     """
     if setup.mode == "pipeline":
         raise ArtifactError("mode: pipeline belongs to the engine neuron; only Inf1 has it")
     check_versions(SDK, setup.versions)
-    check_target(setup.compiler.get("target", ""), instance_type())
+    check_target(setup.compiler, instance_type())
     torch_neuronx = import_runtime(SDK)
 
     def put_weights(module: Any, weights: dict[str, Any] | None) -> None:
@@ -53,11 +57,27 @@ def open_runtime(setup: Setup) -> Runtime:
     return NeuronRuntime(setup, SDK.runtime, torch_neuronx.DataParallel, put_weights=put_weights if separate else None)
 
 
-def check_target(target: str, instance: str) -> None:
-    """Check that graphs for a target run on an instance; ArtifactError if its NeuronCores are of another version."""
-    family = instance.partition(".")[0]
-    if {target, family} <= CORE_VERSIONS.keys() and CORE_VERSIONS[target] != CORE_VERSIONS[family]:
+def check_target(compiler: Mapping[str, Any], instance: str) -> None:
+    """Check that graphs run on an instance, by the compiler's settings that are recorded with them.
+
+    Source of the second check: AWS's page on the logical NeuronCore configuration.
+
+    Raises:
+        ArtifactError: its NeuronCores are of another version, or its logical cores of other size.
+        PlacementError: that number is set wrongly.
+    """
+    target, family = compiler.get("target", ""), instance.partition(".")[0]
+    if not {target, family} <= CORE_VERSIONS.keys():
+        return
+    if CORE_VERSIONS[target] != CORE_VERSIONS[family]:
         raise ArtifactError(
             f"the graphs were compiled for {target}, and this is a {instance} with other NeuronCores",
-            f"compile with neuronx.target: {family}",
+            NO_TRN3 if family.startswith("trn3") else f"compile with neuronx.target: {family[:4]}",
+        )
+    compiled, present = compiler.get("logical_nc_config", 1), physical_cores()
+    if target == "trn2" and compiled != present:
+        raise ArtifactError(
+            f"the graphs were compiled for logical cores of {compiled} physical ones, and those of this {instance} "
+            f"have {present}",
+            f"set {LOGICAL_CORES}={compiled}, or compile with neuronx.logical_nc_config: {present}",
         )

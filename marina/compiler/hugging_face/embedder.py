@@ -14,6 +14,7 @@ from marina.compiler.hugging_face.loading import (
     check_tokenizer_files,
     check_vocabulary,
     check_weights,
+    disable_torch_compile,
     source_errors,
 )
 from marina.errors import SourceError
@@ -52,6 +53,7 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
             trust_remote_code=False,
         )
         tokenizer, encoder = model.tokenizer, model[0].auto_model
+        disable_torch_compile(encoder.config)
         model = _with_spec_modules(model, spec).eval()
     check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
     check_finite(spec, model)

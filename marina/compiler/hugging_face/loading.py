@@ -33,6 +33,7 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
     config, tokenizer = load_configuration(spec, folder)
     # the cache that a decoder keeps for the next token is useless here, and OpenVINO cannot convert it
     config.use_cache = False
+    disable_torch_compile(config)
     with source_errors(spec, "transformers"):
         model, loading = getattr(transformers, auto_class).from_pretrained(
             folder,
@@ -49,6 +50,15 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
     check_finite(spec, model)
     check_vocabulary(spec, model, tokenizer)
     return model, tokenizer
+
+
+def disable_torch_compile(config: Any) -> None:
+    """Keep the layers of ModernBERT from compiling themselves with torch.compile, which cannot be traced.
+
+    transformers decides at the first call: on a CPU it compiles nothing; elsewhere it does, if triton is installed.
+    """
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False
 
 
 def load_configuration(spec: Spec, folder: Path) -> tuple[Any, Any]:

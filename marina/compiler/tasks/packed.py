@@ -148,12 +148,18 @@ class PackedTaskModel(nn.Module):
         self.stand_in = _Unpacked(PackedEncoder(getattr(model, prefix), dims), per_token)
         self.model = copy.copy(model)  # the same weights, with another encoder
         self.model._modules = {**model._modules, prefix: self.stand_in}
+        # transformers would read the ids to warn of padding, and a graph must not depend on what is read
+        self.model.warn_if_padding_and_no_attention_mask = _no_warning
         self.outputs = outputs
         self.inputs = tuple(inputs)
 
     def forward(self, *args: Tensor) -> tuple[Tensor, ...]:
         self.stand_in.inputs_by_name = dict(zip(self.inputs, args, strict=True))
         return tuple(self.model(input_ids=args[0], return_dict=False)[: self.outputs])
+
+
+def _no_warning(*_: Any) -> None:
+    """In place of a check that only warns."""
 
 
 class PackedEmbeddingModel(nn.Module):

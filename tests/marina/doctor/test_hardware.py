@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from marina.cli import app
-from marina.doctor import hardware
-from marina.doctor.hardware import trials
+from marina.doctor.hardware import trials as hardware
+from marina.doctor.hardware.report import checked_claims
+from marina.doctor.hardware.sdk import check_sdk
+from marina.doctor.hardware.trials import make_trials
 from marina.engines import engine_of
 from marina.project import Project
 from marina.spec import make_spec
-from tests.standin import PACKAGES, standin_environment
+from tests.standin import PACKAGES, PROGRAMS, standin_environment
 
 pytestmark = pytest.mark.long
 
@@ -26,9 +29,11 @@ def check(
 ) -> Callable[..., tuple[int, dict[str, dict[str, object]], str]]:
     """Runs the check with arguments; gives the exit status, the trials by name, and the page."""
 
-    def run(*arguments: str, **knobs: str) -> tuple[int, dict[str, dict[str, object]], str]:
+    def run(*arguments: str, device: bool = True, **knobs: str) -> tuple[int, dict[str, dict[str, object]], str]:
         for name, value in standin_environment(tmp_path / "host", 2, **knobs).items():
             monkeypatch.setenv(name, value)
+        if not device:
+            monkeypatch.delenv("NEURON_STANDIN")
         monkeypatch.syspath_prepend(str(PACKAGES))
         monkeypatch.chdir(project.root)
         monkeypatch.setattr(hardware, "MODEL", {"path": str(tiny_models["sentence-embedding"])})
@@ -45,12 +50,50 @@ def check(
 def test_every_trial_is_a_spec() -> None:
     for engine in ("neuron", "neuronx"):
         for cores in (1, 2, 4, 16):
-            for trial in trials(engine_of(engine), cores, "inf2"):
+            for trial in make_trials(engine_of(engine), cores, "inf2"):
                 if trial.bundle:
-                    assert set(trial.bundle) < {one.name for one in trials(engine_of(engine), cores, "inf2")}
+                    assert set(trial.bundle) < {one.name for one in make_trials(engine_of(engine), cores, "inf2")}
                     continue
                 least = {"name": trial.name, "task": "sentence-embedding", "source": {"path": "x"}, "engine": engine}
                 make_spec({**least, **trial.fields})
+
+
+def test_claims_name_checks_that_there_are() -> None:
+    for name in ("neuron", "neuronx"):
+        engine = engine_of(name)
+        checks = {trial.name for trial in make_trials(engine, 2, "inf2")} | set(engine.sdk_commands("inf2"))
+        assert set(engine.claims) == checks | {"compile", "device memory"}
+
+
+def test_claims_without_a_check_are_not_tested() -> None:
+    claims = checked_claims({"a": "A", "b": "B", "c": "C"}, {"a": True, "b": False})
+    assert [(claim.text, claim.state) for claim in claims] == [
+        ("A", "confirmed"),
+        ("B", "refuted"),
+        ("C", "not tested"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["neuron", "neuronx"])
+def test_packages_are_checked_without_a_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PACKAGES))
+    monkeypatch.setenv("PATH", str(PROGRAMS), prepend=os.pathsep)
+    found = {finding.check: finding for finding in check_sdk(engine_of(name), "inf2")}
+    assert {finding.state for finding in found.values()} == {"ok"}
+    assert found["list-operators"].found == "3 lines, the last one: Gather"
+    monkeypatch.delenv("PYTHONPATH")
+    found = {finding.check: finding for finding in check_sdk(engine_of(name), "inf2")}
+    assert found["import"].state == "fails"
+    assert "No module named" in found["import"].found
+
+
+def test_without_a_device_a_graph_is_compiled(
+    check: Callable[..., tuple[int, dict[str, dict[str, object]], str]],
+) -> None:
+    status, found, page = check(device=False)
+    assert (status, list(found)) == (0, ["core-per-worker"])
+    assert "need no device | confirmed |" in page
+    assert "each worker computes on its leased core | not tested |" in page
 
 
 def test_what_works_is_measured(check: Callable[..., tuple[int, dict[str, dict[str, object]], str]]) -> None:

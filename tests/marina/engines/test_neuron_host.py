@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from handlers.worker.engines import packages
 from handlers.worker.engines.neuronx import SDK, check_target
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import discovery
 from marina.engines import neuron, neuron_host, neuronx
-from marina.engines.neuron_host import check_limits, check_machine, check_memory, check_programs
+from marina.engines.neuron_host import (
+    check_device_memory,
+    check_limits,
+    check_machine,
+    check_memory,
+    check_programs,
+)
 from marina.errors import CompileError
 from marina.findings import Finding
 from tests.standin import PROGRAMS, standin_environment
@@ -180,11 +188,44 @@ def test_the_platform_is_named_where_there_is_no_device() -> None:
 )
 def test_graphs_for_other_cores_are_refused(target: str, instance: str) -> None:
     with pytest.raises(ArtifactError, match=f"compiled for {target}, and this is a {instance}"):
-        check_target(target, instance)
+        check_target({"target": target}, instance)
 
 
 @pytest.mark.parametrize(
     ("target", "instance"), [("inf2", "trn1.2xlarge"), ("trn2", "trn2u.48xlarge"), ("inf2", ""), ("", "inf2.xlarge")]
 )
 def test_graphs_run_on_the_same_cores(target: str, instance: str) -> None:
-    check_target(target, instance)
+    check_target({"target": target, "logical_nc_config": 2}, instance)
+
+
+@pytest.mark.parametrize(("compiled", "set_to", "fits"), [(2, None, True), (1, "1", True), (1, None, False)])
+def test_graphs_and_the_instance_agree_about_logical_cores(
+    compiled: int, set_to: str | None, fits: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine(neuronx.ENGINE, "trn2.3xlarge")
+    monkeypatch.setattr(discovery, "LOGICAL_CORES_FILE", tmp_path / "none")
+    monkeypatch.delenv(discovery.LOGICAL_CORES, raising=False)
+    if set_to:
+        monkeypatch.setenv(discovery.LOGICAL_CORES, set_to)
+    with nullcontext() if fits else pytest.raises(ArtifactError, match="set NEURON_LOGICAL_NC_CONFIG=1"):
+        check_target({"target": "trn2", "logical_nc_config": compiled}, "trn2.3xlarge")
+
+
+def test_trainium_3_is_refused_by_name() -> None:
+    with pytest.raises(ValidationError, match="neuronx-cc compiles for inf2, trn1, trn1n and trn2 only"):
+        neuronx.NeuronxOptions.model_validate({"target": "trn3"})
+    with pytest.raises(ArtifactError, match="use one of these instances"):
+        check_target({"target": "trn2"}, "trn3.48xlarge")
+
+
+def test_device_memory_is_compared_with_what_a_core_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(neuron_host, "SYSFS", tmp_path)
+    assert check_device_memory(16e9) == []
+    for core, used, peak in ((0, 3_000_000_000, 4_000_000_000), (1, 1_000_000_000, 15_000_000_000)):
+        folder = tmp_path / "neuron0" / f"neuron_core{core}" / "stats" / "memory_usage" / "device_mem"
+        folder.mkdir(parents=True)
+        (folder / "total").write_text(f"{used}\n")
+        (folder / "peak").write_text(f"{peak}\n")
+    (finding,) = check_device_memory(16e9)
+    assert (finding.state, finding.found) == ("note", "up to 3.0 of 16 GB of a core in use, 15.0 GB at peak")
+    assert check_device_memory(24e9)[0].state == "ok"

