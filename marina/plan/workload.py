@@ -14,7 +14,6 @@ from marina.fields import Section
 from marina.plan.simulator.values import Floats, Ints, Requests
 
 HERE = "here"  # this machine, among the places to run
-DAY_S = 86400.0
 
 
 class Demand(Section):

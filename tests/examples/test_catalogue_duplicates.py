@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from examples.catalogue_duplicates.block import nearest_pairs, same_number_pairs
 from examples.catalogue_duplicates.make_data import kind_of, make_listings
 from examples.product_duplicates.pairs import AGREEMENTS, HEAD, Agreement, pair_of, training_pairs
-from examples.product_duplicates.train import IGNORED, threshold_for, token_targets
+from examples.product_duplicates.train import threshold_for, token_targets
+from examples.training import IGNORED
 
 PARTS = ("training", "validation", "demonstration")
 

