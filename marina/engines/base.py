@@ -143,7 +143,7 @@ class Engine(ABC):
         memory: the memory of its device, if graphs must fit into it.
         hosting: where its archives can be hosted.
         claims: what documentation says and nobody has run, by the check of `marina doctor --hardware` that confirms it:
-            a name from `hardware_trials` or `sdk_commands`, "compile", or "device memory".
+            a name from `hardware_trials` or `sdk_commands`, "bundle", "compile", or "device memory".
     """
 
     name: str

@@ -9,7 +9,7 @@ from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, PIPELINE
 NEURON = {
     "import": "torch_neuron can be imported",
     "list-operators": "neuron-cc prints the operators that it compiles",
-    "compile": "graphs compile without a device",
+    "compile": "graphs compile with neuron-cc",
     CORE_PER_WORKER: "the pinned driver loads graphs, and each worker computes on its leased core",
     "exact": "fast_math: none gives numbers nearer to the reference's",
     "older-cast": "the older option --fp32-cast compiles",
@@ -21,10 +21,10 @@ NEURON = {
     "device memory": "a graph needs at most 2 bytes of device memory for each of its weights",
 }
 NEURONX = {
-    "import": "without a device torch_neuronx can be imported with NEURON_PLATFORM_TARGET_OVERRIDE",
+    "import": "torch_neuronx can be imported with NEURON_PLATFORM_TARGET_OVERRIDE",
     "list-operators": "neuronx-cc prints the operators that it compiles",
     "analyze": "torch_neuronx.analyze says which operators are supported",
-    "compile": "graphs compile with cpu_backend and --target, which need no device",
+    "compile": "graphs compile with cpu_backend and --target",
     CORE_PER_WORKER: "the pinned driver and runtime load graphs, and each worker computes on its leased core",
     "exact": "auto_cast: none gives the reference's numbers",
     "all-bf16": "auto_cast: all gives numbers, with the remedies against NaN",

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from handlers.worker.engines.neuronx import NO_TRN3
 from handlers.worker.engines.packages import NeuronSdk, find_program, installed, is_placeholder, missing_program
 from handlers.worker.engines.releases import UNFIT
 from handlers.worker.errors import PlacementError
@@ -30,6 +31,7 @@ DRIVER_VERSION = Path("/sys/module/neuron/version")
 RUNTIME_LIBRARIES = Path("/opt/aws/neuron/lib")
 RUNTIME_PACKAGE = "aws-neuronx-runtime-lib"
 CORE_MEMORY = "neuron*/neuron_core*/stats/memory_usage/device_mem"  # the SDK's user guide of sysfs
+TRN2_BYTES = 24e9  # of two physical cores, by AWS's page on the logical NeuronCore configuration
 FULL = 0.9  # the share of a core's memory from which on it counts as full
 COMPILER_BYTES = 12e9  # compiles of BERT were killed on 8 GiB (aws-neuron-sdk #439, #1064)
 APT = "sudo apt-get install"
@@ -63,8 +65,10 @@ def check_device_memory(bytes_a_core: float) -> list[Finding]:
     used, peak = device_memory("total"), device_memory("peak")
     if not peak:
         return []
+    if instance_type().startswith("trn2"):
+        bytes_a_core = TRN2_BYTES
     text = f"up to {used / 1e9:.1f} of {bytes_a_core / 1e9:.0f} GB of a core in use, {peak / 1e9:.1f} GB at peak"
-    if peak > FULL * bytes_a_core:
+    if used > FULL * bytes_a_core:
         return [note("device memory", text, "compile fewer or smaller shapes before you add a model")]
     return [ok("device memory", text)]
 
@@ -119,6 +123,8 @@ def _instance(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
     if kind.startswith(packages.instances):
         return [ok("instance", kind)]
     supported = " and ".join(packages.instances)
+    if kind.startswith("trn3"):
+        return [fails("instance", f"{kind}; the engine {sdk.engine} is for {supported}", NO_TRN3)]
     return [fails("instance", f"{kind}; the engine {sdk.engine} is for {supported}", "choose the other Neuron engine")]
 
 

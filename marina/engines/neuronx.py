@@ -43,6 +43,8 @@ print(found["support_percentage"], *found["supported_operators"])
 raise SystemExit(len(found["unsupported_operators"]))
 """
 PLATFORM = "NEURON_PLATFORM_TARGET_OVERRIDE"
+# its values, by the versions of NeuronCores that they mean (the reference of NKI)
+PLATFORMS = {"inf2": 2, "trn1": 2, "gen2": 2, "trn2": 3, "gen3": 3}
 
 
 class NeuronxOptions(Section):
@@ -112,7 +114,7 @@ class Neuronx(NeuronEngine):
     stack = "inf2"
     sdk = SDK
     more_packages = ("libneuronxla",)
-    pythons = ((3, 11), (3, 13))
+    pythons = ((3, 10), (3, 13))
     python = f"python{INF2.python}"
     host = Packages(
         instances=("inf2", "trn1", "trn2"),
@@ -139,7 +141,10 @@ class Neuronx(NeuronEngine):
     claims = NEURONX
 
     def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
-        release = release_of(versions.get(SDK.runtime, ""))
+        version = versions.get(SDK.runtime, "")
+        release = release_of(version)
+        if version and release is None:
+            return self.hosting._replace(not_on_sagemaker=f"none of AWS's images for them is known to have {version}")
         if release is None or unfit(SAGEMAKER_DRIVER, release.runtime):
             return self.hosting
         return self.hosting._replace(image=release.image, sagemaker_hosts=SAGEMAKER_HOSTS, not_on_sagemaker="")
@@ -241,7 +246,7 @@ def name_platform(target: str, environment: MutableMapping[str, str], has_device
     if not has_device:
         environment.setdefault(PLATFORM, platform)
     named = environment.get(PLATFORM, platform)
-    if named != platform:
+    if PLATFORMS.get(named) != PLATFORMS[platform]:
         raise CompileError(f"{PLATFORM} is {named}, and neuronx.target is {target}", f"unset {PLATFORM}")
 
 

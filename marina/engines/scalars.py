@@ -24,7 +24,7 @@ def typed_scalars() -> AbstractContextManager[Any]:
             if function in fills:
                 named = {**dict(zip(ARGUMENTS, args, strict=False)), **(kwargs or {})}
                 tensor, mask, value = (named[name] for name in ARGUMENTS)
-                if isinstance(value, float):
+                if isinstance(value, (int, float)) and tensor.is_floating_point():
                     value = torch.full((), value, dtype=tensor.dtype, device=tensor.device)
                 return function(tensor, mask, value)
             return function(*args, **(kwargs or {}))

@@ -40,9 +40,21 @@ def test_operators_of_all_computations_are_read() -> None:
         ('%call.7 = f32[4]{0} custom-call(f32[4]{0} %x), custom_call_target="Sharding"', "EHCA005: Sharding"),
         ("%constant.7 = s64[2]{0} constant({1, 4294967296})", "ESFH002: a constant with more than 32 bits"),
         ("%dot.7 = s64[4]{0} dot(s64[2,4]{1,0} %a, s64[4]{0} %b)", "EVRF035: a product of s64"),
-        ("%scatter.7 = s64[4]{0} scatter(s64[4]{0} %a, s64[1]{0} %i, s64[1]{0} %u)", "EVRF016: scatter of s64"),
+        (
+            "%scatter.7 = s64[4]{0} scatter(s64[4]{0} %a, s64[1]{0} %i, s64[1]{0} %u)",
+            "EVRF016, EVRF060: scatter of s64",
+        ),
         ("%shift.7 = u8[4]{0} shift-right-arithmetic(u8[4]{0} %a, u8[4]{0} %b)", "EVRF022: shift of u8"),
         ("%sort.7 = s32[4]{0} sort(s32[4]{0} %a), dimensions={0}", "EVRF013: order of s32"),
+        ("%power.7 = s64[4]{0} power(s64[4]{0} %a, s64[4]{0} %b)", "EVRF062: power of s64"),
+        (
+            "%rng.7 = u32[4]{0} rng-bit-generator(u64[2]{0} %s), algorithm=rng_philox",
+            "EVRF006: a chosen algorithm",
+        ),
+        (
+            "%w.7 = f32[4]{0} reduce-window(f32[4]{0} %a, f32[4]{0} %b, f32[] %z, f32[] %z), window={size=2}",
+            "EVRF019: reduce-window of 4 operands",
+        ),
         ("%x.7 = f32[<=4]{0} add(f32[<=4]{0} %a, f32[<=4]{0} %a)", "EMOD025: a dimension is dynamic"),
         (
             "%w.7 = f32[4]{0} reduce-window(f32[4]{0} %a, f32[] %z), window={size=2 lhs_dilate=2}",

@@ -12,14 +12,14 @@ from typing import Any
 from handlers.worker.engines import Runtime, Setup
 from handlers.worker.engines.neuroncores import NeuronRuntime
 from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions, import_runtime
-from handlers.worker.engines.releases import INF2, minor
+from handlers.worker.engines.releases import INF2, INSTALLABLE, minor
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import NEURONCORES
 from handlers.worker.placement.discovery import LOGICAL_CORES, instance_type, physical_cores
 
 CORES = NEURONCORES
-# the versions of NeuronCores that graphs for an instance run on, by the SDK's pages on its architecture
-CORE_VERSIONS = {"inf2": 2, "trn1": 2, "trn1n": 2, "trn2": 3, "trn2u": 3, "trn3": 4}
+# the versions of NeuronCores of a family of instances (trn2u has those of trn2), by the SDK's pages on architectures
+CORE_VERSIONS = {"inf2": 2, "trn1": 2, "trn2": 3, "trn3": 4}
 # by its command-line reference; AWS names TorchNeuron for Trn3, which has no torch_neuronx.trace
 NO_TRN3 = "neuronx-cc compiles for inf2, trn1, trn1n and trn2 only: use one of these instances"
 SDK = NeuronSdk(
@@ -29,7 +29,10 @@ SDK = NeuronSdk(
     compiler="neuronx-cc",
     programs=("libneuronpjrt-path",),
     below=INF2.framework_below,
-    install=f"pip install {INDEX} 'torch-neuronx=={minor(INF2.framework)}' 'neuronx-cc=={minor(INF2.compiler)}'",
+    install=(
+        f"pip install {INDEX} 'torch-neuronx=={minor(INSTALLABLE.framework)}' "
+        f"'neuronx-cc=={minor(INSTALLABLE.compiler)}'"
+    ),
 )
 
 
@@ -66,15 +69,15 @@ def check_target(compiler: Mapping[str, Any], instance: str) -> None:
         ArtifactError: its NeuronCores are of another version, or its logical cores of other size.
         PlacementError: that number is set wrongly.
     """
-    target, family = compiler.get("target", ""), instance.partition(".")[0]
+    target, family = compiler.get("target", "")[:4], instance[:4]
     if not {target, family} <= CORE_VERSIONS.keys():
         return
     if CORE_VERSIONS[target] != CORE_VERSIONS[family]:
         raise ArtifactError(
             f"the graphs were compiled for {target}, and this is a {instance} with other NeuronCores",
-            NO_TRN3 if family.startswith("trn3") else f"compile with neuronx.target: {family[:4]}",
+            NO_TRN3 if family == "trn3" else f"compile with neuronx.target: {family}",
         )
-    compiled, present = compiler.get("logical_nc_config", 1), physical_cores()
+    compiled, present = compiler.get("logical_nc_config", 2), physical_cores(instance)
     if target == "trn2" and compiled != present:
         raise ArtifactError(
             f"the graphs were compiled for logical cores of {compiled} physical ones, and those of this {instance} "

@@ -7,6 +7,7 @@ announcement of 2026-03-12 for the last driver for Inf1; the tags of AWS's deep-
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 
@@ -85,10 +86,16 @@ INF2_SAGEMAKER = Release(
 SAGEMAKER_HOSTS, SAGEMAKER_DRIVER = "al2-ami-sagemaker-inference-neuron-2", "2.19"
 
 
+# the release whose packages this Python can install
+INSTALLABLE = INF2 if sys.version_info >= (3, 11) else INF2_SAGEMAKER
+
+
 def release_of(framework: str) -> Release | None:
-    """The release for Inf2 that a version of torch-neuronx is of; None if Marina knows none."""
-    known = (INF2, INF2_SAGEMAKER)
-    return next((release for release in known if minor(release.framework) == minor(framework)), None)
+    """The release for Inf2 that a version of torch-neuronx is of; None if Marina knows none.
+
+    Workers take graphs of exactly the version that they have, so no other version counts.
+    """
+    return next((release for release in (INF2, INF2_SAGEMAKER) if release.framework == framework), None)
 
 
 class Pair(NamedTuple):

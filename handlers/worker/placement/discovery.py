@@ -44,15 +44,15 @@ def instance_type() -> str:
         return ""
 
 
-def physical_cores() -> int:
-    """The physical cores of each core that the runtime numbers: 1, or 2 on Trainium 2 and 3 by default.
+def physical_cores(instance: str) -> int:
+    """The physical cores of each core that the runtime numbers on an instance: 1, or 2 on Trainium 2 and 3 by default.
 
     Source: "Logical NeuronCore configuration" in the AWS Neuron SDK's documentation.
 
     Raises:
         PlacementError: the variable or the file is not 1 or 2.
     """
-    if not instance_type().startswith(LOGICAL_FAMILIES):
+    if not instance.startswith(LOGICAL_FAMILIES):
         return 1
     lines = LOGICAL_CORES_FILE.read_text(encoding="utf-8").splitlines() if LOGICAL_CORES_FILE.is_file() else []
     in_file = dict(line.strip().split("=", 1) for line in lines if "=" in line)
@@ -78,7 +78,7 @@ def neuron_cores() -> Group:
             return parse_cores(visible)
         except ValueError as error:
             raise PlacementError(VISIBLE_CORES, str(error), ": ") from None
-    cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS, DEVICES, physical_cores())
+    cores = cores_of_devices(list_devices()) or cores_of_sysfs(SYSFS, DEVICES, physical_cores(instance_type()))
     if not cores:
         raise PlacementError(
             "no NeuronCore found",

@@ -8,10 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import marina
+from handlers.worker.engines.releases import minor
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.image.base import BASES
+from marina.deploy.image.base import BASES, Base
 from marina.deploy.source import stack_of
+from marina.engines import engine_of
 from marina.errors import DeployError
 from marina.project import Project
 from marina.server.torchserve.memory import with_java_memory
@@ -36,9 +38,10 @@ def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mo
         mounted: whether the archives are mounted at /srv/marina/archives later, and are not in the image.
 
     Raises:
-        DeployError: the archives need different images, or `output` exists.
+        DeployError: the archives need different images or another release of the SDK, or `output` exists.
     """
     stack = stack_of(archives, BASES, "an image")
+    _check_framework(archives, BASES[stack])
     torch = any(archive.needs_torch for archive in archives)
     with new_folder(output) as folder:
         pins = requirements(archives)
@@ -60,6 +63,19 @@ def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mo
         for archive in archives:
             if not mounted:
                 shutil.copy(archive.path, folder / "project" / "archives")
+
+
+def _check_framework(archives: Sequence[Archive], base: Base) -> None:
+    """Refuse archives of another release of the SDK than the base's; DeployError names the version."""
+    for archive in archives:
+        package = engine_of(archive.engine).packages[0]
+        compiled = archive.artifacts[0].versions.get(package, "")
+        if base.framework and compiled and minor(compiled) != minor(base.framework):
+            raise DeployError(
+                f"{archive.name} was compiled with {package} {compiled}, and the image has the runtime for "
+                f"{minor(base.framework)}",
+                f"compile it again with make setup STACK={archive.stack}, or deploy it where its SDK is",
+            )
 
 
 def requirements(archives: Sequence[Archive]) -> dict[str, str]:

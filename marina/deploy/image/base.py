@@ -15,17 +15,20 @@ class Base(NamedTuple):
         python: the Python that its Debian packages have.
         neuron_packages: Debian packages of AWS's repository that the runtime needs, with versions.
         neuron_release: the release of Ubuntu in that repository.
+        framework: the version of the engine's package that its Python and runtime are for; "" for any.
     """
 
     image: str
     python: str
     neuron_packages: tuple[str, ...] = ()
     neuron_release: str = ""
+    framework: str = ""
 
 
 def _of_release(release: Release) -> Base:
     number, name = release.ubuntu
-    return Base(f"docker.io/library/ubuntu:{number}", release.python, tuple(runtime_packages(release)), name)
+    packages = tuple(runtime_packages(release))
+    return Base(f"docker.io/library/ubuntu:{number}", release.python, packages, name, release.framework)
 
 
 BASES = {

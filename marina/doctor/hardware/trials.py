@@ -50,7 +50,7 @@ class HardwareTrial:
     milliseconds: dict[str, float] = field(default_factory=dict)  # p50 and p99 latency of requests with one text
     graphs: dict[str, float] = field(default_factory=dict)  # milliseconds of one call of each, by shape
     switch_ms: dict[str, float] = field(default_factory=dict)  # of a bundle, by model
-    device_bytes: int = 0  # device memory in use on the fullest core; 0 if the driver does not show it
+    device_bytes: int = 0  # device memory that it took on the fullest core; 0 if the driver does not show it
     failure: str = ""
 
     @property
@@ -92,6 +92,7 @@ def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
     """Compile, serve, query and measure a trial, and fill in its results."""
     try:
         compile_trial(trial, project)
+        bytes_before = device_memory()
         ports = free_ports(len(PORTS))  # chosen now, since others may take them while a model is compiled
         options = [part for name, port in zip(PORTS, ports, strict=True) for part in (name, str(port))]
         _marina(project, "serve", trial.name, "--timeout", "600", *options)
@@ -106,7 +107,7 @@ def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
         trial.switch_ms = {name: member["switch_ms"] for name, member in description.get("members", {}).items()}
         key = token(project.run, "inference", ports[1])
         _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
-        trial.device_bytes = device_memory()
+        trial.device_bytes = device_memory() - bytes_before
         trial.passed = True
     except (MarinaError, ClientError) as error:
         trial.failure = str(error)

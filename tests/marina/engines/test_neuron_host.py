@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from handlers.worker.engines import packages
-from handlers.worker.engines.neuronx import SDK, check_target
+from handlers.worker.engines.neuronx import NO_TRN3, SDK, check_target
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import discovery
 from marina.engines import neuron, neuron_host, neuronx
@@ -176,8 +176,9 @@ def test_the_platform_is_named_where_there_is_no_device() -> None:
     neuronx.name_platform("trn1n", environment, has_device=False)
     assert environment == {neuronx.PLATFORM: "trn1"}
     neuronx.name_platform("trn1", environment, has_device=False)
-    with pytest.raises(CompileError, match=r"OVERRIDE is trn1, and neuronx\.target is inf2"):
-        neuronx.name_platform("inf2", environment, has_device=True)
+    neuronx.name_platform("inf2", environment, has_device=True)
+    with pytest.raises(CompileError, match=r"OVERRIDE is trn1, and neuronx\.target is trn2"):
+        neuronx.name_platform("trn2", environment, has_device=False)
     on_instance: dict[str, str] = {}
     neuronx.name_platform("inf2", on_instance, has_device=True)
     assert on_instance == {}
@@ -194,16 +195,15 @@ def test_graphs_for_other_cores_are_refused(target: str, instance: str) -> None:
 @pytest.mark.parametrize(
     ("target", "instance"), [("inf2", "trn1.2xlarge"), ("trn2", "trn2u.48xlarge"), ("inf2", ""), ("", "inf2.xlarge")]
 )
-def test_graphs_run_on_the_same_cores(target: str, instance: str, machine: Machine) -> None:
-    machine(neuronx.ENGINE, instance)
+def test_graphs_run_on_the_same_cores(target: str, instance: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(discovery.LOGICAL_CORES, raising=False)
     check_target({"target": target, "logical_nc_config": 2}, instance)
 
 
 @pytest.mark.parametrize(("compiled", "set_to", "fits"), [(2, None, True), (1, "1", True), (1, None, False)])
 def test_graphs_and_the_instance_agree_about_logical_cores(
-    compiled: int, set_to: str | None, fits: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    compiled: int, set_to: str | None, fits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    machine(neuronx.ENGINE, "trn2.3xlarge")
     monkeypatch.setattr(discovery, "LOGICAL_CORES_FILE", tmp_path / "none")
     monkeypatch.delenv(discovery.LOGICAL_CORES, raising=False)
     if set_to:
@@ -212,11 +212,13 @@ def test_graphs_and_the_instance_agree_about_logical_cores(
         check_target({"target": "trn2", "logical_nc_config": compiled}, "trn2.3xlarge")
 
 
-def test_trainium_3_is_refused_by_name() -> None:
+def test_trainium_3_is_refused_by_name(machine: Machine) -> None:
     with pytest.raises(ValidationError, match="neuronx-cc compiles for inf2, trn1, trn1n and trn2 only"):
         neuronx.NeuronxOptions.model_validate({"target": "trn3"})
-    with pytest.raises(ArtifactError, match="use one of these instances"):
-        check_target({"target": "trn2"}, "trn3.48xlarge")
+    for instance in ("trn3.48xlarge", "trn3pds.98xlarge"):
+        with pytest.raises(ArtifactError, match="use one of these instances"):
+            check_target({"target": "trn2"}, instance)
+        assert machine(neuronx.ENGINE, instance)["instance"].fix == NO_TRN3
 
 
 def test_device_memory_is_compared_with_what_a_core_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -228,5 +230,17 @@ def test_device_memory_is_compared_with_what_a_core_has(monkeypatch: pytest.Monk
         (folder / "total").write_text(f"{used}\n")
         (folder / "peak").write_text(f"{peak}\n")
     (finding,) = check_device_memory(16e9)
-    assert (finding.state, finding.found) == ("note", "up to 3.0 of 16 GB of a core in use, 15.0 GB at peak")
-    assert check_device_memory(24e9)[0].state == "ok"
+    assert (finding.state, finding.found) == ("ok", "up to 3.0 of 16 GB of a core in use, 15.0 GB at peak")
+    assert check_device_memory(3.1e9)[0].state == "note"
+    (tmp_path / "product").write_text("trn2.3xlarge\n")
+    monkeypatch.setattr(discovery, "PRODUCT", tmp_path / "product")
+    assert "of 24 GB" in check_device_memory(3.1e9)[0].found
+
+
+def test_the_version_of_the_runtime_is_that_of_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert neuron_host.runtime_version() == ""
+    program = tmp_path / "dpkg-query"
+    program.write_text(f'#!/bin/sh\n[ "$3" = {neuron_host.RUNTIME_PACKAGE} ] && echo 2.33.10.0-a1b2c3d\n')
+    program.chmod(0o755)
+    assert neuron_host.runtime_version() == "2.33.10.0"
