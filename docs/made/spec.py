@@ -75,7 +75,7 @@ EXAMPLES: dict[str, Any] = {
     "neuron.dynamic_batch": True,
     "neuron.compiler_args": ["--enable-fast-context-switch"],
     "neuronx.target": "trn1",
-    "neuronx.logical_nc_config": "1",
+    "neuronx.logical_nc_config": 1,
     "neuronx.auto_cast": "none",
     "neuronx.auto_cast_type": "fp16",
     "neuronx.optlevel": 1,
