@@ -92,7 +92,7 @@ def test_without_a_device_a_graph_is_compiled(
 ) -> None:
     status, found, page = check(device=False)
     assert (status, list(found)) == (0, ["core-per-worker"])
-    assert "--target | confirmed |" in page
+    assert "graphs compile with neuron-cc | confirmed |" in page
     assert "each worker computes on its leased core | not tested |" in page
 
 
