@@ -17,9 +17,8 @@ from typing import NamedTuple
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from handlers.worker.engines.neuronx import NO_TRN3
 from handlers.worker.engines.packages import NeuronSdk, find_program, installed, is_placeholder, missing_program
-from handlers.worker.engines.releases import UNFIT
+from handlers.worker.engines.releases import NO_TRN3, UNFIT
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import GROUP_SIZES, NEURONCORES, server_groups
 from handlers.worker.placement.discovery import DEVICES, SYSFS, instance_type, neuron_cores

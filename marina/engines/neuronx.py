@@ -14,10 +14,11 @@ from typing import Any, Literal
 from packaging.specifiers import SpecifierSet
 from pydantic import field_validator, model_validator
 
-from handlers.worker.engines.neuronx import NO_TRN3, SDK
+from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import import_runtime
 from handlers.worker.engines.releases import (
     INF2,
+    NO_TRN3,
     SAGEMAKER_DRIVER,
     SAGEMAKER_HOSTS,
     minor,

@@ -12,7 +12,7 @@ from typing import Any
 from handlers.worker.engines import Runtime, Setup
 from handlers.worker.engines.neuroncores import NeuronRuntime
 from handlers.worker.engines.packages import INDEX, NeuronSdk, check_versions, import_runtime
-from handlers.worker.engines.releases import INF2, INSTALLABLE, minor
+from handlers.worker.engines.releases import INF2, INSTALLABLE, NO_TRN3, minor
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import NEURONCORES
 from handlers.worker.placement.discovery import LOGICAL_CORES, instance_type, physical_cores
@@ -20,8 +20,6 @@ from handlers.worker.placement.discovery import LOGICAL_CORES, instance_type, ph
 CORES = NEURONCORES
 # the versions of NeuronCores of a family of instances (trn2u has those of trn2), by the SDK's pages on architectures
 CORE_VERSIONS = {"inf2": 2, "trn1": 2, "trn2": 3, "trn3": 4}
-# by its command-line reference; AWS names TorchNeuron for Trn3, which has no torch_neuronx.trace
-NO_TRN3 = "neuronx-cc compiles for inf2, trn1, trn1n and trn2 only: use one of these instances"
 SDK = NeuronSdk(
     engine="neuronx",
     runtime="torch-neuronx",

@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from handlers.worker.engines import packages
-from handlers.worker.engines.neuronx import NO_TRN3, SDK, check_target
+from handlers.worker.engines.neuronx import SDK, check_target
+from handlers.worker.engines.releases import NO_TRN3
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import discovery
 from marina.engines import neuron, neuron_host, neuronx
