@@ -193,3 +193,10 @@ def test_every_slow_test_is_in_a_suite() -> None:
     ]
     assert len(slow) > 20
     assert [file for file in slow if not any(suite.has(file) for suite in SUITES.values())] == []
+
+
+def test_runs_at_once_keep_the_proofs_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = suites_in(tmp_path, monkeypatch, {"one": PASSES, "two": PASSES})
+    command.run(["one"], {}, record=True)
+    command.run(["two"], {}, record=True)  # began before the first one ended
+    assert set(read_proofs(root)) == {"one", "two"}

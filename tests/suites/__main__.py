@@ -100,11 +100,14 @@ def run(names: list[str], proofs: dict[str, Proof], record: bool, measuring: Mea
         stage = run_suites(ROOT, batch, measuring)
         stages.append(stage)
         after = Digests(tree_of(ROOT))
-        for name, outcome in stage.outcomes.items():
-            if record and unproven(name, outcome) is None and after.of(name) == before[name]:
-                proofs[name] = proof_of(outcome, before[name])
         if record:
-            write_proofs(ROOT, proofs)
+            passed = {
+                name: proof_of(outcome, before[name])
+                for name, outcome in stage.outcomes.items()
+                if unproven(name, outcome) is None and after.of(name) == before[name]
+            }
+            proofs.update(passed)
+            write_proofs(ROOT, {**read_proofs(ROOT), **passed})  # another run may have written meanwhile
     return stages
 
 
