@@ -53,6 +53,15 @@ def test_the_guide_installs_the_release(stack: str) -> None:
     assert named == known | {package for release in releases for package in runtime_packages(release)}
 
 
+def test_the_guide_lists_the_releases() -> None:
+    page = (ROOT / "docs" / "guides" / "neuron.md").read_text()
+    for release, *_ in RELEASES.values():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| {release.sdk} |"))
+        cells = [cell.strip() for cell in row.split("|")]
+        versions = (release.framework, release.compiler, release.driver, release.runtime or "its own")
+        assert tuple(cells[3:7]) == versions
+
+
 def test_the_images_are_of_the_release() -> None:
     for release, *_ in RELEASES.values():
         assert f"sdk{release.sdk}-" in release.image
