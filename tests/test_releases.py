@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import get_args, get_type_hints
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,11 +15,13 @@ from handlers.worker.engines.releases import (
     INF2_SAGEMAKER,
     SAGEMAKER_DRIVER,
     SAGEMAKER_HOSTS,
+    TARGETS,
     Release,
     minor,
     runtime_packages,
 )
 from handlers.worker.errors import ArtifactError
+from marina.engines.neuronx import PLATFORMS, NeuronxOptions, platform_of
 from tests.conftest import ROOT
 
 RELEASES = {
@@ -90,3 +93,9 @@ def test_sagemaker_gets_the_release_that_its_hosts_run() -> None:
     page = (ROOT / "docs" / "deploy" / "sagemaker.md").read_text()
     assert INF2_SAGEMAKER.image in page
     assert SAGEMAKER_HOSTS in page
+
+
+def test_the_targets_of_a_spec_are_those_of_the_compiler() -> None:
+    hints = get_type_hints(NeuronxOptions)
+    assert get_args(hints["target"]) == TARGETS
+    assert set(map(platform_of, TARGETS)) <= PLATFORMS.keys()

@@ -79,7 +79,7 @@ def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact
         spec: the spec of one of its models.
         artifacts: the artifacts of all its models.
     """
-    memory = engine_of(spec.engine).memory
+    memory = engine_of(spec.engine).memory_on(artifacts[0].compiler.get("target", ""))
     if memory is None:
         return
     cores = _smallest_group(bundle) if spec.mode == PIPELINE else 1

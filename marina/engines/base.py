@@ -85,15 +85,22 @@ class DeviceMemory(NamedTuple):
 
     Attributes:
         device: its name for people.
-        key: its machine-readable name.
+        families: the instance families that have it.
         bytes_a_core: the memory in bytes.
         bytes_a_weight: the bytes that a graph needs for each of its weights, with all else that it needs.
+        physical: how many physical cores a core consists of, where nobody has set another number.
     """
 
     device: str
-    key: str
+    families: tuple[str, ...]
     bytes_a_core: float
     bytes_a_weight: float
+    physical: int = 1
+
+    @property
+    def key(self) -> str:
+        """Its machine-readable name."""
+        return self.families[0]
 
     def graphs(self, weights: int) -> int:
         """The number of graphs with so many weights that fit on a core."""
@@ -140,7 +147,7 @@ class Engine(ABC):
             try a precision.
         tolerance: the default tolerance of outputs in f32 for specs that set none; None for the spec's own default.
         more_exact: the spec setting to recommend if a precision changes answers.
-        memory: the memory of its device, if graphs must fit into it.
+        memories: the memory of each of its devices, if graphs must fit into it; the usual device first.
         hosting: where its archives can be hosted.
         claims: what documentation says and nobody has run, by the check of `marina doctor --hardware` that confirms it:
             a name from `hardware_trials` or `sdk_commands`, "bundle", "compile", or "device memory".
@@ -158,7 +165,7 @@ class Engine(ABC):
     compiles_apart = False
     tolerance: float | None = None
     more_exact = "precision: auto"
-    memory: DeviceMemory | None = None
+    memories: tuple[DeviceMemory, ...] = ()
     hosting = Hosting()
     claims: Mapping[str, str] = {}
 
@@ -166,6 +173,11 @@ class Engine(ABC):
     def cores(self) -> Cores:
         """The kind of cores that its graphs run on."""
         return engine_module(self.name).CORES
+
+    def memory_on(self, family: str) -> DeviceMemory | None:
+        """The memory on a family of instances, for example "trn2"; of the usual device if it has no other."""
+        usual = self.memories[0] if self.memories else None
+        return next((memory for memory in self.memories if family in memory.families), usual)
 
     def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
         """Where an archive can be hosted that was compiled with packages in these versions."""

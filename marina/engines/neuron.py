@@ -135,7 +135,7 @@ class Neuron(NeuronEngine):
     more_exact = "neuron.fast_math: none"
     claims = NEURON
     # AWS Neuron's note on bucketing for Inf1
-    memory = DeviceMemory("Inferentia 1", "inf1", 2e9, bytes_a_weight=2)
+    memories = (DeviceMemory("Inferentia 1", ("inf1",), 2e9, bytes_a_weight=2),)
     hosting = Hosting(
         image=INF1.image,
         instance="ml.inf1.xlarge",

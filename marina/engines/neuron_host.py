@@ -18,19 +18,26 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from handlers.worker.engines.packages import NeuronSdk, find_program, installed, is_placeholder, missing_program
-from handlers.worker.engines.releases import NO_TRN3, UNFIT
+from handlers.worker.engines.releases import UNFIT
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement import GROUP_SIZES, NEURONCORES, server_groups
-from handlers.worker.placement.discovery import DEVICES, SYSFS, instance_type, neuron_cores
+from handlers.worker.placement.discovery import (
+    DEVICES,
+    NEURON_FAMILIES,
+    SYSFS,
+    instance_type,
+    neuron_cores,
+    physical_cores,
+)
 from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.leases import leases_folder, read_holders
+from marina.engines.base import DeviceMemory
 from marina.findings import Finding, fails, note, ok
 
 DRIVER_VERSION = Path("/sys/module/neuron/version")
 RUNTIME_LIBRARIES = Path("/opt/aws/neuron/lib")
 RUNTIME_PACKAGE = "aws-neuronx-runtime-lib"
 CORE_MEMORY = "neuron*/neuron_core*/stats/memory_usage/device_mem"  # the SDK's user guide of sysfs
-TRN2_BYTES = 24e9  # of two physical cores, by AWS's page on the logical NeuronCore configuration
 FULL = 0.9  # the share of a core's memory from which on it counts as full
 COMPILER_BYTES = 12e9  # compiles of BERT were killed on 8 GiB (aws-neuron-sdk #439, #1064)
 APT = "sudo apt-get install"
@@ -45,6 +52,7 @@ class Packages(NamedTuple):
         install_driver: the command that installs it.
         install_runtime: the command that installs the runtime's library; "" if the Python package has its own.
         limits: Python packages that must have other versions than the newest, by the reason.
+        refused: families of instances that no engine is for, with what to do instead.
     """
 
     instances: tuple[str, ...]
@@ -52,6 +60,7 @@ class Packages(NamedTuple):
     install_driver: str
     install_runtime: str
     limits: Mapping[str, tuple[SpecifierSet, str]]
+    refused: Mapping[str, str] = {}
 
 
 def check_machine(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
@@ -59,13 +68,12 @@ def check_machine(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
     return [*_instance(sdk, packages), _driver(packages), _devices(), *_runtime(packages), *_cores()]
 
 
-def check_device_memory(bytes_a_core: float) -> list[Finding]:
-    """Compare the memory in use with that of a core, in bytes; nothing where the driver shows none."""
+def check_device_memory(memory: DeviceMemory) -> list[Finding]:
+    """Compare the memory in use with that of a core; nothing where the driver shows none."""
     used, peak = device_memory("total"), device_memory("peak")
     if not peak:
         return []
-    if instance_type().startswith("trn2"):
-        bytes_a_core = TRN2_BYTES
+    bytes_a_core = memory.bytes_a_core / memory.physical * physical_cores(instance_type())
     text = f"up to {used / 1e9:.1f} of {bytes_a_core / 1e9:.0f} GB of a core in use, {peak / 1e9:.1f} GB at peak"
     if used > FULL * bytes_a_core:
         return [note("device memory", text, "compile fewer or smaller shapes before you add a model")]
@@ -117,14 +125,14 @@ def _is_real(package: str) -> bool:
 
 def _instance(sdk: NeuronSdk, packages: Packages) -> list[Finding]:
     kind = instance_type()
-    if not kind.startswith(("inf", "trn")):
+    if not kind.startswith(NEURON_FAMILIES):
         return []
     if kind.startswith(packages.instances):
         return [ok("instance", kind)]
     supported = " and ".join(packages.instances)
-    if kind.startswith("trn3"):
-        return [fails("instance", f"{kind}; the engine {sdk.engine} is for {supported}", NO_TRN3)]
-    return [fails("instance", f"{kind}; the engine {sdk.engine} is for {supported}", "choose the other Neuron engine")]
+    advice = (fix for family, fix in packages.refused.items() if kind.startswith(family))
+    fix = next(advice, "choose the other Neuron engine")
+    return [fails("instance", f"{kind}; the engine {sdk.engine} is for {supported}", fix)]
 
 
 def _driver(packages: Packages) -> Finding:

@@ -19,6 +19,7 @@ from handlers.worker.engines.packages import (
     missing_program,
 )
 from handlers.worker.errors import ArtifactError
+from handlers.worker.placement.discovery import instance_type
 from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Row, Shape
@@ -171,7 +172,8 @@ class NeuronEngine(Engine):
         return [*findings, *check_programs(self.sdk), *check_limits(self.host), *compiles]
 
     def check_host_cores(self) -> list[Finding]:
-        in_use = check_device_memory(self.memory.bytes_a_core) if self.memory else []
+        memory = self.memory_on(instance_type().partition(".")[0])
+        in_use = check_device_memory(memory) if memory else []
         return [*check_machine(self.sdk, self.host), *in_use]
 
     def _install(self) -> str:

@@ -43,6 +43,8 @@ with tempfile.TemporaryDirectory() as folder:
 print(found["support_percentage"], *found["supported_operators"])
 raise SystemExit(len(found["unsupported_operators"]))
 """
+# 4 bytes, and 30 % for code and scratch, until somebody has measured it (`marina doctor --hardware`)
+BYTES_A_WEIGHT = 4 * 1.3
 PLATFORM = "NEURON_PLATFORM_TARGET_OVERRIDE"
 # its values, by the versions of NeuronCores that they mean (the reference of NKI)
 PLATFORMS = {"inf2": 2, "trn1": 2, "gen2": 2, "trn2": 3, "gen3": 3}
@@ -125,12 +127,15 @@ class Neuronx(NeuronEngine):
         limits={
             "islpy": (SpecifierSet("<2026.2"), "neuronx-cc fails with it, NCC_ISMP902 (aws-neuron-sdk #1391)"),
         },
+        refused={"trn3": NO_TRN3},
     )
     options = NeuronxOptions
     modes = (CORE_PER_WORKER, DATA_PARALLEL)
-    # AWS Neuron's page on the architecture of Inf2: 32 GB per chip, with two cores
-    # per weight: 4 bytes, and 30 % for code and scratch, until somebody has measured it (`marina doctor --hardware`)
-    memory = DeviceMemory("Inferentia 2", "inf2", 16e9, bytes_a_weight=4 * 1.3)
+    # AWS Neuron's pages on the architecture of Inf2 and Trn1, 32 GB per chip with two cores, and on logical NeuronCores
+    memories = (
+        DeviceMemory("Inferentia 2", ("inf2", "trn1"), 16e9, BYTES_A_WEIGHT),
+        DeviceMemory("Trainium 2", ("trn2",), 24e9, BYTES_A_WEIGHT, physical=2),
+    )
     hosting = Hosting(
         image=INF2.image,
         instance="ml.inf2.xlarge",

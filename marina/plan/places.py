@@ -14,6 +14,7 @@ from marina.compiler.cache import is_complete
 from marina.compiler.graphs.times import read_measured, read_times
 from marina.compiler.hugging_face import encoder_weights
 from marina.compiler.sources import open_source
+from marina.engines import engine_of
 from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.calibrate import core_usage_of, costs_of
 from marina.plan.calibration.record import Calibration, WorkerCosts, read_calibration
@@ -140,6 +141,7 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequen
 
     Raises:
         SpecError: the type is not known.
+        MarinaError: a model's graphs do not fit into the memory of its cores.
     """
     instance_types = read_instances(root)
     if name not in instance_types:
@@ -178,7 +180,7 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
     source = open_source(spec, root)
     total = source.count_weights()
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
-    measured = False
+    measured, memory = False, engine_of(engine).memory_on(family)
     for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
         artifact, times = read_artifact(folder), read_times(folder)
         if artifact.engine == engine and set(times) == set(artifact.shapes):
@@ -188,6 +190,13 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
             measured = True
     if not measured:
         shapes = spec.shapes.listed()
+        max_graphs = memory.graphs(total) if memory else len(shapes)
+        if memory and len(shapes) > max_graphs:
+            raise MarinaError(
+                f"{spec.name}: a core of {memory.device} has room for about {max_graphs} of its graphs, and its spec "
+                f"has {len(shapes)} shapes",
+                f"marina shapes {spec.name} --graphs {max_graphs} --write" if max_graphs else "use other instances",
+            )
         line = reported_line(root / REPORT, family) or published_line(family)
         times = estimated_times(line, encoder_weights(source.folder, total), shapes)
         graph_costs = costs._replace(times=times, again=times)

@@ -123,9 +123,9 @@ def advise(
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in BUILD_FIELDS)
     weights = open_source(spec, project.root).count_weights()
     graph_limits = [
-        GraphLimit(engine.memory.device, engine.memory.key, engine.memory.graphs(weights))
+        GraphLimit(memory.device, memory.key, memory.graphs(weights))
         for engine in engines().values()
-        if engine.memory
+        for memory in engine.memories
     ]
     if texts is None and spec.examples:
         texts = project.root / spec.examples

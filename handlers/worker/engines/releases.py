@@ -84,8 +84,9 @@ INF2_SAGEMAKER = Release(
 )
 # the image of SageMaker's hosts for Inferentia2 and Trainium, and its driver: "InferenceAmiVersion" in SageMaker's API
 SAGEMAKER_HOSTS, SAGEMAKER_DRIVER = "al2-ami-sagemaker-inference-neuron-2", "2.19"
-# by the command-line reference of neuronx-cc; AWS names TorchNeuron for Trn3, which has no torch_neuronx.trace
-NO_TRN3 = "neuronx-cc compiles for inf2, trn1, trn1n and trn2 only: use one of these instances"
+TARGETS = ("inf2", "trn1", "trn1n", "trn2")  # of neuronx-cc, by the reference of its command line
+# AWS names TorchNeuron for Trn3, which has no torch_neuronx.trace
+NO_TRN3 = f"neuronx-cc compiles for {', '.join(TARGETS[:-1])} and {TARGETS[-1]} only: use one of these instances"
 # the release whose packages this Python can install
 INSTALLABLE = INF2 if sys.version_info >= (3, 11) else INF2_SAGEMAKER
 

@@ -19,6 +19,7 @@ NEURON_LS_TIMEOUT_S = 30
 SYSFS = Path("/sys/devices/virtual/neuron_device")
 DEVICES = Path("/dev")
 PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")
+NEURON_FAMILIES = ("inf", "trn")  # what the names of instance types with NeuronCores begin with
 # how many physical cores a logical one has: by this variable, or by this file where AWS's page on EKS sets it
 LOGICAL_CORES = "NEURON_LOGICAL_NC_CONFIG"
 LOGICAL_CORES_FILE = Path("/opt/aws/neuron/logical_nc_config")

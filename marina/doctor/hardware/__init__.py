@@ -6,12 +6,12 @@ AWS's documentation, and writes a report. Without a device it stops after compil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 
 from handlers.worker.errors import PlacementError
-from handlers.worker.placement.discovery import instance_type, list_devices
+from handlers.worker.placement.discovery import NEURON_FAMILIES, instance_type, list_devices
 from marina.compiler.hugging_face import count_weights, encoder_weights, find_source
 from marina.console import print_table, say, spinner
 from marina.doctor.hardware import trials
@@ -20,12 +20,11 @@ from marina.doctor.hardware.sdk import check_sdk
 from marina.doctor.hardware.trials import HardwareTrial, attempt, compile_trial, make_project
 from marina.engines import engines
 from marina.engines.base import CORE_PER_WORKER, Engine
-from marina.errors import MarinaError
-from marina.project import Project, find_project
+from marina.errors import ClientError, MarinaError
+from marina.project import find_project
 from marina.server.torchserve.config import free_ports
 from marina.spec.sections import Source
 
-FAMILIES = ("inf", "trn")
 DEVICE_MEMORY = "device memory"
 
 
@@ -65,16 +64,16 @@ def verify_hardware(only: Sequence[str], seconds: float, target: str) -> bool:
         say(f"{finding.check}: {finding.found}")
     selected_trials = [trial for trial in all_trials if not only or trial.name in only]
     if cores:
-        _run(selected_trials, project, seconds)
+        _run(selected_trials, lambda trial: attempt(trial, project, seconds), "passed")
     else:
         say("this machine is no Inferentia or Trainium instance: one trial is compiled, and none is served")
         selected_trials = selected_trials[:1]
-        _compile_only(selected_trials, project)
+        _run(selected_trials, lambda trial: compile_trial(trial, project), "compiled")
     source = find_source(Source.model_validate(trials.MODEL), project.root)
     weights = count_weights(source)
     outcomes = {
         **{finding.check: finding.state == "ok" for finding in sdk},
-        **{"compile": any(trial.seconds for trial in selected_trials)},
+        "compile": any(trial.seconds for trial in selected_trials),
         **{trial.name: trial.passed for trial in selected_trials if cores},
         **_memory_outcome(engine, selected_trials, weights),
     }
@@ -104,33 +103,27 @@ def _cores(engine: Engine) -> int:
     try:
         return len(engine.cores.usable())
     except PlacementError:
-        if instance_type().startswith(FAMILIES):
+        if instance_type().startswith(NEURON_FAMILIES):
             raise
         return 0
 
 
-def _run(selected_trials: Sequence[HardwareTrial], project: Project, seconds: float) -> None:
+def _run(selected_trials: Sequence[HardwareTrial], run: Callable[[HardwareTrial], None], success: str) -> None:
+    """Run trials one after the other, and say of each what came of it; none stops the next."""
     with spinner() as report:
         for number, trial in enumerate(selected_trials, 1):
             report(f"{number} of {len(selected_trials)}: {trial.name}; compiling may take minutes")
-            attempt(trial, project, seconds)
-            say(f"{trial.name}: {'passed' if trial.passed else trial.failure}")
-
-
-def _compile_only(selected_trials: Sequence[HardwareTrial], project: Project) -> None:
-    with spinner() as report:
-        for trial in selected_trials:
-            report(f"{trial.name}; compiling may take minutes")
             try:
-                compile_trial(trial, project)
-            except MarinaError as error:
+                run(trial)
+            except (MarinaError, ClientError) as error:
                 trial.failure = str(error)
-                say(f"{trial.name}: {error}")
+            say(f"{trial.name}: {trial.failure or success}")
 
 
 def _memory_outcome(engine: Engine, selected_trials: Sequence[HardwareTrial], weights: int) -> dict[str, bool]:
     """Whether the graphs took no more device memory than `DeviceMemory` plans; nothing if it was not measured."""
     used = max((trial.device_bytes for trial in selected_trials if trial.name == CORE_PER_WORKER), default=0)
-    if not used or engine.memory is None:
+    memory = engine.memory_on(instance_type().partition(".")[0])
+    if not used or memory is None:
         return {}
-    return {DEVICE_MEMORY: used <= engine.memory.bytes_a_weight * weights * len(trials.SHAPES)}
+    return {DEVICE_MEMORY: used <= memory.bytes_a_weight * weights * len(trials.SHAPES)}

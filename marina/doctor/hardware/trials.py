@@ -23,7 +23,7 @@ from marina.bench.server.endpoint import target_of
 from marina.client import Client
 from marina.engines.base import Engine
 from marina.engines.neuron_host import device_memory
-from marina.errors import ClientError, MarinaError
+from marina.errors import MarinaError
 from marina.project import Project, find_project, project_beside
 from marina.server.torchserve.config import free_ports
 from marina.server.torchserve.management import Management
@@ -89,7 +89,11 @@ def compile_trial(trial: HardwareTrial, project: Project) -> None:
 
 
 def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
-    """Compile, serve, query and measure a trial, and fill in its results."""
+    """Compile, serve, query and measure a trial, and fill in its results.
+
+    Raises:
+        MarinaError, ClientError: it failed.
+    """
     try:
         compile_trial(trial, project)
         bytes_before = device_memory()
@@ -109,8 +113,6 @@ def attempt(trial: HardwareTrial, project: Project, seconds: float) -> None:
         _measure(trial, target_of(trial.name, "rest", "127.0.0.1", ports[0], key), seconds)
         trial.device_bytes = device_memory() - bytes_before
         trial.passed = True
-    except (MarinaError, ClientError) as error:
-        trial.failure = str(error)
     finally:
         subprocess.run(_command("stop"), cwd=project.root, capture_output=True, check=False)
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from handlers.worker.artifact import read_artifact
+from handlers.worker.engines.releases import TARGETS
 from handlers.worker.errors import ArtifactError
 from marina.compiler import compile_model
 from marina.compiler.job import engine_settings
@@ -40,7 +41,7 @@ INF1 = st.one_of(
 )
 INF2 = st.builds(
     NeuronxOptions,
-    target=st.sampled_from(["inf2", "trn1", "trn1n", "trn2"]),
+    target=st.sampled_from(TARGETS),
     auto_cast=st.sampled_from(["none", "matmult", "all"]),
     auto_cast_type=st.sampled_from(["bf16", "fp16", "tf32", "fp8_e4m3"]),
     optlevel=st.sampled_from([1, 2, 3]),

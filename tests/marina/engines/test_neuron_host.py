@@ -224,18 +224,21 @@ def test_trainium_3_is_refused_by_name(machine: Machine) -> None:
 
 def test_device_memory_is_compared_with_what_a_core_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(neuron_host, "SYSFS", tmp_path)
-    assert check_device_memory(16e9) == []
+    inferentia, trainium = neuronx.ENGINE.memories
+    assert check_device_memory(inferentia) == []
     for core, used, peak in ((0, 3_000_000_000, 4_000_000_000), (1, 1_000_000_000, 15_000_000_000)):
         folder = tmp_path / "neuron0" / f"neuron_core{core}" / "stats" / "memory_usage" / "device_mem"
         folder.mkdir(parents=True)
         (folder / "total").write_text(f"{used}\n")
         (folder / "peak").write_text(f"{peak}\n")
-    (finding,) = check_device_memory(16e9)
+    (finding,) = check_device_memory(inferentia)
     assert (finding.state, finding.found) == ("ok", "up to 3.0 of 16 GB of a core in use, 15.0 GB at peak")
-    assert check_device_memory(3.1e9)[0].state == "note"
+    assert check_device_memory(inferentia._replace(bytes_a_core=3.1e9))[0].state == "note"
     (tmp_path / "product").write_text("trn2.3xlarge\n")
     monkeypatch.setattr(discovery, "PRODUCT", tmp_path / "product")
-    assert "of 24 GB" in check_device_memory(3.1e9)[0].found
+    assert "of 24 GB" in check_device_memory(trainium)[0].found
+    monkeypatch.setenv(discovery.LOGICAL_CORES, "1")
+    assert "of 12 GB" in check_device_memory(trainium)[0].found
 
 
 def test_the_version_of_the_runtime_is_that_of_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_what_compiling_takes_is_the_mean(spec: Spec, project: Project) -> None:
 
 def test_graphs_fit_into_a_devices_memory(spec: Spec, project: Project) -> None:
     rooms = {room.device: room for room in advised(spec, project, [8, 64] * 4).graph_limits}
-    known = [engine.memory for engine in engines().values() if engine.memory]
+    known = [memory for engine in engines().values() for memory in engine.memories]
     assert {memory.device for memory in known} == set(rooms)
     for memory in known:
         bytes_a_graph = memory.bytes_a_weight * WEIGHTS

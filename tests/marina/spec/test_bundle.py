@@ -114,6 +114,7 @@ def test_a_bundle_that_names_files_elsewhere_is_refused(members: Any) -> None:
         ("neuron", {"mode": "data-parallel", "core_groups": "4"}, "4", (3.0, 4.0), False),
         ("neuronx", {}, None, (9.0, 6.0), True),
         ("neuronx", {}, None, (9.0, 8.0), False),
+        ("neuronx", {"neuronx": {"target": "trn2"}}, None, (9.0, 8.0), True),
         ("torchscript", {}, None, (9.0, 80.0), True),
     ],
 )
@@ -123,7 +124,8 @@ def test_device_memory_is_added_up(
     signature = Signature(("input_ids",), ("logits",), 0, 0, "right", {}, {}, {}, None, False)
     graph = GraphFile(Shape(1, 16), "graphs/1x16.pt", None, None)
     spec = make_spec({"name": "a", **FIELDS, "engine": engine, **fields})
-    first = Artifact(Path(), "a", spec.task, engine, "f32", signature, 1e-3, {}, (graph,), {}, {})
+    compiler = fields.get(engine, {})
+    first = Artifact(Path(), "a", spec.task, engine, "f32", signature, 1e-3, compiler, (graph,), {}, {})
     artifacts = [
         replace(first, name=name, files={graph.graph: {"bytes": size * 1e9}})
         for name, size in zip("ab", gigabytes, strict=True)
