@@ -1,4 +1,4 @@
-"""The same archive, hosted by TorchServe and by Ray Serve, on all cores of this machine."""
+"""The same archive, hosted by TorchServe, by the host `direct` and by Ray Serve, on all cores of this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from marina.spec import Spec, make_spec
 
 KIND = "table-hosts"
 MODEL = "ava-intent"
-TORCHSERVE, RAY = "TorchServe", "Ray Serve"
+TORCHSERVE, DIRECT, RAY = "TorchServe", "direct", "Ray Serve"
+MANAGED = {TORCHSERVE: "torchserve", DIRECT: "direct"}  # the hosts that `marina serve` has, by their names there
 LOADS = ((1, 1), (1, 16), (1, 64), (32, 16))  # texts in a request, connections
 ROUNDS, WARM_UP_S, WINDOW_S = 3, 2.0, 6.0
 
@@ -38,20 +39,20 @@ def measure(job: TableJob) -> Result:
     for texts, connections in LOADS:
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
         workloads.append(LoadCase(load, Payload(bodies_of(mixed_texts(), texts), texts, MIX_NAME)))
-    strategies = [_torchserve(job, spec, workloads), _ray(job, spec, workloads)]
+    strategies = [*(_managed(job, spec, workloads, host) for host in MANAGED), _ray(job, spec, workloads)]
     entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
-    return Result(KIND, f"{base.name} on two hosts", entries, job.price)
+    return Result(KIND, f"{base.name} on three hosts", entries, job.price)
 
 
-def _torchserve(job: TableJob, spec: Spec, workloads: list[LoadCase]) -> Strategy:
+def _managed(job: TableJob, spec: Spec, workloads: list[LoadCase], host: str) -> Strategy:
     @contextmanager
     def start() -> Iterator[Measure]:
         job.server.archive(spec)
-        endpoint = job.server.serve(spec.name)
-        yield lambda workload: _measure(endpoint, workload, TORCHSERVE)
+        endpoint = job.server.serve(spec.name, host=MANAGED[host])
+        yield lambda workload: _measure(endpoint, workload, host)
         job.server.unserve()
 
-    return Strategy(TORCHSERVE, Configuration(model=spec.name, strategy=TORCHSERVE), workloads, start)
+    return Strategy(host, Configuration(model=spec.name, strategy=host), workloads, start)
 
 
 def _ray(job: TableJob, spec: Spec, workloads: list[LoadCase]) -> Strategy:
@@ -78,11 +79,13 @@ def layout(result: Result) -> TableLayout:
     """Rates and latencies by load; ratios are within rounds."""
     figures = figures_of(result)
     bases = {_load(figure): figure for figure in figures if figure.entry.configuration.strategy == TORCHSERVE}
-    rows, ratios = [], []
+    rows: list[list[str]] = []
+    ratios: dict[str, list[float]] = {DIRECT: [], RAY: []}
     for figure in sorted(figures, key=_load):
         base = bases[_load(figure)]
         share = throughput_ratio(figure.entry.rounds, base.entry.rounds) if figure is not base else None
-        ratios += [share.median] if share else []
+        if share:
+            ratios[str(figure.entry.configuration.strategy)].append(share.median)
         rows.append(
             [
                 *(
@@ -95,7 +98,8 @@ def layout(result: Result) -> TableLayout:
             ]
         )
     columns = ["host", "texts a request", "connections", "texts/s", "p50 ms", "p99 ms", "of TorchServe"]
-    conclusion = f"Ray Serve answers {min(ratios):.0%} to {max(ratios):.0%} of what TorchServe does on the same cores."
+    shares = [f"{host} answers {min(ratio):.0%} to {max(ratio):.0%}" for host, ratio in ratios.items() if ratio]
+    conclusion = f"{', '.join(shares)} of what TorchServe does on the same cores."
     notes = ["one worker, or one replica, on all cores; the load generator shares them", *warnings_of(result)]
     return TableLayout([Table(columns, rows, 6)], notes, conclusion)
 

@@ -45,6 +45,7 @@ def made(root: Path) -> dict[Path, str]:
         docs / "guides" / "neuron-models.md",
         docs / "guides" / "neuron.md",
         docs / "guides" / "bundles.md",
+        docs / "guides" / "hosts.md",
         docs / "models.md",
         docs / "benchmarks.md",
         docs / "recipes.md",

@@ -1,4 +1,4 @@
-"""The commands that start, stop and steer TorchServe."""
+"""The commands that start, stop and steer the server."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from marina.server.models import Change
 
 Kind = Literal["inference", "management"]
+HostName = Literal["torchserve", "direct"]
 DRAIN_S = 30.0
 OFFSET_VARIABLE = "MARINA_PORT_OFFSET"
 ReplaceOption = Annotated[
@@ -63,9 +64,18 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Refuse archives that are not in this list, as sha256sum writes it."),
     ] = None,
+    host: Annotated[
+        HostName | None,
+        typer.Option(
+            envvar="MARINA_HOST",
+            metavar="HOST",
+            help="What carries the workers: torchserve, or direct, which needs no Java and answers sooner. "
+            "Default: torchserve, or that of the running server.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start TorchServe in the background with archives from model_store.
+    """Start a server in the background with archives from model_store.
 
     If a server is running already, this registers the archives that it does not serve yet, and
     upgrades those that have changed. Returns when every worker is READY, that is, has reproduced
@@ -92,10 +102,10 @@ def serve(
         ports = replace_fields(configured_ports(project.config).shifted(port_offset), **given_ports)
     if foreground:
         drop_secrets()
-        raise typer.Exit(serve_in_foreground(project, names or [], ports, timeout, drain, say, trust_list))
+        raise typer.Exit(serve_in_foreground(project, names or [], ports, timeout, drain, say, trust_list, host))
     start = time.monotonic()
     with spinner() as report:
-        state = serve_models(project, names or [], ports, timeout, report, trust_list)
+        state = serve_models(project, names or [], ports, timeout, report, trust_list, host=host)
     if not state.foreground:
         start_watch(project)
     if not as_json:
@@ -107,7 +117,7 @@ def stop(
     timeout: DrainOption = DRAIN_S,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop TorchServe, its workers, and anything that an earlier run left behind.
+    """Stop the server, its workers, and anything that an earlier run left behind.
 
     New requests get 503 at once. Those that the server has are answered first.
     """

@@ -69,7 +69,7 @@ def run(project: Project, settings: ContainerSettings) -> int:
     ports = Ports(*free_ports(5))
     names = list(settings.models)
     limits = (settings.startup_s, settings.drain_s)
-    return serve_in_foreground(project, names, ports, *limits, say, settings.trusted, front)
+    return serve_in_foreground(project, names, ports, *limits, say, settings.trusted, front=front)
 
 
 def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Starting, stopping and managing TorchServe."""
+"""Starting, stopping and managing a server, whatever its host is."""
 
 from marina.server.lifecycle import serve, stop
 from marina.server.models import find_problems, register, require_running, rollback, status, unregister

@@ -14,9 +14,9 @@ from marina.errors import ServerError
 from marina.project import Project
 from marina.server.lifecycle import drain, serve, stop
 from marina.server.logs import log_lines
+from marina.server.process import stop_process
 from marina.server.state import Ports, RunState, running
 from marina.server.torchserve.environment import serving_env
-from marina.server.torchserve.process import stop_torchserve
 from marina.server.upgrade import Report
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
@@ -43,12 +43,13 @@ def serve_in_foreground(
     drain_s: float,
     report: Report,
     trusted: str | None = None,
+    host: str | None = None,
     front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = _no_front,
 ) -> int:
     """Serve until the server ends, or this process gets SIGTERM or Ctrl-C; prints the logs on standard output.
 
     Args:
-        project, names, ports, timeout_s, report, trusted: as for `serve`.
+        project, names, ports, timeout_s, report, trusted, host: as for `serve`.
         drain_s: on SIGTERM or Ctrl-C, for how many seconds the server may still answer earlier requests.
         front: starts a front, such as a proxy, when the server is ready, and ends it after the last request; yields a
             function that returns whether the front is still running.
@@ -63,19 +64,19 @@ def serve_in_foreground(
         raise ServerError("a server is running already", "stop it with marina stop")
     # TorchServe's launcher ends at once; without this, Java would become a child of another process
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    state = serve(project, names, ports, timeout_s, report, trusted, foreground=True)
+    state = serve(project, names, ports, timeout_s, report, trusted, foreground=True, host=host)
     try:
         with front(state) as front_runs:
             code = _follow(project, state, drain_s, front_runs)
     except (KeyboardInterrupt, SystemExit):  # a second signal
         code = 0
     except BaseException:
-        stop_torchserve(project, state)
+        stop_process(project, state)
         raise
     try:
         stop(project)
     except (KeyboardInterrupt, SystemExit, ServerError):  # a second signal, or another command is at work
-        stop_torchserve(project, state)
+        stop_process(project, state)
     return code
 
 

@@ -10,11 +10,11 @@ from marina.project import Project
 from marina.server.archives import find_archives, kept_copies
 from marina.server.drain import let_finish
 from marina.server.lock import Locked, one_at_a_time
+from marina.server.process import start_process, stop_process, wait_until_listening
 from marina.server.room import check_room
-from marina.server.state import Ports, RunState, read_state, running, write_state
+from marina.server.state import DEFAULT_HOST, Ports, RunState, read_state, running, write_state
 from marina.server.torchserve.config import check_ports, configured_ports
 from marina.server.torchserve.management import Management
-from marina.server.torchserve.process import start_torchserve, stop_torchserve, wait_until_listening
 from marina.server.torchserve.run import prepare_run
 from marina.server.upgrade import Report, bring_all_up_to_date, register_new
 
@@ -30,8 +30,9 @@ def serve(
     report: Report,
     trusted: str | None = None,
     foreground: bool = False,
+    host: str | None = None,
 ) -> RunState:
-    """Start TorchServe with archives of the model store and wait until all their workers are READY.
+    """Start a server with archives of the model store and wait until all their workers are READY.
 
     If a server is already running, the archives that it does not serve yet are registered with it, and those that
     have changed are upgraded.
@@ -44,6 +45,7 @@ def serve(
         report: called with a description of the current step.
         trusted: file with the sha256 of every archive that may be served, now and later; None for no such limit.
         foreground: whether this process stays with the server.
+        host: what carries workers and speaks to clients, one of `HOSTS`; None for TorchServe, or the running server's.
 
     Raises:
         ServerError: an archive is missing or not trusted, a port is taken, or a worker failed; a server that was
@@ -57,6 +59,8 @@ def serve(
                     f"a server is running already (pid {state.pid}, port {state.ports.inference})",
                     "leave the ports out to add models to it, or stop it with marina stop",
                 )
+            if host not in (None, state.host):
+                raise ServerError(f"a server is running already, with {state.host}", "stop it with marina stop")
             if trusted not in (None, state.trusted):
                 raise ServerError("a server is running already", "--trusted is for its start; stop it with marina stop")
             archives = find_archives(project, names, state.trusted)
@@ -66,14 +70,16 @@ def serve(
         ports = ports or configured_ports(project.config)
         check_ports(ports)
         check_room(archives)
-        report("starting TorchServe")
-        state = prepare_run(project, RunState(0, "", ports, "", trusted=trusted, foreground=foreground))
+        report("starting the server")
+        state = prepare_run(
+            project, RunState(0, "", ports, "", trusted=trusted, foreground=foreground, host=host or DEFAULT_HOST)
+        )
         try:
             state = _start(project, state, timeout_s)
             return register_new(project, state, archives, timeout_s, report)
         except BaseException:
-            report("stopping TorchServe")
-            stop_torchserve(project, state)
+            report("stopping the server")
+            stop_process(project, state)
             raise
 
 
@@ -94,7 +100,7 @@ def stop(project: Project, drain_s: float = 0) -> bool:
         state = read_state(project)
         if state is None:
             return False
-        stop_torchserve(project, state)
+        stop_process(project, state)
     return True
 
 
@@ -120,10 +126,10 @@ def restart(project: Project, state: RunState, timeout_s: float, report: Report)
         report: called with a description of each step, and of models that cannot be served any more.
 
     Raises:
-        ServerError: TorchServe does not start.
+        ServerError: the server does not start.
     """
-    stop_torchserve(project, state, keep_state=True)
-    report("starting TorchServe again")
+    stop_process(project, state, keep_state=True)
+    report("starting the server again")
     # a state without a process is that of an attempt that failed
     new_state = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s)
     archives = [kept_copies(project, name).current for name in state.models]
@@ -143,11 +149,11 @@ def remove_stale_run(project: Project) -> None:
     """Stop the processes and remove the files of an earlier run that did not end well."""
     stale_state = read_state(project)
     if stale_state:
-        stop_torchserve(project, stale_state)
+        stop_process(project, stale_state)
 
 
 def _start(project: Project, state: RunState, timeout_s: float) -> RunState:
     write_state(project, state)
-    state = start_torchserve(project, state)
+    state = start_process(project, state)
     wait_until_listening(project, state, time.monotonic() + max(timeout_s, START_S))
     return state

@@ -13,6 +13,8 @@ from handlers.worker.placement.choice import server_of
 from marina.files import write_json
 from marina.project import Project
 
+DEFAULT_HOST = "torchserve"
+
 
 @dataclass(frozen=True)
 class Ports:
@@ -44,14 +46,14 @@ class Registered:
 
 @dataclass(frozen=True)
 class RunState:
-    """A TorchServe that was started here.
+    """A server that was started here.
 
     pid is 0 until there is a process. identity distinguishes the process from a later one with the same pid, whatever
     the clock does: see `server_of`. temp is the folder of its sockets and
     unpacked archives. models has the models that were registered here, by name. trusted is the
     file of trusted archives that the server was started with; None if it takes any archive of the model store.
     foreground is true if a supervisor starts the server again, so that no watch may. variables has those of
-    `PLACEMENT_VARIABLES` that the server was started with.
+    `PLACEMENT_VARIABLES` that the server was started with. host is what carries its workers.
     """
 
     pid: int
@@ -62,6 +64,7 @@ class RunState:
     trusted: str | None = None
     foreground: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
+    host: str = DEFAULT_HOST
 
     def process(self) -> psutil.Process | None:
         """The server's process, or None if it is not running."""

@@ -139,6 +139,7 @@ def test_a_port_that_cannot_be_is_a_mistyped_command_line(project: Project) -> N
     assert (result.returncode, "Traceback" in result.stderr) == (2, False)
 
 
+@pytest.mark.torchserve
 @pytest.mark.long
 def test_without_java_the_message_says_what_to_install(project: Project, add_tiny: AddTiny, tmp_path: Path) -> None:
     add_tiny("m")

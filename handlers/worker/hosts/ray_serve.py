@@ -99,6 +99,13 @@ class Remote:
         except BackPressureError:
             return {}  # it is busy
 
+    async def is_ready(self, version: str | None) -> bool | None:
+        """Whether a replica answers; None if there is no such version."""
+        try:
+            return None if await self.describe(version) is None else True
+        except Exception:
+            return False
+
 
 class Front:
     """All URLs of a server, for all models; their replicas also answer /predictions/NAME themselves.
@@ -172,6 +179,10 @@ class Replica:
         batches: Batches = await self._load_multiplexed(version) if is_other else self._main
         described: Json = batches.model.describe()
         return described
+
+    async def is_ready(self, version: str | None) -> bool | None:
+        """Whether this replica has a version, which it can answer with; None if it has not."""
+        return None if version is not None and version not in self._archives else True
 
     def _load(self, version: str, own_group: bool = True) -> Batches:
         archive = self._archives[version]

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.artifact import ARTIFACT_FOLDER
-from handlers.worker.errors import RequestError, WorkerError
+from handlers.worker.errors import RequestError
+from handlers.worker.hosts.start import load_model
 from handlers.worker.hosts.torchserve_metrics import Emitter
 from handlers.worker.hosts.torchserve_socket import install_buffered_reads
-from handlers.worker.model import Model
 from handlers.worker.reply import error_reply
 from handlers.worker.request.protocols import dump
-from handlers.worker.settings import read_settings
 from handlers.worker.tasks.base import Task
 from handlers.worker.telemetry.tracing import REQUEST_ID, client_request_id, returned_headers
 
 BODY_NAMES = ("body", "data")
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 # headers of a bidirectional stream (StreamPredictions2), and the content type of an Open Inference call
 GRPC_HEADERS = {"ts_request_sequence_id", "ts_request_sequence_start", "ts_request_sequence_end", "content-type"}
-# `marina serve` looks for this marker in the log to report why a worker, or a model of its bundle, did not start.
-FAILURE_MARK = "marina: cannot serve:"
 
 
 class TorchServeHandler:
@@ -39,19 +33,8 @@ class TorchServeHandler:
 
     def initialize(self, context: Any) -> None:
         """Load the models and check them on their golden rows, before TorchServe reports the worker as READY."""
-        # TorchServe's worker logs a line for every batch at INFO
-        logging.getLogger().setLevel(logging.WARNING)
-        folder = Path(context.system_properties["model_dir"]) / ARTIFACT_FOLDER
-        try:
-            self._model = Model(folder, read_settings(context.model_yaml_config), self.tasks)
-        except WorkerError as error:
-            print(f"{FAILURE_MARK} {error}", file=sys.stderr, flush=True)
-            raise
-        except Exception as error:
-            print(f"{FAILURE_MARK} {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            raise
-        for name, failure in self._model.failures.items():
-            print(f"{FAILURE_MARK} {name}: {failure}", file=sys.stderr, flush=True)
+        folder = Path(context.system_properties["model_dir"])
+        self._model = load_model(folder, context.model_yaml_config, self.tasks)
         self._emitter = Emitter(self._model.metrics, context.model_name, context.metrics)
         self._emitter.start()
         install_buffered_reads(sys.modules)
@@ -101,13 +84,12 @@ def _over_http(headers: Mapping[str, str]) -> bool:
 def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
     """A request's body; None if it has no readable body.
 
-    REST puts a raw body under "body", and form fields and URL parameters under their own names.
+    REST puts a raw body under "body", and form fields and URL parameters under their own names; forms are refused later.
     gRPC clients name their inputs themselves, by convention "data" or "body".
     """
     if not _over_http(headers):
         return next((request[name] for name in BODY_NAMES if name in request), None)
-    is_form = headers.get("content-type", "").lower().startswith(FORMS)
-    return None if is_form else request.get("body")
+    return request.get("body")
 
 
 def _headers(request: Mapping[str, Any], context: Any, index: int) -> dict[str, str]:

@@ -10,9 +10,12 @@ import hmac
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+import orjson
 
 from handlers.worker.errors import RequestError
 from handlers.worker.reply import JSON, Reply, error_reply
@@ -33,6 +36,9 @@ class ServedModel(Protocol):
     async def describe(self, version: str | None) -> Json:
         """The description of a version; None if there is no such version. An exception means no answer."""
 
+    async def is_ready(self, version: str | None) -> bool | None:
+        """Whether a version can answer; None if there is no such version."""
+
 
 class Action(Enum):
     """The purpose of a request."""
@@ -41,6 +47,7 @@ class Action(Enum):
     DESCRIBE = "describe"
     READY = "ready"
     LIVE = "live"
+    LIST = "list"
     SERVER = "server"
 
 
@@ -59,11 +66,14 @@ ROUTES = {
     ("POST", rf"/v2/models/{NAME}(/versions/{VERSION})?/infer"): Action.PREDICT,
     ("POST", "/invocations"): Action.PREDICT,
     ("POST", r"(/v[12])?/rerank"): Action.PREDICT,
+    ("POST", "/v1/embeddings"): Action.PREDICT,
+    ("GET", "/v1/models"): Action.LIST,
     ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?"): Action.DESCRIBE,
     ("GET", rf"/models/{NAME}(/{VERSION})?"): Action.DESCRIBE,
     ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?/ready"): Action.READY,
     ("GET", rf"/v1/models/{NAME}"): Action.READY,
     ("GET", "/ping"): Action.READY,
+    ("GET", "/health"): Action.READY,
     ("GET", "/v2/health/ready"): Action.READY,
     ("GET", "/v2/health/live"): Action.LIVE,
     ("GET", "/v2"): Action.SERVER,
@@ -104,9 +114,11 @@ class Urls:
         """
         route = route_of(method, path.rstrip("/") or "/")
         if route is None:
-            reply = refusal(404, "NotFound", "there are /predictions/NAME, /v1, /v2, /rerank, /invocations and /ping")
-        elif route.action in (Action.PREDICT, Action.DESCRIBE) and not self._allows(headers):
-            reply = refusal(401, "Unauthorized", "send the header Authorization: Bearer TOKEN")
+            urls = "/predictions/NAME, /v1, /v2, /rerank, /invocations, /ping and /health"
+            reply = refusal(404, "NotFound", f"there are {urls}")
+        elif route.action in (Action.PREDICT, Action.DESCRIBE, Action.LIST) and not self._allows(headers):
+            needed = {"www-authenticate": "Bearer"}
+            reply = refusal(401, "Unauthorized", "send the header Authorization: Bearer TOKEN", needed)
         else:
             reply = await self._answer(route, headers, body)
         return reply._replace(headers={**reply.headers, **returned_headers(headers)})
@@ -116,35 +128,51 @@ class Urls:
             return _document({"live": True})
         if route.action is Action.SERVER:
             return _document({"name": "marina", "version": "2", "extensions": []})
-        name = route.model
-        if name is None and route.action is Action.PREDICT:
-            name = headers.get(CUSTOM_ATTRIBUTES) or (next(iter(self._models)) if len(self._models) == 1 else "")
-        if name is not None and name not in self._models:
-            return refusal(404, "UnknownModel", f"there is no model {name!r}; there are {', '.join(self._models)}")
-        if route.action is Action.READY or name is None:
-            return await self._readiness(name, route.version)
-        if route.action is Action.DESCRIBE:
-            description = await self._models[name].describe(route.version)
-            return unknown_version(name, route.version) if description is None else _document(description)
+        if route.action is Action.LIST:  # as OpenAI's clients read it
+            entries: list[Json] = [{"id": name, "object": "model", "owned_by": "marina"} for name in self._models]
+            return _document({"object": "list", "data": entries})
+        if route.model is not None and route.model not in self._models:
+            return self._unknown_model(route.model)
+        if route.action is Action.READY:
+            return await self._readiness(route.model, route.version)
+        if route.action is Action.DESCRIBE and route.model:
+            description = await self._models[route.model].describe(route.version)
+            return unknown_version(route.model, route.version) if description is None else _document(description)
         if int(headers.get("content-length") or 0) > BODY_BYTES:
             return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
         timed_headers = {REQUEST_START: f"t={time.time():.3f}", **headers}
         content = await body()
         if len(content) > BODY_BYTES:  # a body in chunks has no content-length
             return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
+        name = route.model or self._model_of(headers, content)
+        if name not in self._models:
+            return self._unknown_model(name)
         return await self._models[name].reply(content, timed_headers, route.version)
+
+    def _model_of(self, headers: Mapping[str, str], content: bytes) -> str:
+        """The model of a request whose URL names none: by a header, the only one, or "model" in the body."""
+        if headers.get(CUSTOM_ATTRIBUTES):
+            return headers[CUSTOM_ATTRIBUTES]
+        if len(self._models) == 1:
+            return next(iter(self._models))
+        try:
+            body = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return ""
+        return str(body.get("model", "")) if isinstance(body, dict) else ""
+
+    def _unknown_model(self, name: str) -> Reply:
+        near = get_close_matches(name, self._models, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self._models)}"
+        return refusal(404, "UnknownModel", f"there is no model {name!r}; {hint}")
 
     async def _readiness(self, name: str | None, version: str | None) -> Reply:
         """Whether a model answers, or all models if `name` is None."""
         names = [name] if name else list(self._models)
-        descriptions = await asyncio.gather(
-            *(self._models[model].describe(version) for model in names), return_exceptions=True
-        )
-        if name and descriptions[0] is None:
+        ready = await asyncio.gather(*(self._models[model].is_ready(version) for model in names))
+        if name and ready[0] is None:
             return unknown_version(name, version)
-        missing: list[Json] = [
-            model for model, answer in zip(names, descriptions, strict=True) if isinstance(answer, BaseException)
-        ]
+        missing: list[Json] = [model for model, is_ready in zip(names, ready, strict=True) if not is_ready]
         return _document({"name": name or "marina", "ready": not missing, "missing": missing}, 503 if missing else 200)
 
     def _allows(self, headers: Mapping[str, str]) -> bool:

@@ -13,6 +13,7 @@ from handlers.worker.values import Json
 MAX_DEPTH = 16  # maximum nesting; the deepest body that a supported protocol needs has 5 levels
 # Triton's clients append binary tensors to the JSON; this header gives the offset where they begin.
 HEADER_LENGTH = "inference-header-content-length"
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 JSON_LINES = ("application/jsonlines", "application/x-jsonlines", "application/jsonl", "application/x-ndjson")
 
 
@@ -38,7 +39,7 @@ def decode(body: Any, headers: Mapping[str, str], max_bytes: int) -> Body:
         RequestError: the body is empty, too large, not UTF-8, not JSON, or does not match its headers.
     """
     media_type = _media_type(headers)
-    if body is None or (body in (b"", "") and not media_type):
+    if body is None or media_type in FORMS or (body in (b"", "") and not media_type):
         raise RequestError(
             "NoBody", "no body that can be read; send text/plain, or JSON with 'Content-Type: application/json'"
         )

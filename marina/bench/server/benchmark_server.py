@@ -1,4 +1,4 @@
-"""A separate TorchServe for benchmarks. It serves only the measured models, so that nothing else runs beside them.
+"""A separate server for benchmarks. It serves only the measured models, so that nothing else runs beside them.
 
 It has its own folder under build/bench and its own ports; artifacts are shared with the project.
 """
@@ -19,7 +19,7 @@ from marina.console import Progress
 from marina.files import locked
 from marina.project import Project, project_beside
 from marina.server import register, serve, status, stop, unregister
-from marina.server.state import Ports
+from marina.server.state import DEFAULT_HOST, Ports
 from marina.server.torchserve.config import free_ports
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
@@ -43,7 +43,7 @@ class BenchmarkServer:
         self.project = project
         self._user_project = user_project
         self._progress = progress
-        self._running = False
+        self._host: str | None = None  # of the server that runs
         self._names: list[str] = []
 
     def archive(self, spec: Spec) -> Path:
@@ -69,16 +69,21 @@ class BenchmarkServer:
             with_shapes(spec, self._user_project, self._progress), self._user_project, self._progress
         ).folder
 
-    def serve(self, name: str, protocol: Protocol = "rest") -> Endpoint:
+    def serve(self, name: str, protocol: Protocol = "rest", host: str = DEFAULT_HOST) -> Endpoint:
         """Serve only this archive of the model store; ServerError if it does not start."""
-        (endpoint,) = self.serve_together([name], protocol)
+        (endpoint,) = self.serve_together([name], protocol, host)
         return endpoint
 
-    def serve_together(self, names: Sequence[str], protocol: Protocol = "rest") -> list[Endpoint]:
-        """Serve only these archives of the model store; ServerError if an archive does not start."""
-        if not self._running:
-            serve(self.project, list(names), Ports(*free_ports(5)), READY_TIMEOUT_S, lambda _: None)
-            self._running = True
+    def serve_together(
+        self, names: Sequence[str], protocol: Protocol = "rest", host: str = DEFAULT_HOST
+    ) -> list[Endpoint]:
+        """Serve only these archives of the model store, with one of `HOSTS`; ServerError if one does not start."""
+        if self._host not in (None, host):
+            stop(self.project)
+            self._host = None
+        if self._host is None:
+            serve(self.project, list(names), Ports(*free_ports(5)), READY_TIMEOUT_S, lambda _: None, host=host)
+            self._host = host
         else:
             previous_names, self._names = self._names, []
             if previous_names:

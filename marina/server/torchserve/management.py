@@ -116,13 +116,13 @@ class Management:
         url = f"http://127.0.0.1:{self._port}{path}"
         timeout_s = min(timeout_s, self._deadline - time.monotonic())
         if timeout_s <= 0:
-            raise ServerError("TorchServe did not answer in the time allowed")
+            raise ServerError("the server did not answer in the time allowed")
         try:
             response = self._session.request(method, url, params=parameters, headers=headers, timeout=timeout_s)
         except requests.RequestException as error:
-            raise ServerError(f"TorchServe does not answer on port {self._port}: {error}") from None
+            raise ServerError(f"the server does not answer on port {self._port}: {error}") from None
         if not response.ok:
-            raise ServerError(f"TorchServe: {_message(response)}")
+            raise ServerError(f"the server answered: {_message(response)}")
         return response.json()
 
 

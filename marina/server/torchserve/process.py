@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,14 +14,13 @@ from handlers.worker.engines.packages import programs_path
 from handlers.worker.placement.choice import server_of
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.state import RunState, logs_folder, remove_state, write_state
+from marina.server.state import RunState, logs_folder, write_state
 from marina.server.torchserve.environment import serving_env
 from marina.server.torchserve.java import find_java_home
 from marina.server.torchserve.run import config_file, console_log
-from marina.server.torchserve.tokens import KEY_FILE, check_release
+from marina.server.torchserve.tokens import check_release
 
 PID_FILE = ".model_server.pid"  # TorchServe's launcher writes the server's pid to it
-STOP_S = 20
 LAUNCHER, SERVER, WORKER = "ts.model_server", "org.pytorch.serve.ModelServer", "model_service_worker.py"
 
 
@@ -65,50 +61,12 @@ def start_torchserve(project: Project, state: RunState) -> RunState:
         process = psutil.Process(int((temp / PID_FILE).read_text()))
         state = replace(state, pid=process.pid, identity=server_of(process.pid))
     except (OSError, ValueError, psutil.Error):
-        raise ServerError(f"TorchServe did not start (exit {launcher.returncode}): {_tail(console)}") from None
+        raise ServerError(f"TorchServe did not start (exit {launcher.returncode}); see {console}") from None
     write_state(project, state)
     return state
 
 
-def wait_until_listening(project: Project, state: RunState, deadline: float) -> None:
-    """Wait until TorchServe has opened its ports and written its tokens.
-
-    Raises:
-        ServerError: it exited (the message has the last lines of its output), or the deadline passed.
-    """
-    console = console_log(project)
-    while not ((project.run / KEY_FILE).exists() and "Model server started" in console.read_text()):
-        if not state.process():
-            raise ServerError(f"TorchServe ended at start: {_tail(console)}. Its logs: {console.parent}")
-        if time.monotonic() > deadline:
-            raise ServerError(f"TorchServe did not open its ports in the time allowed; see {console.parent}")
-        time.sleep(0.1)
-
-
-def stop_torchserve(project: Project, state: RunState, keep_state: bool = False) -> None:
-    """Stop TorchServe and its workers, by force if necessary, and remove tokens and temporary files.
-
-    With `keep_state`, the state stays in its file, for a restart.
-    """
-    processes = _processes_of_run(project, state)
-    process = state.process()
-    if process:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate()
-        psutil.wait_procs([process], timeout=STOP_S)
-    # workers that outlive the server, or all of them if it hangs
-    processes = [member for member in {*processes, *_processes_of_run(project, state)} if member.is_running()]
-    for member in processes:
-        with contextlib.suppress(psutil.Error):
-            member.kill()
-    psutil.wait_procs(processes, timeout=STOP_S)
-    shutil.rmtree(state.temp, ignore_errors=True)
-    (project.run / KEY_FILE).unlink(missing_ok=True)
-    if not keep_state:
-        remove_state(project)
-
-
-def _processes_of_run(project: Project, state: RunState) -> list[psutil.Process]:
+def torchserve_processes(project: Project, state: RunState) -> list[psutil.Process]:
     """The server, its launcher and its workers, including orphaned ones.
 
     They are recognized by what they run, and by the configuration file or the socket among their arguments: other
@@ -123,9 +81,3 @@ def _processes_of_run(project: Project, state: RunState) -> list[psutil.Process]
         if is_server or is_worker:
             members.append(process)
     return members
-
-
-def _tail(log: Path) -> str:
-    """The last lines of a log, joined into one line."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return " / ".join(lines[-3:]) or "it printed nothing"

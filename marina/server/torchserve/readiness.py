@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handlers.worker.hosts.torchserve import FAILURE_MARK
+from handlers.worker.hosts.start import FAILURE_MARK
 from handlers.worker.placement.leases import NO_GROUP_LEFT
 from marina.errors import ServerError
 from marina.server.torchserve.management import Management
@@ -57,7 +57,7 @@ def wait_until_ready(
             if reason:
                 raise ServerError(f"model {name} cannot be served: {reason}. Its log: {log}")
         if not alive():
-            raise ServerError(f"TorchServe ended while models were starting. Its log: {log.parent}")
+            raise ServerError(f"the server ended while models were starting. Its log: {log.parent}")
         if waiting and time.monotonic() > deadline:
             raise ServerError(f"model {waiting[0]} is not READY in the time allowed; see {log}, or raise --timeout")
         time.sleep(POLL_S if waiting else 0)

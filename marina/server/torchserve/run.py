@@ -24,7 +24,7 @@ KEPT_RUNS = 5
 def prepare_run(project: Project, state: RunState, keep_logs: bool = True) -> RunState:
     """Create the folders of a run and write its state to a file, before there is a process.
 
-    If the start is interrupted, `stop_torchserve` then knows what to look for. The logs of the last `KEPT_RUNS` runs
+    If the start is interrupted, `stop_process` then knows what to look for. The logs of the last `KEPT_RUNS` runs
     are kept in build/run/earlier.
 
     Args:

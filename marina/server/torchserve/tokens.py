@@ -64,7 +64,7 @@ def _read(folder: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ServerError(f"{path} with TorchServe's tokens cannot be read: {error}; start it again") from None
+        raise ServerError(f"{path} with the server's tokens cannot be read: {error}; start it again") from None
 
 
 def _expires(entry: dict[str, str]) -> datetime:

@@ -28,6 +28,10 @@ from handlers.worker.values import Json
         ("GET", "/v2/models/m", Route(Action.DESCRIBE, "m")),
         ("GET", "/v2/models/m/versions/3/ready", Route(Action.READY, "m", "3")),
         ("GET", "/ping", Route(Action.READY)),
+        ("GET", "/health", Route(Action.READY)),
+        ("GET", "/v1/models", Route(Action.LIST)),
+        ("GET", "/v1/models/m", Route(Action.READY, "m")),
+        ("POST", "/v1/embeddings", Route(Action.PREDICT)),
         ("GET", "/v2/health/live", Route(Action.LIVE)),
         ("GET", "/predictions/m", None),
         ("POST", "/predictions/m/1/2", None),
@@ -57,10 +61,15 @@ class Known:
             return None
         return {"name": "known"}
 
+    async def is_ready(self, version: str | None) -> bool | None:
+        return None if version not in (None, "2") else not self._lost
 
-def ask(urls: Urls, method: str, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
+
+def ask(
+    urls: Urls, method: str, path: str, headers: Mapping[str, str] | None = None, content: bytes = b"text"
+) -> tuple[int, Any]:
     async def body() -> bytes:
-        return b"text"
+        return content
 
     reply = asyncio.run(urls.answer(method, path, headers or {}, body))
     return reply.status, json.loads(reply.body)
@@ -85,10 +94,16 @@ def test_which_model_is_meant() -> None:
     one, two = Urls({"m": Known()}, ()), Urls({"m": Known(), "n": Known()}, ())
     assert ask(one, "POST", "/invocations") == (200, ["text", None])
     assert ask(two, "POST", "/invocations", {"x-amzn-sagemaker-custom-attributes": "n"})[0] == 200
-    assert ask(two, "POST", "/invocations")[0] == 404
+    for content in (b"text", b"[1]", b"{}", b'{"model": 5}'):
+        assert ask(two, "POST", "/v1/embeddings", content=content)[0] == 404
+    named = b'{"model": "n", "input": "a"}'
+    assert ask(two, "POST", "/v1/embeddings", content=named) == (200, [named.decode(), None])
+    listed = ask(two, "GET", "/v1/models")[1]
+    assert [entry["id"] for entry in listed["data"]] == ["m", "n"]
     assert ask(one, "POST", "/predictions/m/2") == (200, ["text", "2"])
     status, found = ask(one, "POST", "/predictions/other")
     assert (status, found["type"]) == (404, "UnknownModel")
+    assert "did you mean intents?" in ask(Urls({"intents": Known()}, ()), "POST", "/predictions/intnts")[1]["error"]
 
 
 def test_it_is_ready_when_all_models_answer() -> None:

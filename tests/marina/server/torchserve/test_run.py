@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from marina.project import Project
+from marina.server.process import stop_process
 from marina.server.state import Ports, RunState, logs_folder, read_state
-from marina.server.torchserve.process import stop_torchserve
 from marina.server.torchserve.run import KEPT_RUNS, config_file, prepare_run, remove_unpacked, unpacked_archives
 from marina.server.watch import rotate_console
 
@@ -41,7 +41,7 @@ def test_stopping_ends_its_own_processes_and_no_others(project: Project) -> None
     launcher = subprocess.Popen([sys.executable, "-c", sleep, "ts.model_server", "--ts-config", config])
     orphan = subprocess.Popen([sys.executable, str(worker), "--sock-name", socket])
     try:
-        stop_torchserve(project, state)
+        stop_process(project, state)
         assert [process.poll() is None for process in (reader, editor, launcher, orphan)] == [True, True, False, False]
     finally:
         for process in (reader, editor, launcher, orphan):

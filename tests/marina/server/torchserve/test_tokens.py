@@ -57,5 +57,5 @@ def test_a_refused_renewal_is_said_so(tmp_path: Path, token_api: int) -> None:
 
 
 def test_a_missing_key_file_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match=r"key_file\.json with TorchServe's tokens cannot be read"):
+    with pytest.raises(ServerError, match=r"key_file\.json with the server's tokens cannot be read"):
         token(tmp_path, "inference", 1)

@@ -1,0 +1,44 @@
+"""Loads the model of a worker, and says in its log why it cannot be served."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.errors import WorkerError
+from handlers.worker.model import Model
+from handlers.worker.settings import read_settings
+from handlers.worker.tasks.base import Task
+
+# `marina serve` looks for this marker in the log to report why a worker, or a model of its bundle, did not start.
+FAILURE_MARK = "marina: cannot serve:"
+
+
+def load_model(folder: Path, config: Mapping[str, Any], tasks: Mapping[str, Task]) -> Model:
+    """Load the models of an unpacked archive, and check them on their golden rows.
+
+    Args:
+        folder: of the archive.
+        config: its model-config.yaml.
+        tasks: the tasks that the archive's models may have, by name.
+
+    Raises:
+        WorkerError: it cannot be served; the reason is on standard error.
+    """
+    # libraries log a line for every batch at INFO
+    logging.getLogger().setLevel(logging.WARNING)
+    try:
+        model = Model(folder / ARTIFACT_FOLDER, read_settings(config), tasks)
+    except WorkerError as error:
+        print(f"{FAILURE_MARK} {error}", file=sys.stderr, flush=True)
+        raise
+    except Exception as error:
+        print(f"{FAILURE_MARK} {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        raise
+    for name, failure in model.failures.items():
+        print(f"{FAILURE_MARK} {name}: {failure}", file=sys.stderr, flush=True)
+    return model

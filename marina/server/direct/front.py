@@ -1,0 +1,139 @@
+"""What comes in over HTTP: predictions, management and metrics, each on a port of its own (ASGI)."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qsl
+
+from handlers.worker.hosts.urls import BODY_BYTES, Urls, refusal
+from handlers.worker.reply import Reply
+from marina.server.direct.management import manage
+from marina.server.direct.metrics import Counts
+from marina.server.direct.models import Models
+from marina.server.state import Ports
+
+BODY_S = 60.0  # for a client to send its body
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class ClientGone(Exception):
+    """The client has closed its connection, or does not send its body."""
+
+
+class Front:
+    """The application for all ports.
+
+    Args:
+        models: that answer.
+        ports: the port of a connection says what it is for.
+        tokens: of predictions, and of management.
+    """
+
+    def __init__(self, models: Models, ports: Ports, tokens: dict[str, str]) -> None:
+        self._models, self._ports, self._tokens = models, ports, tokens
+        self._urls = Urls(models.by_name, [tokens["inference"]])
+        self._counts = Counts()
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request, or stop all workers when the server ends."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        port = scope["server"][1]
+        if port == self._ports.inference:
+            reply = await self._predict(scope, receive)
+        elif port == self._ports.management:
+            reply = await self._manage(scope)
+        else:
+            reply = await self._metrics(scope)
+        if reply is None:
+            return
+        headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        headers += [(b"content-type", reply.media_type.encode()), (b"content-length", b"%d" % len(reply.body))]
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            kind = (await receive())["type"]
+            if kind == "lifespan.shutdown":
+                await self._models.close()
+            await send({"type": f"{kind}.complete"})
+            if kind == "lifespan.shutdown":
+                return
+
+    async def _predict(self, scope: dict[str, Any], receive: Receive) -> Reply | None:
+        """The reply to a request for a prediction; None if the client leaves before it is there."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        watch: list[asyncio.Task[None]] = []
+
+        async def body() -> bytes:
+            content = await _read(receive)
+            # the client sends nothing more: what comes now is that it leaves
+            answering = asyncio.current_task()
+            watch.append(asyncio.create_task(_cancel_if_gone(receive, answering)))
+            return content
+
+        try:
+            return await self._urls.answer(scope["method"], scope["path"], headers, body)
+        except ClientGone:
+            return None
+        except asyncio.CancelledError:
+            if watch and watch[0].done():
+                return None
+            raise
+        finally:
+            for task in watch:
+                task.cancel()
+
+    async def _manage(self, scope: dict[str, Any]) -> Reply:
+        sent = dict(scope["headers"]).get(b"authorization", b"")
+        if not hmac.compare_digest(sent, f"Bearer {self._tokens['management']}".encode()):
+            needed = {"www-authenticate": "Bearer"}
+            return refusal(
+                401, "InvalidTokenException", "the management token is needed: marina token management", needed
+            )
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        return await manage(self._models, scope["method"], scope["path"], query)
+
+    async def _metrics(self, scope: dict[str, Any]) -> Reply:
+        if scope["path"] != "/metrics":
+            return refusal(404, "NotFound", "there is /metrics")
+        versions = [version for model in self._models.by_name.values() for version in model.versions.values()]
+        counts = await asyncio.gather(*(version.take_counts() for version in versions))
+        for version, taken in zip(versions, counts, strict=True):
+            self._counts.add(version.name, taken)
+        page = self._counts.page([(version.name, version.version, version.traffic) for version in versions])
+        return Reply(200, page.encode(), {}, "text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _read(receive: Receive) -> bytes:
+    """The body of a request, up to a little more than the largest that is allowed; ClientGone if it does not come."""
+    parts, size = [], 0
+
+    async def read_parts() -> bytes:
+        nonlocal size
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if not message.get("more_body") or size > BODY_BYTES:
+                return b"".join(parts)
+
+    with suppress(asyncio.TimeoutError):
+        return await asyncio.wait_for(read_parts(), BODY_S)
+    raise ClientGone
+
+
+async def _cancel_if_gone(receive: Receive, answering: asyncio.Task[Any] | None) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    if answering:
+        answering.cancel()

@@ -1,0 +1,67 @@
+"""The counters of workers and queues, as a page for Prometheus with the names that TorchServe's page has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from handlers.worker.telemetry.metrics import COUNTERS
+
+Labels = tuple[tuple[str, str], ...]
+HOST_METRICS = {
+    "ts_inference_requests_total": "Requests that the queues have accepted and that are answered.",
+    "ts_inference_latency_microseconds": "Microseconds from a request's arrival to its answer, summed.",
+    "ts_queue_latency_microseconds": "Microseconds that requests have waited in queues, summed.",
+}
+
+
+class Traffic:
+    """What has gone through the queue of a version."""
+
+    def __init__(self) -> None:
+        self.requests, self.seconds, self.waited_seconds = 0, 0.0, 0.0
+
+    def count(self, seconds: float) -> None:
+        """A request was answered after so many seconds."""
+        self.requests += 1
+        self.seconds += seconds
+
+    def waited(self, seconds: float) -> None:
+        """A batch was taken whose requests had waited so many seconds together."""
+        self.waited_seconds += seconds
+
+
+class Counts:
+    """The counters of all models since the start."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, Labels], float] = defaultdict(float)
+
+    def add(self, model: str, counts: Iterable[Sequence[Any]]) -> None:
+        """Add counts of a model's worker: names, values of the labels, and values."""
+        for name, values, value in counts:
+            labels = zip(COUNTERS[name].labels, values, strict=True)
+            self._values[name, (*labels, ("ModelName", model), ("Level", "Model"))] += value
+
+    def page(self, traffic: Iterable[tuple[str, str, Traffic]]) -> str:
+        """The page, with the traffic of each model and version."""
+        values = dict(self._values)
+        for model, version, flow in traffic:
+            labels: Labels = (("model_name", model), ("model_version", version))
+            numbers = (flow.requests, round(flow.seconds * 1e6), round(flow.waited_seconds * 1e6))
+            values.update({(name, labels): value for name, value in zip(HOST_METRICS, numbers, strict=True)})
+        meanings = {**HOST_METRICS, **{name: metric.meaning for name, metric in COUNTERS.items()}}
+        lines = []
+        for name, meaning in meanings.items():
+            samples = [(labels, value) for (metric, labels), value in values.items() if metric == name]
+            if samples:
+                lines += [f"# HELP {name} {meaning}", f"# TYPE {name} counter"]
+            for labels, value in samples:
+                text = ",".join(f'{label}="{_escaped(content)}"' for label, content in labels)
+                lines.append(f"{name}{{{text}}} {value:.10g}")
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,165 @@
+"""The versions of all models, and which of them answers requests that name none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from handlers.worker.artifact import CONFIG_FILE, MANIFEST
+from handlers.worker.hosts.urls import unknown_version
+from handlers.worker.reply import Reply
+from handlers.worker.values import Json
+from marina.errors import ServerError
+from marina.server.direct.version import Version
+
+WORKER_FILE = "handlers/worker/hosts/direct.py"  # in archives
+
+
+class ServedModel:
+    """A model: its versions, in the order in which they were registered, and the default one.
+
+    Args:
+        name: of the model.
+        first: its first version, which is the default.
+    """
+
+    def __init__(self, name: str, first: Version) -> None:
+        self.name = name
+        self.versions = {first.version: first}
+        self.default = first.version
+
+    def version(self, version: str | None) -> Version:
+        """A version, by default the default one; ServerError if there is none."""
+        try:
+            return self.versions[version or self.default]
+        except KeyError:
+            raise ServerError(f"{self.name} has no version {version}") from None
+
+    async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
+        """The reply of a version, by default of the default one."""
+        if version and version not in self.versions:
+            return unknown_version(self.name, version)
+        return await self.version(version).reply(body, headers)
+
+    async def describe(self, version: str | None) -> Json:
+        """The description of a version; None if there is no such version."""
+        if version and version not in self.versions:
+            return None
+        return await self.version(version).describe()
+
+    async def is_ready(self, version: str | None) -> bool | None:
+        """Whether a version has a worker that is READY; None if there is no such version."""
+        if version and version not in self.versions:
+            return None
+        return bool(self.version(version).ready)
+
+
+class Models:
+    """All models.
+
+    Args:
+        model_store: the folder of archives.
+        temp: where archives are unpacked.
+        environment: of workers.
+        write_log: called with each line for the log of workers.
+
+    Attributes:
+        by_name: the models.
+    """
+
+    def __init__(
+        self, model_store: Path, temp: Path, environment: Mapping[str, str], write_log: Callable[[str], None]
+    ) -> None:
+        self._model_store, self._temp, self._environment, self._write_log = model_store, temp, environment, write_log
+        self._numbers = itertools.count(9000)
+        self.by_name: dict[str, ServedModel] = {}
+
+    def model(self, name: str) -> ServedModel:
+        """A model; ServerError if it is not registered."""
+        try:
+            return self.by_name[name]
+        except KeyError:
+            raise ServerError(f"Model not found: {name}") from None
+
+    async def register(self, file: str, name: str | None) -> Version:
+        """Register an archive of the model store and start its workers, without waiting for them.
+
+        Raises:
+            ServerError: there is no such archive, it is none of Marina's or too old, or the version is registered.
+        """
+        if Path(file).name != file:
+            raise ServerError(f"{file} is not the name of a file in the model store")
+        path = self._model_store / file
+        folder = self._temp / "models" / f"{next(self._numbers)}-{path.stem.lstrip('.')}"
+        try:
+            manifest, config = await asyncio.to_thread(_unpack, path, folder)
+            name, number = name or str(manifest["modelName"]), str(manifest["modelVersion"])
+            if name in self.by_name and number in self.by_name[name].versions:
+                raise ServerError(f"Model version {number} is already registered for model {name}")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        version = Version(name, number, folder, config, self._environment, self._logger(name, number))
+        if name in self.by_name:
+            self.by_name[name].versions[number] = version
+        else:
+            self.by_name[name] = ServedModel(name, version)
+        version.scale(version.target)
+        return version
+
+    async def unregister(self, name: str, number: str | None) -> None:
+        """Stop the workers of a version of a model, or of all versions; ServerError if there is none."""
+        model = self.model(name)
+        for version in [model.version(number)] if number else list(model.versions.values()):
+            del model.versions[version.version]
+            await version.close()
+            shutil.rmtree(version.folder, ignore_errors=True)
+        if not model.versions:
+            self.by_name.pop(name, None)
+        elif model.default not in model.versions:
+            model.default = next(iter(model.versions))
+
+    async def close(self) -> None:
+        """Stop all workers."""
+        await asyncio.gather(*(self.unregister(name, None) for name in list(self.by_name)))
+
+    def _logger(self, name: str, number: str) -> Callable[[int, str], None]:
+        """Lines in the form of TorchServe's log, which `marina logs` reads."""
+
+        def log(worker: int, line: str) -> None:
+            now = datetime.now().isoformat(timespec="milliseconds")
+            self._write_log(f"{now} [INFO ] W-{9000 + worker}-{name}_{number}-stdout direct - {line}")
+
+        return log
+
+
+def _unpack(path: Path, folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Unpack an archive; returns its manifest's model, and its model-config.yaml or None if it has none.
+
+    Raises:
+        ServerError: it is missing, damaged, or its code cannot run here.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+            if CONFIG_FILE in names and WORKER_FILE not in names:
+                raise ServerError(f"{path.name} was packed for TorchServe alone", "pack it again with marina archive")
+            archive.extractall(folder)
+        model: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["model"]
+    except FileNotFoundError:
+        raise ServerError(f"{path.name} is not in the model store") from None
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
+        raise ServerError(f"{path.name} cannot be unpacked: {error}") from None
+    if CONFIG_FILE not in names:
+        return model, None
+    config: dict[str, Any] = yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    return model, config

@@ -1,0 +1,230 @@
+"""One archive that is served: its queue, and workers that are started again when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from handlers.worker.errors import RequestError
+from handlers.worker.hosts.frames import Message
+from handlers.worker.hosts.urls import refusal
+from handlers.worker.reply import RETRY_AFTER, Reply, error_reply
+from handlers.worker.values import Json
+from marina.server.direct.metrics import Traffic
+from marina.server.direct.queue import Queue, Request
+from marina.server.direct.worker import Worker, WorkerLost
+
+PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # before a worker is started again, while it does not become READY
+DIED_MESSAGE = "Backend worker process died."  # as TorchServe logs it
+METRICS_S = 1.0  # for a busy worker to give its counts
+DESCRIBE_S = 60.0
+SWEEP_S = 0.5  # between two looks for requests that have waited too long
+
+
+class Version:
+    """A version of a model.
+
+    Args:
+        name, version: of the model, and its archive's version.
+        folder: the unpacked archive.
+        config: its model-config.yaml; None for an archive without workers.
+        environment: of workers.
+        log: called with the number of a worker, and a line that it prints.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        folder: Path,
+        config: Mapping[str, Any] | None,
+        environment: Mapping[str, str],
+        log: Callable[[int, str], None],
+    ) -> None:
+        self.name, self.version, self.folder = name, version, folder
+        self._environment, self._log = environment, log
+        config = config or {}
+        deadline_s = config["handler"]["deadline_ms"] / 1000 if config else 0.0
+        self.batch_size = int(config.get("batchSize", 1))
+        self.target = int(config.get("minWorkers", 0))
+        self._startup_s = float(config.get("startupTimeout", 120))
+        self._response_s = float(config.get("responseTimeout", 120))
+        self._queue = Queue(self.batch_size, int(config.get("jobQueueSize", 0)), deadline_s)
+        self._slots: list[asyncio.Task[None]] = []
+        self._idle: list[Worker] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self.workers: list[Worker] = []
+        self.traffic = Traffic()
+
+    @property
+    def ready(self) -> list[Worker]:
+        """The workers that can answer."""
+        return [worker for worker in self.workers if worker.ready]
+
+    @property
+    def pending(self) -> int:
+        """The requests that wait and that are computed."""
+        return self._queue.waiting + self._queue.computing
+
+    async def reply(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """The reply to a request; a caller that is cancelled has left."""
+        now, future = time.monotonic(), asyncio.get_running_loop().create_future()
+        request = Request(body, headers, now, future)
+        if not self.ready and not self.target:
+            return refusal(503, "Stopping", f"{self.name} gets no new requests now", RETRY_AFTER)
+        if not self._queue.offer(request):
+            return error_reply(RequestError("Overloaded", f"the queue of {self.name} is full"))
+        self._hand_out()
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_expired)
+        try:
+            reply: Reply = await future
+        except asyncio.CancelledError:
+            self._queue.leave(request)
+            raise
+        self.traffic.count(time.monotonic() - now)
+        return reply
+
+    def scale(self, workers: int) -> None:
+        """Have so many workers. Those that are too many end when they have answered their batch."""
+        self.target = workers
+        while len(self._slots) < workers:
+            self._slots.append(asyncio.create_task(self._keep(len(self._slots))))
+        for slot in self._slots[workers:]:
+            slot.cancel()
+        del self._slots[workers:]
+
+    async def describe(self) -> Json:
+        """The description that a worker gives; WorkerLost if none is READY."""
+        if not self.ready:
+            raise WorkerLost(f"{self.name} has no worker that is READY")
+        worker = self.ready[0]
+        # each worker in turn: a caller that waits until all are idle hears of every one
+        self.workers.remove(worker)
+        self.workers.append(worker)
+        return (await worker.call(Message({"describe": True}), DESCRIBE_S)).fields["description"]
+
+    async def take_counts(self) -> list[list[Any]]:
+        """What its workers have counted since the last call; a worker that is busy for long keeps its counts."""
+        calls = (worker.call(Message({"metrics": True}), self._response_s) for worker in self.ready)
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        if not tasks:
+            return []
+        done, _ = await asyncio.wait(tasks, timeout=METRICS_S)
+        counted = [task.result() for task in done if not task.exception()]
+        return [count for message in counted for count in message.fields["metrics"]]
+
+    async def close(self) -> None:
+        """End all workers when they have answered their batches; requests that still wait get 503."""
+        slots = list(self._slots)
+        self.scale(0)
+        await asyncio.gather(*slots, return_exceptions=True)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        for request in self._queue.expire(math.inf):
+            self._answer(request, refusal(503, "Stopping", f"{self.name} has been stopped", RETRY_AFTER))
+        if self._sweep:
+            self._sweep.cancel()
+
+    async def _keep(self, number: int) -> None:
+        """Keep a worker running until this task is cancelled."""
+        failures = 0
+        while True:
+            await asyncio.sleep(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+            start = Worker.start(self.folder, self._environment, lambda line: self._log(number, line))
+            starting = asyncio.create_task(start)
+            try:
+                failures += 1
+                worker = await asyncio.shield(starting)
+                self.workers.append(worker)
+                await worker.wait_ready(self._startup_s)
+                failures = 0
+                self._log(number, f"the worker is READY, pid {worker.pid}")
+                self._idle.append(worker)
+                self._hand_out()
+                await worker.ended()
+                self._log(number, DIED_MESSAGE)
+            except WorkerLost as lost:
+                await worker.ended()
+                self._log(number, f"{DIED_MESSAGE} {lost}")
+            except OSError as error:  # no memory, or too many open files
+                self._log(number, f"{DIED_MESSAGE} It cannot be started: {error}")
+            except asyncio.CancelledError:
+                self._start_task(self._end(starting))
+                raise
+            finally:
+                if starting.done() and not starting.exception():
+                    self._retire(starting.result())
+
+    async def _end(self, starting: asyncio.Task[Worker]) -> None:
+        """End a worker that may not even have started."""
+        worker = await starting
+        self._retire(worker)
+        await worker.stop()
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that goes on by itself, and that `close` waits for."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _retire(self, worker: Worker) -> None:
+        """No more requests for a worker."""
+        for workers in (self._idle, self.workers):
+            if worker in workers:
+                workers.remove(worker)
+
+    def _hand_out(self) -> None:
+        """Give what waits to idle workers."""
+        while self._idle:
+            batch, expired = self._queue.take(time.monotonic(), len(self._idle))
+            self._expire(expired)
+            if not batch:
+                return
+            self._start_task(self._compute(self._idle.pop(), batch))
+
+    async def _compute(self, worker: Worker, batch: list[Request]) -> None:
+        """Let a worker compute a batch, and answer its requests."""
+        self.traffic.waited(sum(time.monotonic() - request.arrived for request in batch))
+        message = Message({"headers": [dict(request.headers) for request in batch]}, [r.body for r in batch])
+        try:
+            answer = await worker.call(message, self._response_s)
+            replies = [
+                Reply(status, body, headers, media_type)
+                for (status, headers, media_type), body in zip(answer.fields["replies"], answer.bodies, strict=True)
+            ]
+            by_request = list(zip(batch, replies, strict=True))
+        except (WorkerLost, KeyError, ValueError) as error:
+            if not isinstance(error, WorkerLost):  # a worker that answers other requests than these is of no use
+                worker.kill()
+            for request in self._queue.lost(batch):
+                self._answer(request, refusal(503, "WorkerDied", "the worker ended with the request", RETRY_AFTER))
+            self._hand_out()
+            return
+        present = set(map(id, self._queue.answered(batch)))
+        for request, reply in by_request:
+            if id(request) in present:
+                self._answer(request, reply)
+        if worker.ready and worker in self.workers:
+            self._idle.append(worker)
+            self._hand_out()
+
+    def _sweep_expired(self) -> None:
+        """Refuse the requests that have waited too long, while all workers are busy or none is READY."""
+        self._sweep = None
+        self._expire(self._queue.expire(time.monotonic()))
+        if self._queue.waiting:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_expired)
+
+    def _expire(self, requests: list[Request]) -> None:
+        for request in requests:
+            self._answer(request, error_reply(RequestError("TooLate", "the request has waited past its deadline")))
+
+    def _answer(self, request: Request, reply: Reply) -> None:
+        if not request.reply.done():
+            request.reply.set_result(reply)

@@ -1,0 +1,91 @@
+"""Starts and stops the process of a server, whatever its host is. `HOSTS` has them all."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from marina.errors import ServerError
+from marina.project import Project
+from marina.server.direct.process import direct_processes, start_direct
+from marina.server.state import DEFAULT_HOST, RunState, remove_state
+from marina.server.torchserve.process import start_torchserve, torchserve_processes
+from marina.server.torchserve.run import console_log
+from marina.server.torchserve.tokens import KEY_FILE
+
+STOP_S = 20
+STARTED = "Model server started"  # in the console log, when all ports are open
+
+
+class Host(NamedTuple):
+    """What carries workers and speaks to clients.
+
+    Attributes:
+        start: starts its process without models; returns the state with the process filled in. ServerError if not.
+        processes: the processes of a run, orphaned ones included.
+    """
+
+    start: Callable[[Project, RunState], RunState]
+    processes: Callable[[Project, RunState], list[psutil.Process]]
+
+
+HOSTS: Mapping[str, Host] = {
+    DEFAULT_HOST: Host(start_torchserve, torchserve_processes),
+    "direct": Host(start_direct, direct_processes),
+}
+
+
+def start_process(project: Project, state: RunState) -> RunState:
+    """Start the process of the state's host; returns the state with the process filled in. ServerError if it fails."""
+    return HOSTS[state.host].start(project, state)
+
+
+def wait_until_listening(project: Project, state: RunState, deadline: float) -> None:
+    """Wait until the server has opened its ports and written its tokens.
+
+    Raises:
+        ServerError: it exited (the message has the last lines of its output), or the deadline passed.
+    """
+    console = console_log(project)
+    while not ((project.run / KEY_FILE).exists() and STARTED in console.read_text()):
+        if not state.process():
+            raise ServerError(f"the server ended at start: {last_lines(console)}. Its logs: {console.parent}")
+        if time.monotonic() > deadline:
+            raise ServerError(f"the server did not open its ports in the time allowed; see {console.parent}")
+        time.sleep(0.05)
+
+
+def stop_process(project: Project, state: RunState, keep_state: bool = False) -> None:
+    """Stop the server and its workers, by force if necessary, and remove tokens and temporary files.
+
+    With `keep_state`, the state stays in its file, for a restart.
+    """
+    find = HOSTS[state.host].processes
+    processes = find(project, state)
+    process = state.process()
+    if process:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+        psutil.wait_procs([process], timeout=STOP_S)
+    # workers that outlive the server, or all of them if it hangs
+    processes = [member for member in {*processes, *find(project, state)} if member.is_running()]
+    for member in processes:
+        with contextlib.suppress(psutil.Error):
+            member.kill()
+    psutil.wait_procs(processes, timeout=STOP_S)
+    shutil.rmtree(state.temp, ignore_errors=True)
+    (project.run / KEY_FILE).unlink(missing_ok=True)
+    if not keep_state:
+        remove_state(project)
+
+
+def last_lines(log: Path) -> str:
+    """The last lines of a log, joined into one line."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return " / ".join(lines[-3:]) or "it printed nothing"

@@ -1,0 +1,139 @@
+"""A version of a model with real worker processes: nobody gets the answer of another, and none is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from handlers.worker.reply import Reply
+from marina.server.direct.version import DIED_MESSAGE, Version
+from marina.server.direct.worker import WorkerLost
+from tests.marina.server.direct.fake import served, until_ready
+
+
+async def ask(version: Version, bodies: Sequence[str]) -> list[Reply]:
+    return list(await asyncio.gather(*(version.reply(body.encode(), {}) for body in bodies)))
+
+
+def test_requests_share_batches_and_get_their_own_answers(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as (version, lines):
+            await until_ready(version)
+            replies = await ask(version, list("abcdefghi"))
+            assert [reply.body.decode() for reply in replies] == list("abcdefghi")
+            assert {reply.headers["x-batch"] for reply in replies} > {"4"}
+            assert (version.pending, version.traffic.requests) == (0, 9)
+            assert "a line of the worker" in lines
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_dies_takes_only_the_request_along_that_it_died_of(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as (version, lines):
+            await until_ready(version)
+            replies = await ask(version, ["slow", "a", "die", "b"])
+            assert [reply.status for reply in replies] == [200, 200, 503, 200]
+            assert any(DIED_MESSAGE in line for line in lines)
+
+    asyncio.run(run())
+
+
+def test_a_request_survives_the_death_of_its_worker(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as (version, _):
+            await until_ready(version)
+            assert [reply.status for reply in await ask(version, ["die once"])] == [200]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("body", ["drop", "hang"])
+def test_a_worker_that_answers_wrongly_or_not_at_all_is_replaced(tmp_path: Path, body: str) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as (version, _):
+            await until_ready(version)
+            (first,) = version.ready
+            (reply,) = await ask(version, [body])
+            assert reply.status == 503
+            await until_ready(version)
+            assert version.ready != [first]
+            assert [reply.body for reply in await ask(version, ["a"])] == [b"a"]
+
+    asyncio.run(run())
+
+
+def test_a_full_queue_refuses_and_old_requests_expire(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, jobQueueSize=2, batchSize=1, handler={"deadline_ms": 100}) as (version, _):
+            await until_ready(version)
+            replies = await ask(version, ["slow", "slow", "a", "b"])
+            assert [reply.status for reply in replies] == [200, 503, 503, 503]
+            kinds = [reply.body.decode().partition('"type":"')[2].partition('"')[0] for reply in replies[1:]]
+            assert kinds == ["TooLate", "TooLate", "Overloaded"]
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_is_not_computed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, batchSize=1) as (version, _):
+            await until_ready(version)
+            first = asyncio.create_task(version.reply(b"slow", {}))
+            await asyncio.sleep(0.05)
+            gone = asyncio.create_task(version.reply(b"die", {}))
+            await asyncio.sleep(0.05)
+            gone.cancel()
+            assert (await first).status == 200
+            assert [reply.status for reply in await ask(version, ["a"])] == [200]
+
+    asyncio.run(run())
+
+
+def test_workers_are_scaled_and_described_in_turn(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as (version, _):
+            version.scale(2)
+            await until_ready(version, 2)
+            pids = {(await version.describe())["pid"] for _ in range(2)}
+            assert pids == {worker.pid for worker in version.ready}
+            assert len(await version.take_counts()) == 2
+            version.scale(1)
+            await until_ready(version, 1)
+            os.kill(version.ready[0].pid, signal.SIGKILL)
+            await until_ready(version, 0)
+            with pytest.raises(WorkerLost):
+                await version.describe()
+            await until_ready(version, 1)
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_cannot_start_says_why_and_requests_do_not_wait_forever(tmp_path: Path) -> None:
+    async def run() -> None:
+        (tmp_path / "broken").touch()
+        async with served(tmp_path, handler={"deadline_ms": 300}) as (version, lines):
+            assert [reply.status for reply in await ask(version, ["a"])] == [503]
+            for _ in range(500):
+                if any(DIED_MESSAGE in line for line in lines):
+                    break
+                await asyncio.sleep(0.02)
+            assert lines.index("marina: cannot serve: it is broken") < len(lines) - 1
+
+    asyncio.run(run())
+
+
+def test_what_has_no_answer_at_the_end_is_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, batchSize=1) as (version, _):
+            await until_ready(version)
+            tasks = [asyncio.create_task(version.reply(body, {})) for body in (b"slow", b"a")]
+            await asyncio.sleep(0.1)
+        assert [reply.status for reply in await asyncio.gather(*tasks)] == [200, 503]
+
+    asyncio.run(run())
