@@ -34,7 +34,7 @@ def inputs() -> dict[str, set[str]]:
         ("tests/end_to_end/test_ray.py", {"ray"}),
         ("tests/end_to_end/images.py", {"images"}),
         ("marina/container/probes.py", {"docs", "images", "wheel"}),
-        ("tests/chaos/load.py", {"chaos"}),
+        ("tests/chaos/load.py", {"chaos", "direct"}),
         ("tests/data/question_answering/expected.json", {"inf1-stack", "inf2-stack"}),
         ("docs/proofs/xla.json", {"docs", "xla"}),
         ("requirements/torchserve-0.11.txt", {"torchserve-0.11", "neuron", "wheel", "inf1-stack", "inf2-stack"}),

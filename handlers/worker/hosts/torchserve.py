@@ -84,7 +84,7 @@ def _over_http(headers: Mapping[str, str]) -> bool:
 def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
     """A request's body; None if it has no readable body.
 
-    REST puts a raw body under "body", and form fields and URL parameters under their own names; forms are refused later.
+    REST puts a raw body under "body", and fields of forms and URL parameters under their names.
     gRPC clients name their inputs themselves, by convention "data" or "body".
     """
     if not _over_http(headers):
