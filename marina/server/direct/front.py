@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 from handlers.worker.hosts.urls import BODY_BYTES, Urls, refusal
 from handlers.worker.reply import Reply
 from marina.server.direct.management import manage
-from marina.server.direct.metrics import Counts
 from marina.server.direct.models import Models
 from marina.server.state import Ports
 
@@ -37,7 +36,6 @@ class Front:
     def __init__(self, models: Models, ports: Ports, tokens: dict[str, str]) -> None:
         self._models, self._ports, self._tokens = models, ports, tokens
         self._urls = Urls(models.by_name, [tokens["inference"]])
-        self._counts = Counts()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request, or stop all workers when the server ends."""
@@ -105,10 +103,8 @@ class Front:
         if scope["path"] != "/metrics":
             return refusal(404, "NotFound", "there is /metrics")
         versions = [version for model in self._models.by_name.values() for version in model.versions.values()]
-        counts = await asyncio.gather(*(version.take_counts() for version in versions))
-        for version, taken in zip(versions, counts, strict=True):
-            self._counts.add(version.name, taken)
-        page = self._counts.page([(version.name, version.version, version.traffic) for version in versions])
+        await asyncio.gather(*(version.take_counts() for version in versions))
+        page = self._models.counts.page([(version.name, version.version, version.traffic) for version in versions])
         return Reply(200, page.encode(), {}, "text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -6,9 +6,11 @@ import asyncio
 import itertools
 import json
 import shutil
+import uuid
 import zipfile
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ import yaml
 from handlers.worker.artifact import CONFIG_FILE, MANIFEST
 from handlers.worker.hosts.urls import unknown_version
 from handlers.worker.reply import Reply
+from handlers.worker.telemetry.tracing import REQUEST_ID, client_request_id
 from handlers.worker.values import Json
 from marina.errors import ServerError
+from marina.server.direct.metrics import Counts
 from marina.server.direct.version import Version
 
 WORKER_FILE = "handlers/worker/hosts/direct.py"  # in archives
@@ -45,10 +49,13 @@ class ServedModel:
             raise ServerError(f"{self.name} has no version {version}") from None
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
-        """The reply of a version, by default of the default one."""
+        """The reply of a version, by default of the default one, with an id that the log has too."""
         if version and version not in self.versions:
             return unknown_version(self.name, version)
-        return await self.version(version).reply(body, headers)
+        own_id, client_id = str(uuid.uuid4()), client_request_id(headers)
+        logged_id = f"{client_id} ({own_id})" if client_id else own_id
+        reply = await self.version(version).reply(body, {**headers, REQUEST_ID: logged_id})
+        return reply._replace(headers={**reply.headers, REQUEST_ID: own_id})
 
     async def describe(self, version: str | None) -> Json:
         """The description of a version; None if there is no such version."""
@@ -74,6 +81,7 @@ class Models:
 
     Attributes:
         by_name: the models.
+        counts: what their workers have counted.
     """
 
     def __init__(
@@ -82,6 +90,7 @@ class Models:
         self._model_store, self._temp, self._environment, self._write_log = model_store, temp, environment, write_log
         self._numbers = itertools.count(9000)
         self.by_name: dict[str, ServedModel] = {}
+        self.counts = Counts()
 
     def model(self, name: str) -> ServedModel:
         """A model; ServerError if it is not registered."""
@@ -108,7 +117,8 @@ class Models:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        version = Version(name, number, folder, config, self._environment, self._logger(name, number))
+        count = partial(self.counts.add, name)
+        version = Version(name, number, folder, config, self._environment, self._logger(name, number), count)
         if name in self.by_name:
             self.by_name[name].versions[number] = version
         else:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 MAX_TRIES = 2
+MAX_BYTES = 256 << 20  # of the bodies that wait
 
 
 class State(Enum):
@@ -94,6 +95,7 @@ class Queue:
     def __init__(self, batch_size: int, capacity: int, deadline_s: float) -> None:
         self._batch_size, self._capacity, self._deadline_s = batch_size, capacity, deadline_s
         self._waiting: deque[Request] = deque()
+        self._bytes = 0
         self.computing = 0
 
     @property
@@ -103,12 +105,13 @@ class Queue:
 
     def offer(self, request: Request) -> bool:
         """Accept a request; False if the queue is full."""
-        if len(self._waiting) >= self._capacity:
+        if len(self._waiting) >= self._capacity or self._bytes + len(request.body) > MAX_BYTES:
             self._forget_left()
-        has_place = len(self._waiting) < self._capacity
+        has_place = len(self._waiting) < self._capacity and self._bytes + len(request.body) <= MAX_BYTES
         request.happens(Event.ACCEPT if has_place else Event.REFUSE)
         if has_place:
             self._waiting.append(request)
+            self._bytes += len(request.body)
         return has_place
 
     def leave(self, request: Request) -> None:
@@ -129,6 +132,7 @@ class Queue:
             if request.state is State.WAITING and request.tries and batch:
                 break
             self._waiting.popleft()
+            self._bytes -= len(request.body)
             if request.state is not State.WAITING:
                 continue
             if now - request.arrived > self._deadline_s:
@@ -171,8 +175,10 @@ class Queue:
             if request.state is State.COMPUTING:
                 request.happens(Event.RETRY)
                 self._waiting.appendleft(request)
+                self._bytes += len(request.body)
         return failed
 
     def _forget_left(self) -> None:
         """Give the places of clients that have gone to others."""
         self._waiting = deque(request for request in self._waiting if request.state is State.WAITING)
+        self._bytes = sum(len(request.body) for request in self._waiting)

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class Version:
         config: its model-config.yaml; None for an archive without workers.
         environment: of workers.
         log: called with the number of a worker, and a line that it prints.
+        count: called with what workers have counted.
     """
 
     def __init__(
@@ -44,9 +46,10 @@ class Version:
         config: Mapping[str, Any] | None,
         environment: Mapping[str, str],
         log: Callable[[int, str], None],
+        count: Callable[[list[Any]], None],
     ) -> None:
         self.name, self.version, self.folder = name, version, folder
-        self._environment, self._log = environment, log
+        self._environment, self._log, self._count = environment, log, count
         config = config or {}
         deadline_s = config["handler"]["deadline_ms"] / 1000 if config else 0.0
         self.batch_size = int(config.get("batchSize", 1))
@@ -58,6 +61,7 @@ class Version:
         self._idle: list[Worker] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep: asyncio.TimerHandle | None = None
+        self._counting: dict[Worker, asyncio.Task[None]] = {}
         self.workers: list[Worker] = []
         self.traffic = Traffic()
 
@@ -74,7 +78,8 @@ class Version:
     async def reply(self, body: bytes, headers: Mapping[str, str]) -> Reply:
         """The reply to a request; a caller that is cancelled has left."""
         now, future = time.monotonic(), asyncio.get_running_loop().create_future()
-        request = Request(body, headers, now, future)
+        # workers need no tokens
+        request = Request(body, {k: v for k, v in headers.items() if k != "authorization"}, now, future)
         if not self.ready and not self.target:
             return refusal(503, "Stopping", f"{self.name} gets no new requests now", RETRY_AFTER)
         if not self._queue.offer(request):
@@ -109,15 +114,13 @@ class Version:
         self.workers.append(worker)
         return (await worker.call(Message({"describe": True}), DESCRIBE_S)).fields["description"]
 
-    async def take_counts(self) -> list[list[Any]]:
-        """What its workers have counted since the last call; a worker that is busy for long keeps its counts."""
-        calls = (worker.call(Message({"metrics": True}), self._response_s) for worker in self.ready)
-        tasks = [asyncio.ensure_future(call) for call in calls]
-        if not tasks:
-            return []
-        done, _ = await asyncio.wait(tasks, timeout=METRICS_S)
-        counted = [task.result() for task in done if not task.exception()]
-        return [count for message in counted for count in message.fields["metrics"]]
+    async def take_counts(self) -> None:
+        """Pass on what its workers have counted; a worker that is busy for long does so later."""
+        for worker in self.ready:
+            if worker not in self._counting:
+                self._counting[worker] = asyncio.create_task(self._take_counts(worker))
+        if self._counting:
+            await asyncio.wait(self._counting.values(), timeout=METRICS_S)
 
     async def close(self) -> None:
         """End all workers when they have answered their batches; requests that still wait get 503."""
@@ -165,7 +168,14 @@ class Version:
         """End a worker that may not even have started."""
         worker = await starting
         self._retire(worker)
+        if worker.ready:
+            await self._take_counts(worker)
         await worker.stop()
+
+    async def _take_counts(self, worker: Worker) -> None:
+        with suppress(WorkerLost):
+            self._count((await worker.call(Message({"metrics": True}), self._response_s)).fields["metrics"])
+        self._counting.pop(worker, None)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that goes on by itself, and that `close` waits for."""
@@ -191,7 +201,7 @@ class Version:
     async def _compute(self, worker: Worker, batch: list[Request]) -> None:
         """Let a worker compute a batch, and answer its requests."""
         self.traffic.waited(sum(time.monotonic() - request.arrived for request in batch))
-        message = Message({"headers": [dict(request.headers) for request in batch]}, [r.body for r in batch])
+        message = Message({"headers": [request.headers for request in batch]}, [request.body for request in batch])
         try:
             answer = await worker.call(message, self._response_s)
             replies = [

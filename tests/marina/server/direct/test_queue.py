@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from marina.server.direct import queue as queue_module
 from marina.server.direct.queue import MAX_TRIES, TRANSITIONS, Event, Queue, Request, State
 
 BATCH, CAPACITY, DEADLINE_S = 3, 5, 10.0
@@ -62,6 +63,20 @@ def test_a_full_queue_refuses_and_clients_that_left_free_their_places() -> None:
     late = Request(b"", {}, 0.0)
     assert queue.offer(late)
     assert queue.take(0, 1).batch == [requests[1], late]
+
+
+def test_bodies_that_wait_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "MAX_BYTES", 10)
+    queue = Queue(8, 100, DEADLINE_S)
+    first, second = Request(b"x" * 6, {}, 0.0), Request(b"x" * 5, {}, 0.0)
+    assert (queue.offer(first), queue.offer(second)) == (True, False)
+    queue.leave(first)
+    assert queue.offer(Request(b"x" * 10, {}, 0.0))
+    (batch, _) = queue.take(0, 1)
+    assert len(batch) == 1
+    assert queue.offer(Request(b"x" * 10, {}, 0.0))
+    assert queue.lost(batch) == []
+    assert not queue.offer(Request(b"x", {}, 0.0))
 
 
 @given(st.sampled_from(State), st.sampled_from(Event))
