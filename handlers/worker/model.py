@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class Model:
         folder: the artifact folder of the archive.
         settings: how to serve it.
         tasks: the tasks that the archive's handler has, by name.
+        knows_wait: whether the host says of each request when it came; else the worker estimates how long they wait.
 
     Attributes:
         metrics: the worker's counters.
@@ -53,7 +55,7 @@ class Model:
         GoldenError: a graph or the tokenizer does not reproduce the golden rows.
     """
 
-    def __init__(self, folder: Path, settings: Settings, tasks: Mapping[str, Task]) -> None:
+    def __init__(self, folder: Path, settings: Settings, tasks: Mapping[str, Task], knows_wait: bool = False) -> None:
         self.metrics = Metrics()
         contents = read_contents(folder)
         self.members, self.failures, self._placement = load_members(folder, contents, settings, tasks)
@@ -73,7 +75,7 @@ class Model:
             settings.max_batch_ms,
             settings.deadline_ms,
             settings.response_timeout_s * 1000,
-            Backlog(settings.batch_size, settings.queue_size, settings.deadline_ms / 1000),
+            Backlog(settings.batch_size, settings.queue_size, math.inf if knows_wait else settings.deadline_ms / 1000),
             self._pace,
         )
 

@@ -175,9 +175,9 @@ class Engine(ABC):
         return engine_module(self.name).CORES
 
     def memory_on(self, family: str) -> DeviceMemory | None:
-        """The memory on a family of instances, for example "trn2"; of the usual device if it has no other."""
+        """The memory on a family of instances, for example "trn2u"; of the usual device if it has no other."""
         usual = self.memories[0] if self.memories else None
-        return next((memory for memory in self.memories if family in memory.families), usual)
+        return next((memory for memory in self.memories if family.startswith(memory.families)), usual)
 
     def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
         """Where an archive can be hosted that was compiled with packages in these versions."""

@@ -10,7 +10,7 @@ from marina.project import Project
 from marina.server.archives import find_archives, kept_copies
 from marina.server.drain import let_finish
 from marina.server.lock import Locked, one_at_a_time
-from marina.server.process import start_process, stop_process, wait_until_listening
+from marina.server.process import HOSTS, start_process, stop_process, wait_until_listening
 from marina.server.room import check_room
 from marina.server.state import DEFAULT_HOST, Ports, RunState, read_state, running, write_state
 from marina.server.torchserve.config import check_ports, configured_ports
@@ -68,7 +68,7 @@ def serve(
         archives = find_archives(project, names, trusted)
         remove_stale_run(project)
         ports = ports or configured_ports(project.config)
-        check_ports(ports)
+        check_ports(ports, HOSTS[host or DEFAULT_HOST].has_grpc)
         check_room(archives)
         report("starting the server")
         state = prepare_run(

@@ -29,15 +29,17 @@ class Host(NamedTuple):
     Attributes:
         start: starts its process without models; returns the state with the process filled in. ServerError if not.
         processes: the processes of a run, orphaned ones included.
+        has_grpc: whether it listens on the ports for gRPC.
     """
 
     start: Callable[[Project, RunState], RunState]
     processes: Callable[[Project, RunState], list[psutil.Process]]
+    has_grpc: bool
 
 
 HOSTS: Mapping[str, Host] = {
-    DEFAULT_HOST: Host(start_torchserve, torchserve_processes),
-    "direct": Host(start_direct, direct_processes),
+    DEFAULT_HOST: Host(start_torchserve, torchserve_processes, has_grpc=True),
+    "direct": Host(start_direct, direct_processes, has_grpc=False),
 }
 
 

@@ -1,1 +1,1 @@
-"""Hosts run workers and call them: TorchServe and Ray Serve. Only these files contain code for a particular host."""
+"""Hosts run workers and call them: TorchServe, `direct` and Ray Serve. Only these files know a particular host."""

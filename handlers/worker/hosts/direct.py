@@ -6,10 +6,12 @@ The working folder is that of the unpacked archive, and SOCKET the number of the
 direct` starts workers; they end when the front closes the socket, or dies.
 
     to the worker                          from it
-                                           {ready: pid}
+                                           {ready: pid, protocol: 1, metrics: [...]}
     {headers: [...]}, with the bodies      {replies: [[status, headers, media type], ...]}, with the bodies
     {describe: true}                       {description: {...}}
     {metrics: true}                        {metrics: [[name, labels, value], ...]}
+
+Replies have metrics too, once a second, so that few are lost if the worker dies.
 """
 
 from __future__ import annotations
@@ -18,18 +20,22 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from handlers.worker.artifact import CONFIG_FILE
-from handlers.worker.hosts.frames import Message, read_message
+from handlers.worker.hosts.frames import PROTOCOL, Message, read_message
 from handlers.worker.hosts.start import load_model
 from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from handlers.worker.telemetry.metrics import WORKER_STARTS
+
+COUNTED_S = 1.0
 
 
 def answer(model: Model, message: Message) -> Message:
@@ -37,11 +43,15 @@ def answer(model: Model, message: Message) -> Message:
     if "describe" in message.fields:
         return Message({"description": model.describe()})
     if "metrics" in message.fields:
-        counts = model.metrics.take()
-        return Message({"metrics": [[name, labels, value] for (name, labels), value in counts.items()]})
+        return Message(take_metrics(model))
     replies = model.reply(list(zip(message.bodies, message.fields["headers"], strict=True)))
     heads = [[reply.status, dict(reply.headers), reply.media_type] for reply in replies]
     return Message({"replies": heads}, [reply.body for reply in replies])
+
+
+def take_metrics(model: Model) -> dict[str, Any]:
+    """What has been counted since the last call."""
+    return {"metrics": [[name, labels, value] for (name, labels), value in model.metrics.take().items()]}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -51,15 +61,21 @@ def main(arguments: Sequence[str]) -> None:
         folder = Path.cwd()
         config = yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         try:
-            model = load_model(folder, config, TASKS)
+            model = load_model(folder, config, TASKS, knows_wait=True)
         except Exception:
             sys.exit(1)
         model.metrics.add(WORKER_STARTS, 1)
         stream = connection.makefile("rb")
         with suppress(BrokenPipeError, ConnectionResetError):  # the front has ended
-            connection.sendall(b"".join(Message({"ready": os.getpid()}).parts()))
+            reply = Message({"ready": os.getpid(), "protocol": PROTOCOL, **take_metrics(model)})
+            counted = time.monotonic()
+            connection.sendall(b"".join(reply.parts()))
             while message := read_message(stream.read):
-                connection.sendall(b"".join(answer(model, message).parts()))
+                reply = answer(model, message)
+                if "replies" in reply.fields and time.monotonic() - counted > COUNTED_S:
+                    counted = time.monotonic()
+                    reply = reply._replace(fields={**reply.fields, **take_metrics(model)})
+                connection.sendall(b"".join(reply.parts()))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+PROTOCOL = 1  # a front and its workers must have the same
 LENGTH_BYTES = 4
 SIZES = "sizes"
 

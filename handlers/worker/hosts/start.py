@@ -18,13 +18,14 @@ from handlers.worker.tasks.base import Task
 FAILURE_MARK = "marina: cannot serve:"
 
 
-def load_model(folder: Path, config: Mapping[str, Any], tasks: Mapping[str, Task]) -> Model:
+def load_model(folder: Path, config: Mapping[str, Any], tasks: Mapping[str, Task], knows_wait: bool = False) -> Model:
     """Load the models of an unpacked archive, and check them on their golden rows.
 
     Args:
         folder: of the archive.
         config: its model-config.yaml.
         tasks: the tasks that the archive's models may have, by name.
+        knows_wait: whether the host says of each request when it came, and refuses those that are late.
 
     Raises:
         WorkerError: it cannot be served; the reason is on standard error.
@@ -32,7 +33,7 @@ def load_model(folder: Path, config: Mapping[str, Any], tasks: Mapping[str, Task
     # libraries log a line for every batch at INFO
     logging.getLogger().setLevel(logging.WARNING)
     try:
-        model = Model(folder / ARTIFACT_FOLDER, read_settings(config), tasks)
+        model = Model(folder / ARTIFACT_FOLDER, read_settings(config), tasks, knows_wait)
     except WorkerError as error:
         print(f"{FAILURE_MARK} {error}", file=sys.stderr, flush=True)
         raise

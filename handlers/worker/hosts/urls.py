@@ -18,12 +18,13 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from handlers.worker.errors import RequestError
-from handlers.worker.reply import JSON, Reply, error_reply
+from handlers.worker.reply import JSON, RETRY_AFTER, Reply, error_reply
 from handlers.worker.request.protocols import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
 from handlers.worker.values import Json
 
 BODY_BYTES = 6_553_500  # TorchServe's max_request_size in config.properties
+MAX_NAME = 100  # characters of a model's name that are looked at
 CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 
@@ -132,11 +133,14 @@ class Urls:
             entries: list[Json] = [{"id": name, "object": "model", "owned_by": "marina"} for name in self._models]
             return _document({"object": "list", "data": entries})
         if route.model is not None and route.model not in self._models:
-            return self._unknown_model(route.model)
+            return self._unknown_model(route.model, self._allows(headers))
         if route.action is Action.READY:
             return await self._readiness(route.model, route.version)
         if route.action is Action.DESCRIBE and route.model:
-            description = await self._models[route.model].describe(route.version)
+            try:
+                description = await self._models[route.model].describe(route.version)
+            except Exception:  # no worker answers
+                return refusal(503, "NotReady", f"{route.model} has no worker that is READY", RETRY_AFTER)
             return unknown_version(route.model, route.version) if description is None else _document(description)
         if int(headers.get("content-length") or 0) > BODY_BYTES:
             return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
@@ -146,7 +150,7 @@ class Urls:
             return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
         name = route.model or self._model_of(headers, content)
         if name not in self._models:
-            return self._unknown_model(name)
+            return self._unknown_model(name, True)
         return await self._models[name].reply(content, timed_headers, route.version)
 
     def _model_of(self, headers: Mapping[str, str], content: bytes) -> str:
@@ -161,10 +165,12 @@ class Urls:
             return ""
         return str(body.get("model", "")) if isinstance(body, dict) else ""
 
-    def _unknown_model(self, name: str) -> Reply:
-        near = get_close_matches(name, self._models, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self._models)}"
-        return refusal(404, "UnknownModel", f"there is no model {name!r}; {hint}")
+    def _unknown_model(self, name: str, names_others: bool) -> Reply:
+        name = name[:MAX_NAME]
+        near = get_close_matches(name, self._models, 1) if names_others else []
+        others = f"; there are {', '.join(self._models)}" if names_others else ""
+        hint = f"; did you mean {near[0]}?" if near else others
+        return refusal(404, "UnknownModel", f"there is no model {name!r}{hint}")
 
     async def _readiness(self, name: str | None, version: str | None) -> Reply:
         """Whether a model answers, or all models if `name` is None."""

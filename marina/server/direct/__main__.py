@@ -6,12 +6,14 @@ tokens beside it, and ends on SIGTERM.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import resource
 import secrets
 import socket
 import sys
+from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from marina.server.torchserve.tokens import KEY_FILE
 LOG_BYTES, LOG_FILES = 10_000_000, 5
 BACKLOG = 1024  # connections that wait to be accepted
 KEEP_ALIVE_S = 75  # for an idle connection; longer than load balancers keep theirs
+DRAIN_S = 15.0  # for workers to answer what they have, when the server ends
 NEVER = "9999-12-31T00:00:00.000000000Z"
 
 
@@ -51,6 +54,21 @@ def worker_log(folder: Path) -> logging.Logger:
     return log
 
 
+class DrainingServer(uvicorn.Server):
+    """A server whose workers answer what they have before it ends."""
+
+    def __init__(self, models: Models, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._models = models
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._models.close(), DRAIN_S)
+        await super().shutdown(sockets)
+
+
 async def serve(config: dict[str, Any], folder: Path) -> None:
     """Listen until SIGTERM or SIGINT."""
     ports = Ports(**config["ports"])
@@ -61,16 +79,20 @@ async def serve(config: dict[str, Any], folder: Path) -> None:
         listener = socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
         sockets.append(listener)
     front = Front(models, ports, write_tokens(folder))
-    server = uvicorn.Server(
+    server = DrainingServer(
+        models,
         uvicorn.Config(
             front,
-            lifespan="on",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,
             access_log=False,
             log_level="warning",
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
-        )
+        ),
     )
     print("Model server started", flush=True)
     try:

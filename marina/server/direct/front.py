@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -21,7 +20,11 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class ClientGone(Exception):
-    """The client has closed its connection, or does not send its body."""
+    """The client has closed its connection."""
+
+
+class SlowBody(Exception):
+    """The client does not send its body in time."""
 
 
 class Front:
@@ -38,56 +41,46 @@ class Front:
         self._urls = Urls(models.by_name, [tokens["inference"]])
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Answer a request, or stop all workers when the server ends."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-            return
+        """Answer a request."""
         port = scope["server"][1]
-        if port == self._ports.inference:
-            reply = await self._predict(scope, receive)
-        elif port == self._ports.management:
-            reply = await self._manage(scope)
-        else:
-            reply = await self._metrics(scope)
-        if reply is None:
+        try:
+            if port == self._ports.inference:
+                reply = await self._predict(scope, receive)
+                self._models.counts.answered(reply.status)
+            elif port == self._ports.management:
+                reply = await _while_connected(self._manage(scope), receive)
+            else:
+                reply = await self._metrics(scope)
+        except ClientGone:
             return
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         headers += [(b"content-type", reply.media_type.encode()), (b"content-length", b"%d" % len(reply.body))]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            kind = (await receive())["type"]
-            if kind == "lifespan.shutdown":
-                await self._models.close()
-            await send({"type": f"{kind}.complete"})
-            if kind == "lifespan.shutdown":
-                return
-
-    async def _predict(self, scope: dict[str, Any], receive: Receive) -> Reply | None:
-        """The reply to a request for a prediction; None if the client leaves before it is there."""
+    async def _predict(self, scope: dict[str, Any], receive: Receive) -> Reply:
+        """The reply to a request for a prediction; ClientGone if the client leaves before it is there."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        watch: list[asyncio.Task[None]] = []
+        watches: list[asyncio.Task[None]] = []
 
         async def body() -> bytes:
             content = await _read(receive)
             # the client sends nothing more: what comes now is that it leaves
-            answering = asyncio.current_task()
-            watch.append(asyncio.create_task(_cancel_if_gone(receive, answering)))
+            watches.append(_watch(receive))
             return content
 
         try:
             return await self._urls.answer(scope["method"], scope["path"], headers, body)
-        except ClientGone:
-            return None
+        except SlowBody:
+            closing = {"connection": "close"}
+            return refusal(408, "RequestTimeout", f"the body did not come within {BODY_S:.0f} s", closing)
         except asyncio.CancelledError:
-            if watch and watch[0].done():
-                return None
+            if any(watch.done() for watch in watches):
+                raise ClientGone from None
             raise
         finally:
-            for task in watch:
-                task.cancel()
+            for watch in watches:
+                watch.cancel()
 
     async def _manage(self, scope: dict[str, Any]) -> Reply:
         sent = dict(scope["headers"]).get(b"authorization", b"")
@@ -109,7 +102,12 @@ class Front:
 
 
 async def _read(receive: Receive) -> bytes:
-    """The body of a request, up to a little more than the largest that is allowed; ClientGone if it does not come."""
+    """The body of a request, up to a little more than the largest that is allowed.
+
+    Raises:
+        ClientGone: the client has closed its connection.
+        SlowBody: the body does not come.
+    """
     parts, size = [], 0
 
     async def read_parts() -> bytes:
@@ -123,13 +121,33 @@ async def _read(receive: Receive) -> bytes:
             if not message.get("more_body") or size > BODY_BYTES:
                 return b"".join(parts)
 
-    with suppress(asyncio.TimeoutError):
+    try:
         return await asyncio.wait_for(read_parts(), BODY_S)
-    raise ClientGone
+    except asyncio.TimeoutError:
+        raise SlowBody from None
 
 
-async def _cancel_if_gone(receive: Receive, answering: asyncio.Task[Any] | None) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    if answering:
-        answering.cancel()
+async def _while_connected(answer: Coroutine[Any, Any, Reply], receive: Receive) -> Reply:
+    """The answer to a request whose body is not read; ClientGone if the client leaves first, which ends the work."""
+    watch = _watch(receive)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if watch.done():
+            raise ClientGone from None
+        raise
+    finally:
+        watch.cancel()
+
+
+def _watch(receive: Receive) -> asyncio.Task[None]:
+    """Cancel the present task when its client leaves."""
+    answering = asyncio.current_task()
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if answering:
+            answering.cancel()
+
+    return asyncio.create_task(watch())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from handlers.worker.hosts.urls import refusal
-from handlers.worker.reply import Reply
+from handlers.worker.reply import RETRY_AFTER, Reply
 from handlers.worker.request.protocols import dump
 from handlers.worker.values import Json
 from marina.errors import ServerError
@@ -39,13 +39,18 @@ async def manage(models: Models, method: str, path: str, query: Mapping[str, str
             models.model(name).default = version
             return _done(f"{version} is the default version of {name}")
         if method == "PUT" and not verb:
-            models.model(name).version(version).scale(int(query["min_worker"]))
+            workers = int(query["min_worker"])
+            if workers < 0:
+                raise ValueError(f"min_worker {workers}")
+            models.model(name).version(version).scale(workers)
             return _done(f"{name} has {query['min_worker']} workers")
         if method == "DELETE" and not verb:
             await models.unregister(name, version or None)
             return _done(f"{name} is not served any more")
     except ServerError as error:
         return refusal(404, "ModelNotFoundException", str(error))
+    except WorkerLost as lost:
+        return refusal(503, "ServiceUnavailableException", str(lost), RETRY_AFTER)
     except (KeyError, ValueError) as error:
         return refusal(400, "BadRequestException", f"a parameter is wrong or missing: {error}")
     return refusal(405, "MethodNotAllowedException", f"{method} is not a method of {path}")
@@ -85,10 +90,7 @@ async def _status(version: Version, described: bool) -> Json:
     }
     if not described:
         return fields
-    try:
-        return {**fields, "customizedMetadata": await version.describe()}
-    except WorkerLost as lost:
-        raise ServerError(str(lost)) from None
+    return {**fields, "customizedMetadata": await version.describe()}
 
 
 def _answer(value: Json) -> Reply:

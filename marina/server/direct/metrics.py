@@ -14,6 +14,7 @@ HOST_METRICS = {
     "ts_inference_latency_microseconds": "Microseconds from a request's arrival to its answer, summed.",
     "ts_queue_latency_microseconds": "Microseconds that requests have waited in queues, summed.",
 }
+STATUSES = {number: f"Requests{number}XX" for number in (2, 4, 5)}
 
 
 class Traffic:
@@ -37,10 +38,18 @@ class Counts:
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, Labels], float] = defaultdict(float)
+        self._statuses = dict.fromkeys(STATUSES, 0)
+
+    def answered(self, status: int) -> None:
+        """A request to the inference port has been answered with a status of HTTP."""
+        if status // 100 in self._statuses:
+            self._statuses[status // 100] += 1
 
     def add(self, model: str, counts: Iterable[Sequence[Any]]) -> None:
         """Add counts of a model's worker: names, values of the labels, and values."""
         for name, values, value in counts:
+            if name not in COUNTERS or len(values) != len(COUNTERS[name].labels):
+                continue  # of another release
             labels = zip(COUNTERS[name].labels, values, strict=True)
             self._values[name, (*labels, ("ModelName", model), ("Level", "Model"))] += value
 
@@ -51,7 +60,12 @@ class Counts:
             labels: Labels = (("model_name", model), ("model_version", version))
             numbers = (flow.requests, round(flow.seconds * 1e6), round(flow.waited_seconds * 1e6))
             values.update({(name, labels): value for name, value in zip(HOST_METRICS, numbers, strict=True)})
-        meanings = {**HOST_METRICS, **{name: metric.meaning for name, metric in COUNTERS.items()}}
+        values.update({(STATUSES[number], (("Level", "Host"),)): count for number, count in self._statuses.items()})
+        meanings = {
+            **{name: f"Answers of the server with status {name[8:]}." for name in STATUSES.values()},
+            **HOST_METRICS,
+            **{name: metric.meaning for name, metric in COUNTERS.items()},
+        }
         lines = []
         for name, meaning in meanings.items():
             samples = [(labels, value) for (metric, labels), value in values.items() if metric == name]

@@ -22,6 +22,7 @@ from handlers.worker.reply import Reply
 from handlers.worker.telemetry.tracing import REQUEST_ID, client_request_id
 from handlers.worker.values import Json
 from marina.errors import ServerError
+from marina.server.archives import DRAINING
 from marina.server.direct.metrics import Counts
 from marina.server.direct.version import Version
 
@@ -91,6 +92,7 @@ class Models:
         self._numbers = itertools.count(9000)
         self.by_name: dict[str, ServedModel] = {}
         self.counts = Counts()
+        self._ending: list[Version] = []  # that are registered no more, and still answer requests
 
     def model(self, name: str) -> ServedModel:
         """A model; ServerError if it is not registered."""
@@ -114,11 +116,14 @@ class Models:
             name, number = name or str(manifest["modelName"]), str(manifest["modelVersion"])
             if name in self.by_name and number in self.by_name[name].versions:
                 raise ServerError(f"Model version {number} is already registered for model {name}")
+            count = partial(self.counts.add, name)
+            version = Version(name, number, folder, config, self._environment, self._logger(name, number), count)
+        except (KeyError, ValueError, TypeError) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ServerError(f"{file}: a setting in it is wrong or missing: {error}", "pack it again") from None
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        count = partial(self.counts.add, name)
-        version = Version(name, number, folder, config, self._environment, self._logger(name, number), count)
         if name in self.by_name:
             self.by_name[name].versions[number] = version
         else:
@@ -129,18 +134,23 @@ class Models:
     async def unregister(self, name: str, number: str | None) -> None:
         """Stop the workers of a version of a model, or of all versions; ServerError if there is none."""
         model = self.model(name)
-        for version in [model.version(number)] if number else list(model.versions.values()):
+        gone = [model.version(number)] if number else list(model.versions.values())
+        for version in gone:
             del model.versions[version.version]
-            await version.close()
-            shutil.rmtree(version.folder, ignore_errors=True)
         if not model.versions:
-            self.by_name.pop(name, None)
+            del self.by_name[name]
         elif model.default not in model.versions:
             model.default = next(iter(model.versions))
+        self._ending += gone
+        for version in gone:
+            await version.close()
+            shutil.rmtree(version.folder, ignore_errors=True)
+            self._ending.remove(version)
 
     async def close(self) -> None:
-        """Stop all workers."""
-        await asyncio.gather(*(self.unregister(name, None) for name in list(self.by_name)))
+        """Let all workers answer what they have, and end them. New requests get 503."""
+        served = [version for model in self.by_name.values() for version in model.versions.values()]
+        await asyncio.gather(*(version.close() for version in (*served, *self._ending)))
 
     def _logger(self, name: str, number: str) -> Callable[[int, str], None]:
         """Lines in the form of TorchServe's log, which `marina logs` reads."""
@@ -161,15 +171,13 @@ def _unpack(path: Path, folder: Path) -> tuple[dict[str, Any], dict[str, Any] | 
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
-            if CONFIG_FILE in names and WORKER_FILE not in names:
+            model: dict[str, Any] = json.loads(archive.read(MANIFEST))["model"]
+            if not {CONFIG_FILE, WORKER_FILE} <= names and model["modelVersion"] != DRAINING:
                 raise ServerError(f"{path.name} was packed for TorchServe alone", "pack it again with marina archive")
+            config = yaml.safe_load(archive.read(CONFIG_FILE)) if CONFIG_FILE in names else None
             archive.extractall(folder)
-        model: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["model"]
     except FileNotFoundError:
         raise ServerError(f"{path.name} is not in the model store") from None
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
-        raise ServerError(f"{path.name} cannot be unpacked: {error}") from None
-    if CONFIG_FILE not in names:
-        return model, None
-    config: dict[str, Any] = yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise ServerError(f"{path.name} is damaged, or is not an archive of Marina: {error}") from None
     return model, config

@@ -52,7 +52,7 @@ def start_direct(project: Project, state: RunState) -> RunState:
 
 def direct_processes(project: Project, state: RunState) -> list[psutil.Process]:
     """The front and its workers, including orphaned ones: by what they run, and where."""
-    config, temp = str(config_file(project)), Path(state.temp)
+    config, temp = str(config_file(project)), Path(state.temp).resolve()
     members = []
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ from handlers.worker.errors import RequestError
 from handlers.worker.hosts.frames import Message
 from handlers.worker.hosts.urls import refusal
 from handlers.worker.reply import RETRY_AFTER, Reply, error_reply
+from handlers.worker.telemetry.metrics import READY_SECONDS
 from handlers.worker.values import Json
 from marina.server.direct.metrics import Traffic
 from marina.server.direct.queue import Queue, Request
 from marina.server.direct.worker import Worker, WorkerLost
+from marina.server.torchserve.readiness import DIED_MESSAGE
 
 PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # before a worker is started again, while it does not become READY
-DIED_MESSAGE = "Backend worker process died."  # as TorchServe logs it
 METRICS_S = 1.0  # for a busy worker to give its counts
 DESCRIBE_S = 60.0
 SWEEP_S = 0.5  # between two looks for requests that have waited too long
@@ -57,11 +58,14 @@ class Version:
         self._startup_s = float(config.get("startupTimeout", 120))
         self._response_s = float(config.get("responseTimeout", 120))
         self._queue = Queue(self.batch_size, int(config.get("jobQueueSize", 0)), deadline_s)
+        self._numbers = itertools.count()
         self._slots: list[asyncio.Task[None]] = []
+        self._serving: set[Any] = set()  # the slots whose worker is READY
         self._idle: list[Worker] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._counting: dict[Worker, asyncio.Task[None]] = {}
+        self._counted: dict[Worker, float] = {}  # when the seconds were counted that a worker has been READY
         self.workers: list[Worker] = []
         self.traffic = Traffic()
 
@@ -85,8 +89,7 @@ class Version:
         if not self._queue.offer(request):
             return error_reply(RequestError("Overloaded", f"the queue of {self.name} is full"))
         self._hand_out()
-        if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_expired)
+        self._start_sweep()
         try:
             reply: Reply = await future
         except asyncio.CancelledError:
@@ -99,10 +102,12 @@ class Version:
         """Have so many workers. Those that are too many end when they have answered their batch."""
         self.target = workers
         while len(self._slots) < workers:
-            self._slots.append(asyncio.create_task(self._keep(len(self._slots))))
-        for slot in self._slots[workers:]:
+            self._slots.append(asyncio.create_task(self._keep(next(self._numbers))))
+        # those that do not serve yet are the first to go
+        surplus = sorted(self._slots, key=self._serving.__contains__)[: len(self._slots) - workers]
+        for slot in surplus:
             slot.cancel()
-        del self._slots[workers:]
+            self._slots.remove(slot)
 
     async def describe(self) -> Json:
         """The description that a worker gives; WorkerLost if none is READY."""
@@ -117,6 +122,7 @@ class Version:
     async def take_counts(self) -> None:
         """Pass on what its workers have counted; a worker that is busy for long does so later."""
         for worker in self.ready:
+            self._count_ready(worker)
             if worker not in self._counting:
                 self._counting[worker] = asyncio.create_task(self._take_counts(worker))
         if self._counting:
@@ -139,43 +145,68 @@ class Version:
         failures = 0
         while True:
             await asyncio.sleep(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+            failures += 1
             start = Worker.start(self.folder, self._environment, lambda line: self._log(number, line))
             starting = asyncio.create_task(start)
             try:
-                failures += 1
                 worker = await asyncio.shield(starting)
-                self.workers.append(worker)
-                await worker.wait_ready(self._startup_s)
+                await self._serve_with(worker, number)
                 failures = 0
-                self._log(number, f"the worker is READY, pid {worker.pid}")
-                self._idle.append(worker)
-                self._hand_out()
-                await worker.ended()
-                self._log(number, DIED_MESSAGE)
-            except WorkerLost as lost:
-                await worker.ended()
-                self._log(number, f"{DIED_MESSAGE} {lost}")
-            except OSError as error:  # no memory, or too many open files
-                self._log(number, f"{DIED_MESSAGE} It cannot be started: {error}")
             except asyncio.CancelledError:
                 self._start_task(self._end(starting))
                 raise
-            finally:
-                if starting.done() and not starting.exception():
-                    self._retire(starting.result())
+            except Exception as error:  # it may fail in any way, and is started again
+                self._log(number, f"{DIED_MESSAGE} {error}")
+                self._start_task(self._end(starting, at_once=True))
 
-    async def _end(self, starting: asyncio.Task[Worker]) -> None:
+    async def _serve_with(self, worker: Worker, number: int) -> None:
+        """Let a worker serve until it ends; WorkerLost if it does not even become READY."""
+        slot = asyncio.current_task()
+        self.workers.append(worker)
+        try:
+            message = await worker.wait_ready(self._startup_s)
+            self._count(message.fields.get("metrics", []))
+            self._counted[worker] = time.monotonic()
+            self._serving.add(slot)
+            self._log(number, f"the worker is READY, pid {worker.pid}")
+            self._idle.append(worker)
+            self._hand_out()
+            await worker.ended()
+            self._log(number, DIED_MESSAGE)
+        finally:
+            self._serving.discard(slot)
+            self._retire(worker)
+
+    async def _end(self, starting: asyncio.Task[Worker], at_once: bool = False) -> None:
         """End a worker that may not even have started."""
-        worker = await starting
+        try:
+            worker = await starting
+        except Exception:
+            return
         self._retire(worker)
-        if worker.ready:
-            await self._take_counts(worker)
-        await worker.stop()
+        try:
+            if at_once or not worker.ready:
+                worker.kill()
+            else:
+                self._count_ready(worker)
+                await self._take_counts(worker)
+        finally:
+            await worker.stop()
+            self._counted.pop(worker, None)
 
     async def _take_counts(self, worker: Worker) -> None:
-        with suppress(WorkerLost):
+        try:
             self._count((await worker.call(Message({"metrics": True}), self._response_s)).fields["metrics"])
-        self._counting.pop(worker, None)
+        except WorkerLost:
+            return
+        finally:
+            self._counting.pop(worker, None)
+
+    def _count_ready(self, worker: Worker) -> None:
+        """Count the seconds that a worker has been READY since they were counted last."""
+        now = time.monotonic()
+        self._count([[READY_SECONDS, [], now - self._counted.get(worker, now)]])
+        self._counted[worker] = now
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that goes on by itself, and that `close` waits for."""
@@ -191,12 +222,18 @@ class Version:
 
     def _hand_out(self) -> None:
         """Give what waits to idle workers."""
+        self._idle = [worker for worker in self._idle if worker.ready]
         while self._idle:
             batch, expired = self._queue.take(time.monotonic(), len(self._idle))
             self._expire(expired)
             if not batch:
                 return
             self._start_task(self._compute(self._idle.pop(), batch))
+
+    def _start_sweep(self) -> None:
+        """Look for late requests soon, unless that is planned already."""
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_expired)
 
     async def _compute(self, worker: Worker, batch: list[Request]) -> None:
         """Let a worker compute a batch, and answer its requests."""
@@ -209,13 +246,14 @@ class Version:
                 for (status, headers, media_type), body in zip(answer.fields["replies"], answer.bodies, strict=True)
             ]
             by_request = list(zip(batch, replies, strict=True))
-        except (WorkerLost, KeyError, ValueError) as error:
-            if not isinstance(error, WorkerLost):  # a worker that answers other requests than these is of no use
-                worker.kill()
+        except Exception:  # a worker that does not answer these very requests is of no use
+            worker.kill()
             for request in self._queue.lost(batch):
                 self._answer(request, refusal(503, "WorkerDied", "the worker ended with the request", RETRY_AFTER))
             self._hand_out()
+            self._start_sweep()
             return
+        self._count(answer.fields.get("metrics", []))
         present = set(map(id, self._queue.answered(batch)))
         for request, reply in by_request:
             if id(request) in present:
@@ -229,7 +267,7 @@ class Version:
         self._sweep = None
         self._expire(self._queue.expire(time.monotonic()))
         if self._queue.waiting:
-            self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_expired)
+            self._start_sweep()
 
     def _expire(self, requests: list[Request]) -> None:
         for request in requests:

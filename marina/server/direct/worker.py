@@ -10,10 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.hosts.frames import LENGTH_BYTES, Message, head_length, read_head
+from handlers.worker.hosts.frames import LENGTH_BYTES, PROTOCOL, Message, head_length, read_head
 
 MODULE = "handlers.worker.hosts.direct"
 END_S = 10.0  # for a worker that is idle to end
+LOG_S = 2.0  # for the last lines of a worker that has ended
 
 
 class WorkerLost(Exception):
@@ -58,10 +59,13 @@ class Worker:
         reader, writer = await asyncio.open_connection(sock=here)
         return cls(process, reader, writer, asyncio.create_task(_pass_on(process.stdout, log)))
 
-    async def wait_ready(self, timeout_s: float) -> None:
-        """Wait until it can answer; WorkerLost if it ends first."""
-        await self._within(timeout_s, self._receive())
+    async def wait_ready(self, timeout_s: float) -> Message:
+        """Wait until it can answer; returns its first message. WorkerLost if it ends first, or speaks otherwise."""
+        message = await self._within(timeout_s, self._receive())
+        if message.fields.get("protocol") != PROTOCOL:
+            raise WorkerLost("the archive is of another release of Marina; pack it again")
         self.ready = True
+        return message
 
     async def call(self, message: Message, timeout_s: float) -> Message:
         """The answer to a message; one at a time. WorkerLost if there is none in so many seconds."""
@@ -73,7 +77,8 @@ class Worker:
         await self._process.wait()
         self.ready = False
         self._writer.close()
-        await self._logging
+        await asyncio.wait([self._logging], timeout=LOG_S)  # a child of it may hold its output open
+        self._logging.cancel()
 
     def kill(self) -> None:
         """End the process at once."""
@@ -99,6 +104,9 @@ class Worker:
             self.ready = False
             late = asyncio.get_running_loop().time() >= timer.when()
             raise WorkerLost(f"no answer within {timeout_s:.0f} s" if late else "the worker ended") from None
+        except asyncio.CancelledError:
+            self.kill()  # else the next call would read this answer
+            raise
         finally:
             timer.cancel()
 

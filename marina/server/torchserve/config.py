@@ -74,8 +74,8 @@ def configured_ports(config: Path) -> Ports:
     return Ports(**{field: port for field, port in ports.items() if port})
 
 
-def check_ports(ports: Ports) -> None:
-    """Check that every port is free and that none is used twice.
+def check_ports(ports: Ports, has_grpc: bool = True) -> None:
+    """Check that every port is free, those for gRPC only if they are used, and that none is used twice.
 
     Raises:
         ServerError: ports are taken, or one is used twice; the message names each port and its purpose.
@@ -86,7 +86,8 @@ def check_ports(ports: Ports) -> None:
         if port in uses:
             raise ServerError(f"port {port} is given for both {uses[port]} and {use}; give each its own")
         uses[port] = use
-    taken = {field: error for field, port in asdict(ports).items() if (error := _bind_error(port))}
+    used = (*HTTP, *GRPC) if has_grpc else HTTP
+    taken = {field: error for field in used if (error := _bind_error(getattr(ports, field)))}
     if not taken:
         return
     names = [f"port {getattr(ports, field)} for {field.replace('_', ' ')}" for field in taken]

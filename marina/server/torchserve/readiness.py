@@ -13,7 +13,7 @@ from marina.errors import ServerError
 from marina.server.torchserve.management import Management
 
 POLL_S = 0.2
-# TorchServe logs this when a worker has exited; the worker's exception is on an earlier line.
+# A host logs this when a worker has exited; the worker's exception is on an earlier line.
 DIED_MESSAGE = "Backend worker process died."
 EXCEPTION_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*")
 
@@ -76,10 +76,12 @@ def failure(log: Path, log_start: int, name: str, version: str) -> str | None:
             return line.split(FAILURE_MARK, 1)[1].strip()
         if NO_GROUP_LEFT in line:  # such a worker waits, and does not end
             return line[line.index(NO_GROUP_LEFT) :].strip()
-    if not any(DIED_MESSAGE in line for line in lines):
+    died = [line.split(DIED_MESSAGE, 1)[1].strip() for line in lines if DIED_MESSAGE in line]
+    if not died:
         return None
     exception_lines = [line for line in lines if EXCEPTION_LINE.match(line)]
-    return exception_lines[-1] if exception_lines else "its worker ended without a reason"
+    reasons = [*filter(None, died), "its worker ended without a reason"]
+    return exception_lines[-1] if exception_lines else reasons[0]
 
 
 def log_size(log: Path) -> int:

@@ -239,6 +239,8 @@ def test_device_memory_is_compared_with_what_a_core_has(monkeypatch: pytest.Monk
     assert "of 24 GB" in check_device_memory(trainium)[0].found
     monkeypatch.setenv(discovery.LOGICAL_CORES, "1")
     assert "of 12 GB" in check_device_memory(trainium)[0].found
+    assert neuronx.ENGINE.memory_on("trn2u") == trainium
+    assert neuronx.ENGINE.memory_on("trn1n") == neuronx.ENGINE.memory_on("") == inferentia
 
 
 def test_the_version_of_the_runtime_is_that_of_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

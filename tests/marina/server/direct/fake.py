@@ -21,7 +21,7 @@ print("a line of the worker", flush=True)
 send = lambda message: connection.sendall(b"".join(message.parts()))
 if os.path.exists("broken"):
     sys.exit("marina: cannot serve: it is broken")
-send(Message({"ready": os.getpid()}))
+send(Message({"ready": os.getpid(), "protocol": 1 if not os.path.exists("old") else 0}))
 while message := read_message(stream.read):
     if "describe" in message.fields:
         send(Message({"description": {"pid": os.getpid()}}))

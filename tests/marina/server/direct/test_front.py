@@ -79,6 +79,8 @@ def test_a_request_is_answered_and_counted(tmp_path: Path) -> None:
             assert families["marina_requests"].documentation.startswith("Answered requests")
             (sample,) = families["marina_requests"].samples
             assert (sample.labels["ModelName"], sample.labels["status"], sample.value) == ("m", "200", 1)
+            statuses = {name: families[name].samples[0].value for name in families if name.startswith("Requests")}
+            assert statuses == {"Requests2XX": 1, "Requests4XX": 0, "Requests5XX": 0}
             (sample,) = families["ts_inference_requests"].samples
             assert (sample.labels["model_name"], sample.value) == ("m", 1)
             assert (await Client(front).ask("GET", "/", port=PORTS.metrics))[0] == 404
@@ -118,6 +120,16 @@ def test_a_model_without_workers_refuses(tmp_path: Path) -> None:
     assert (status, headers["retry-after"]) == (503, "1")
 
 
+def test_what_has_no_worker_is_not_ready(tmp_path: Path) -> None:
+    front, models = front_of(tmp_path)
+    write_draining(tmp_path / "m.mar")
+    asyncio.run(models.register("m.mar", "m"))
+    for path in ("/ping", "/v1/models/m", "/v2/models/m", "/models/m"):
+        assert asyncio.run(Client(front).ask("GET", path))[0] == 503
+    status, _, body = asyncio.run(Client(front).ask("GET", "/v1/models/other", token="wrong"))
+    assert (status, b"there are" in body) == (404, False)
+
+
 def test_a_body_that_does_not_come_is_waited_for_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front_module, "BODY_S", 0.05)
     front, models = front_of(tmp_path)
@@ -134,7 +146,8 @@ def test_a_body_that_does_not_come_is_waited_for_no_longer(tmp_path: Path, monke
         "headers": [(b"authorization", b"Bearer for-inference")],
     }
     asyncio.run(front(scope, silent, client.send))
-    assert client.sent == []
+    assert client.sent[0]["status"] == 408
+    assert (b"connection", b"close") in client.sent[0]["headers"]
 
 
 @pytest.mark.parametrize("token", ["", "for-inference", "wrong"])

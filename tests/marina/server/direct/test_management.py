@@ -14,7 +14,7 @@ import pytest
 from handlers.worker.artifact import CONFIG_FILE, MANIFEST
 from marina.server.archives import DRAINING, write_draining
 from marina.server.direct.management import manage
-from marina.server.direct.models import Models
+from marina.server.direct.models import WORKER_FILE, Models
 
 Call = Callable[..., tuple[int, Any]]
 
@@ -66,7 +66,11 @@ def test_models_are_registered_and_listed_and_go(call: Call, tmp_path: Path) -> 
         ("POST", "/models", {"url": "missing.mar"}, 400, "missing.mar is not in the model store"),
         ("POST", "/models", {"url": "../one.mar"}, 400, "not the name of a file"),
         ("POST", "/models", {"url": "file:///etc/passwd"}, 400, "not the name of a file"),
-        ("POST", "/models", {"url": "broken.mar"}, 400, "cannot be unpacked"),
+        ("POST", "/models", {"url": "broken.mar"}, 400, "is damaged, or is not an archive of Marina"),
+        ("POST", "/models", {"url": "empty.mar"}, 400, "is damaged, or is not an archive of Marina"),
+        ("POST", "/models", {"url": "unset.mar"}, 400, "a setting in it is wrong or missing: 'handler'"),
+        ("PUT", "/models/one", {"min_worker": "-1"}, 400, "min_worker -1"),
+        ("GET", "/models/one", {"customized": "true"}, 503, "no worker that is READY"),
         ("POST", "/models", {"url": "old.mar"}, 400, "was packed for TorchServe alone; pack it again"),
         ("PATCH", "/models", {}, 405, "PATCH"),
         ("POST", "/models/one", {}, 405, "POST"),
@@ -80,7 +84,13 @@ def test_what_cannot_be_done_has_a_reason(
     (tmp_path / "store" / "broken.mar").write_bytes(b"not a zip file")
     with zipfile.ZipFile(tmp_path / "store" / "old.mar", "w") as archive:
         archive.writestr(CONFIG_FILE, "")
-        archive.writestr(MANIFEST, "{}")
+        archive.writestr(MANIFEST, json.dumps({"model": {"modelName": "old", "modelVersion": "1"}}))
+    with zipfile.ZipFile(tmp_path / "store" / "empty.mar", "w") as archive:
+        archive.writestr("any", "")
+    with zipfile.ZipFile(tmp_path / "store" / "unset.mar", "w") as archive:
+        archive.writestr(MANIFEST, json.dumps({"model": {"modelName": "unset", "modelVersion": "1"}}))
+        archive.writestr(CONFIG_FILE, "batchSize: 8")
+        archive.writestr(WORKER_FILE, "")
     assert call("POST", "/models", url="one.mar", model_name="one")[0] == 200
     found, document = call(method, path, **query)
     assert (found, message in document["message"]) == (status, True), document

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from handlers.worker.reply import Reply
-from marina.server.direct.version import DIED_MESSAGE, Version
+from handlers.worker.telemetry.metrics import READY_SECONDS
+from marina.server.direct.version import Version
 from marina.server.direct.worker import WorkerLost
+from marina.server.torchserve.readiness import DIED_MESSAGE
 from tests.marina.server.direct.fake import served, until_ready
 
 
@@ -96,6 +98,11 @@ def test_a_client_that_leaves_is_not_computed(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def told(counts: list[list[Any]]) -> list[list[Any]]:
+    """The counts that workers have sent, without the seconds that they were READY."""
+    return [count for count in counts if count and count[0][0] != READY_SECONDS]
+
+
 def test_workers_are_scaled_and_described_in_turn(tmp_path: Path) -> None:
     async def run() -> None:
         counts: list[list[Any]] = []
@@ -105,16 +112,40 @@ def test_workers_are_scaled_and_described_in_turn(tmp_path: Path) -> None:
             pids = {(await version.describe())["pid"] for _ in range(2)}
             assert pids == {worker.pid for worker in version.ready}
             await version.take_counts()
-            assert len(counts) == 2
+            assert len(told(counts)) == 2
             version.scale(1)
             await until_ready(version, 1)
-            while len(counts) < 3:  # those of the worker that ended
+            while len(told(counts)) < 3:  # those of the worker that ended
                 await asyncio.sleep(0.02)
             os.kill(version.ready[0].pid, signal.SIGKILL)
             await until_ready(version, 0)
             with pytest.raises(WorkerLost):
                 await version.describe()
             await until_ready(version, 1)
+
+    asyncio.run(run())
+
+
+def test_seconds_of_workers_that_are_ready_are_counted(tmp_path: Path) -> None:
+    async def run() -> None:
+        counts: list[list[Any]] = []
+        async with served(tmp_path, counts.append) as (version, _):
+            await until_ready(version)
+            await asyncio.sleep(0.3)
+            await version.take_counts()
+            assert 0.2 < sum(value for (name, _, value), *_ in filter(None, counts) if name == READY_SECONDS) < 10
+
+    asyncio.run(run())
+
+
+def test_a_worker_of_another_release_is_not_asked_anything(tmp_path: Path) -> None:
+    async def run() -> None:
+        (tmp_path / "old").touch()
+        async with served(tmp_path, handler={"deadline_ms": 300}) as (version, lines):
+            assert [reply.status for reply in await ask(version, ["a"])] == [503]
+            while not any("of another release of Marina; pack it again" in line for line in lines):
+                await asyncio.sleep(0.02)
+            assert not version.ready
 
     asyncio.run(run())
 
