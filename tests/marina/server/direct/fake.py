@@ -75,3 +75,12 @@ async def until_ready(version: Version, workers: int = 1, seconds: float = 20) -
             return
         await asyncio.sleep(0.02)
     raise AssertionError(f"{len(version.ready)} workers are READY")
+
+
+async def until_logged(lines: list[str], text: str, seconds: float = 10) -> None:
+    """Wait until a text is in the log of workers."""
+    for _ in range(int(seconds / 0.02)):
+        if any(text in line for line in lines):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{text!r} is not among {lines}")

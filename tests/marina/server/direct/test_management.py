@@ -92,7 +92,7 @@ def test_what_cannot_be_done_has_a_reason(
         archive.writestr(CONFIG_FILE, "batchSize: 8")
         archive.writestr(WORKER_FILE, "")
     assert call("POST", "/models", url="one.mar", model_name="one")[0] == 200
-    found, document = call(method, path, **query)
-    assert (found, message in document["message"]) == (status, True), document
+    answered, document = call(method, path, **query)
+    assert (answered, message in document["message"]) == (status, True), document
     # nothing is left of what was not registered
     assert len(list((tmp_path / "temp" / "models").iterdir())) == 1

@@ -16,7 +16,7 @@ from handlers.worker.telemetry.metrics import READY_SECONDS
 from marina.server.direct.version import Version
 from marina.server.direct.worker import WorkerLost
 from marina.server.torchserve.readiness import DIED_MESSAGE
-from tests.marina.server.direct.fake import served, until_ready
+from tests.marina.server.direct.fake import served, until_logged, until_ready
 
 
 async def ask(version: Version, bodies: Sequence[str]) -> list[Reply]:
@@ -98,7 +98,7 @@ def test_a_client_that_leaves_is_not_computed(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def told(counts: list[list[Any]]) -> list[list[Any]]:
+def worker_counts(counts: list[list[Any]]) -> list[list[Any]]:
     """The counts that workers have sent, without the seconds that they were READY."""
     return [count for count in counts if count and count[0][0] != READY_SECONDS]
 
@@ -112,10 +112,10 @@ def test_workers_are_scaled_and_described_in_turn(tmp_path: Path) -> None:
             pids = {(await version.describe())["pid"] for _ in range(2)}
             assert pids == {worker.pid for worker in version.ready}
             await version.take_counts()
-            assert len(told(counts)) == 2
+            assert len(worker_counts(counts)) == 2
             version.scale(1)
             await until_ready(version, 1)
-            while len(told(counts)) < 3:  # those of the worker that ended
+            while len(worker_counts(counts)) < 3:  # those of the worker that ended
                 await asyncio.sleep(0.02)
             os.kill(version.ready[0].pid, signal.SIGKILL)
             await until_ready(version, 0)
@@ -143,8 +143,7 @@ def test_a_worker_of_another_release_is_not_asked_anything(tmp_path: Path) -> No
         (tmp_path / "old").touch()
         async with served(tmp_path, handler={"deadline_ms": 300}) as (version, lines):
             assert [reply.status for reply in await ask(version, ["a"])] == [503]
-            while not any("of another release of Marina; pack it again" in line for line in lines):
-                await asyncio.sleep(0.02)
+            await until_logged(lines, "of another release of Marina; pack it again")
             assert not version.ready
 
     asyncio.run(run())
@@ -155,10 +154,7 @@ def test_a_worker_that_cannot_start_says_why_and_requests_do_not_wait_forever(tm
         (tmp_path / "broken").touch()
         async with served(tmp_path, handler={"deadline_ms": 300}) as (version, lines):
             assert [reply.status for reply in await ask(version, ["a"])] == [503]
-            for _ in range(500):
-                if any(DIED_MESSAGE in line for line in lines):
-                    break
-                await asyncio.sleep(0.02)
+            await until_logged(lines, DIED_MESSAGE)
             assert lines.index("marina: cannot serve: it is broken") < len(lines) - 1
 
     asyncio.run(run())
