@@ -8,7 +8,6 @@ from pathlib import Path
 from docs.made.benchmarks import result_tables, write_pictures
 from docs.made.cli import cli_page
 from docs.made.errors import errors_page
-from docs.made.openapi import openapi
 from docs.made.proofs import claims_table, graphs_table, lowering_table, operators_table
 from docs.made.spec import spec_page
 from docs.made.states import states_table
@@ -16,6 +15,7 @@ from docs.made.supported import supported_table
 from docs.made.tables import with_tables
 from docs.made.telemetry import metrics_config, metrics_table
 from marina.project import find_project
+from marina.server.openapi import openapi
 
 PROOFS = {
     "docs/proofs/xla.json": lowering_table,

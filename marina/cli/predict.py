@@ -37,7 +37,7 @@ def predict(
     """
     from marina.client import Client
     from marina.server import require_running
-    from marina.server.torchserve.tokens import token as valid_token
+    from marina.server.management.tokens import token as valid_token
 
     project = find_project()
     state = require_running(project)

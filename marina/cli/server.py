@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Kind = Literal["inference", "management"]
 HostName = Literal["torchserve", "direct"]
 DRAIN_S = 30.0
+NO_TOKEN = "warning: requests need no token, so every user and program of this machine can send them"
 OFFSET_VARIABLE = "MARINA_PORT_OFFSET"
 ReplaceOption = Annotated[
     bool,
@@ -73,6 +74,13 @@ def serve(
             "Default: torchserve, or that of the running server.",
         ),
     ] = None,
+    no_auth: Annotated[
+        bool,
+        typer.Option("--no-auth", metavar="", help="With --host direct: requests need no token."),
+    ] = False,
+    no_docs: Annotated[
+        bool, typer.Option("--no-docs", metavar="", help="With --host direct: no page at /docs.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start a server in the background with archives from model_store.
@@ -85,6 +93,7 @@ def serve(
     """
     from marina.server import serve as serve_models
     from marina.server.foreground import drop_secrets, serve_in_foreground
+    from marina.server.state import Access
     from marina.server.torchserve.config import configured_ports
     from marina.server.watch import start_watch
 
@@ -100,12 +109,17 @@ def serve(
     ports = None
     if given_ports or port_offset:
         ports = replace_fields(configured_ports(project.config).shifted(port_offset), **given_ports)
+    access = Access(needs_token=not no_auth, docs=not no_docs)
+    if no_auth:
+        say(NO_TOKEN)
     if foreground:
         drop_secrets()
-        raise typer.Exit(serve_in_foreground(project, names or [], ports, timeout, drain, say, trust_list, host))
+        raise typer.Exit(
+            serve_in_foreground(project, names or [], ports, timeout, drain, say, trust_list, host, access)
+        )
     start = time.monotonic()
     with spinner() as report:
-        state = serve_models(project, names or [], ports, timeout, report, trust_list, host=host)
+        state = serve_models(project, names or [], ports, timeout, report, trust_list, host=host, access=access)
     if not state.foreground:
         start_watch(project)
     if not as_json:
@@ -133,6 +147,7 @@ def stop(
 def status(as_json: JsonOption = False) -> None:
     """Show the running server's models. Exits with 1 if none runs or a worker is not READY."""
     from marina.server import status as server_status
+    from marina.server.state import DEFAULT_HOST
 
     running = server_status(find_project())
     if running is None:
@@ -144,11 +159,17 @@ def status(as_json: JsonOption = False) -> None:
     state, models = running
     if as_json:
         ports = vars(state.ports)
-        print_json({"running": True, "pid": state.pid, "ports": ports, "models": [m._asdict() for m in models]})
+        served = [model._asdict() for model in models]
+        print_json({"running": True, "pid": state.pid, "host": state.host, "ports": ports, "models": served})
     else:
         rows = [[m.name, m.version, f"{m.ready} of {m.workers} READY", str(m.pending)] for m in models]
         print_table(["model", "version", "workers", "waiting"], rows, numbers=1)
         say(f"http://127.0.0.1:{state.ports.inference}/predictions/NAME")
+        if state.host != DEFAULT_HOST:
+            page = f"; try it at http://127.0.0.1:{state.ports.inference}/docs" if state.access.docs else ""
+            say(f"host {state.host}{page}")
+        if not state.access.needs_token:
+            say(NO_TOKEN)
     if any(model.ready < max(1, model.workers) for model in models):
         raise typer.Exit(1)
 
@@ -282,7 +303,7 @@ def token(
     removing models.
     """
     from marina.server import require_running
-    from marina.server.torchserve.tokens import token as valid_token
+    from marina.server.management.tokens import token as valid_token
 
     project = find_project()
     value = valid_token(project.run, kind, require_running(project).ports.management)

@@ -18,11 +18,11 @@ from marina.container.proxy import configuration, nginx
 from marina.container.settings import ContainerSettings, read_settings
 from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
+from marina.server.environment import serving_env
 from marina.server.foreground import serve_in_foreground
+from marina.server.management.tokens import token
 from marina.server.state import Ports, RunState
 from marina.server.torchserve.config import free_ports, read_properties
-from marina.server.torchserve.environment import serving_env
-from marina.server.torchserve.tokens import token
 from marina.server.upgrade import management_of
 
 SETTINGS = "--settings-from"  # the number of an open file

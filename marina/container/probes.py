@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from marina.errors import ServerError
 from marina.server.archives import DRAINING
-from marina.server.torchserve.management import Management
+from marina.server.management.api import Management
 
 CACHE_S = 0.5  # for so long an answer is used again
 DEAD_S = 330.0  # TorchServe gives up a worker after 300 s

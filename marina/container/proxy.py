@@ -20,10 +20,10 @@ from marina.server.torchserve.memory import (
     GRPC_BODIES_BYTES,
     GRPC_BODY_BYTES,
     MEDIUM_BODIES,
-    MIB,
     REQUESTS,
     large_bodies,
 )
+from marina.server.transform import execution_parameters
 
 CONFIGURATION = Path(__file__).parent / "nginx.conf"
 STOP_S = 10
@@ -73,7 +73,7 @@ def configuration(
         grpc_requests=min(REQUESTS, GRPC_BODIES_BYTES // min(body_bytes, GRPC_BODY_BYTES)),
         response_s=response_s + MARGIN_S,
         names=", ".join(names),
-        execution_parameters=json.dumps(execution_parameters(archives)),
+        execution_parameters=json.dumps(execution_parameters([archive.config for archive in archives], large_bodies)),
         inference=ports.inference,
         metrics=ports.metrics,
         grpc_inference=ports.grpc_inference,
@@ -92,23 +92,6 @@ def listen(port: int) -> str:
     except OSError:
         has_ipv6 = False
     return f"[::]:{port} ipv6only=off" if has_ipv6 else str(port)
-
-
-def execution_parameters(archives: Sequence[Archive]) -> dict[str, object]:
-    """The answer to SageMaker's Batch Transform: how many bodies it may send at once, and of which size.
-
-    Several records go into one body only if all models take a body of a MiB, the smallest that SageMaker knows.
-    """
-    max_body_bytes = min(
-        member["max_body_bytes"] for archive in archives for member in archive.serving["members"].values()
-    )
-    several = max_body_bytes >= MIB
-    workers = max(archive.workers for archive in archives)
-    return {
-        "MaxConcurrentTransforms": min(workers, large_bodies(max_body_bytes)) if several else workers,
-        "BatchStrategy": "MULTI_RECORD" if several else "SINGLE_RECORD",
-        "MaxPayloadInMB": max(1, max_body_bytes // MIB),
-    }
 
 
 @contextmanager

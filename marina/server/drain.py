@@ -10,7 +10,7 @@ from contextlib import suppress
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import DRAINING, in_model_store, write_draining
-from marina.server.torchserve.management import Management
+from marina.server.management.api import Management
 
 POLL_S = 0.05
 WORKERS_GONE_S = 10.0  # if no worker of a version comes back in this time, the version answers no request any more

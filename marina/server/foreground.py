@@ -5,18 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 import psutil
 
 from marina.errors import ServerError
 from marina.project import Project
+from marina.server.environment import serving_env
 from marina.server.lifecycle import drain, serve, stop
 from marina.server.logs import log_lines
 from marina.server.process import stop_process
-from marina.server.state import Ports, RunState, running
-from marina.server.torchserve.environment import serving_env
+from marina.server.state import DEFAULT_ACCESS, Access, Ports, RunState, running
 from marina.server.upgrade import Report
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
@@ -44,12 +44,14 @@ def serve_in_foreground(
     report: Report,
     trusted: str | None = None,
     host: str | None = None,
+    access: Access = DEFAULT_ACCESS,
+    tokens: Sequence[str] = (),
     front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = _no_front,
 ) -> int:
     """Serve until the server ends, or this process gets SIGTERM or Ctrl-C; prints the logs on standard output.
 
     Args:
-        project, names, ports, timeout_s, report, trusted, host: as for `serve`.
+        project, names, ports, timeout_s, report, trusted, host, access, tokens: as for `serve`.
         drain_s: on SIGTERM or Ctrl-C, for how many seconds the server may still answer earlier requests.
         front: starts a front, such as a proxy, when the server is ready, and ends it after the last request; yields a
             function that returns whether the front is still running.
@@ -64,7 +66,7 @@ def serve_in_foreground(
         raise ServerError("a server is running already", "stop it with marina stop")
     # TorchServe's launcher ends at once; without this, Java would become a child of another process
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    state = serve(project, names, ports, timeout_s, report, trusted, foreground=True, host=host)
+    state = serve(project, names, ports, timeout_s, report, trusted, True, host, access, tokens)
     try:
         with front(state) as front_runs:
             code = _follow(project, state, drain_s, front_runs)

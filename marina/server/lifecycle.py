@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
 from marina.errors import ServerError
@@ -10,12 +11,12 @@ from marina.project import Project
 from marina.server.archives import find_archives, kept_copies
 from marina.server.drain import let_finish
 from marina.server.lock import Locked, one_at_a_time
+from marina.server.management.api import Management
 from marina.server.process import HOSTS, start_process, stop_process, wait_until_listening
 from marina.server.room import check_room
-from marina.server.state import DEFAULT_HOST, Ports, RunState, read_state, running, write_state
+from marina.server.run import prepare_run
+from marina.server.state import DEFAULT_ACCESS, DEFAULT_HOST, Access, Ports, RunState, read_state, running, write_state
 from marina.server.torchserve.config import check_ports, configured_ports
-from marina.server.torchserve.management import Management
-from marina.server.torchserve.run import prepare_run
 from marina.server.upgrade import Report, bring_all_up_to_date, register_new
 
 START_S = 60  # seconds that Java may take to open its ports
@@ -31,6 +32,8 @@ def serve(
     trusted: str | None = None,
     foreground: bool = False,
     host: str | None = None,
+    access: Access = DEFAULT_ACCESS,
+    tokens: Sequence[str] = (),
 ) -> RunState:
     """Start a server with archives of the model store and wait until all their workers are READY.
 
@@ -46,6 +49,8 @@ def serve(
         trusted: file with the sha256 of every archive that may be served, now and later; None for no such limit.
         foreground: whether this process stays with the server.
         host: what carries workers and speaks to clients, one of `HOSTS`; None for TorchServe, or the running server's.
+        access: who reaches the server.
+        tokens: that requests may bring beside the server's own.
 
     Raises:
         ServerError: an archive is missing or not trusted, a port is taken, or a worker failed; a server that was
@@ -61,6 +66,8 @@ def serve(
                 )
             if host not in (None, state.host):
                 raise ServerError(f"a server is running already, with {state.host}", "stop it with marina stop")
+            if access not in (DEFAULT_ACCESS, state.access):
+                raise ServerError("a server is running already, with other access", "stop it with marina stop")
             if trusted not in (None, state.trusted):
                 raise ServerError("a server is running already", "--trusted is for its start; stop it with marina stop")
             archives = find_archives(project, names, state.trusted)
@@ -68,14 +75,17 @@ def serve(
         archives = find_archives(project, names, trusted)
         remove_stale_run(project)
         ports = ports or configured_ports(project.config)
-        check_ports(ports, HOSTS[host or DEFAULT_HOST].has_grpc)
+        host = host or DEFAULT_HOST
+        if access != DEFAULT_ACCESS and not HOSTS[host].has_access:
+            raise ServerError(f"{host} needs tokens, and has no page", "add --host direct, or leave the option out")
+        check_ports(ports, HOSTS[host].ports)
         check_room(archives)
         report("starting the server")
         state = prepare_run(
-            project, RunState(0, "", ports, "", trusted=trusted, foreground=foreground, host=host or DEFAULT_HOST)
+            project, RunState(0, "", ports, "", trusted=trusted, foreground=foreground, host=host, access=access)
         )
         try:
-            state = _start(project, state, timeout_s)
+            state = _start(project, state, timeout_s, tokens)
             return register_new(project, state, archives, timeout_s, report)
         except BaseException:
             report("stopping the server")
@@ -152,8 +162,8 @@ def remove_stale_run(project: Project) -> None:
         stop_process(project, stale_state)
 
 
-def _start(project: Project, state: RunState, timeout_s: float) -> RunState:
+def _start(project: Project, state: RunState, timeout_s: float, tokens: Sequence[str] = ()) -> RunState:
     write_state(project, state)
-    state = start_process(project, state)
+    state = start_process(project, state, tokens)
     wait_until_listening(project, state, time.monotonic() + max(timeout_s, START_S))
     return state

@@ -1,4 +1,4 @@
-"""The logs of the running TorchServe, or of the last one if none is running."""
+"""The logs of the running server, or of the last one if none is running."""
 
 from __future__ import annotations
 

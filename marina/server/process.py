@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +15,10 @@ import psutil
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.direct.process import direct_processes, start_direct
-from marina.server.state import DEFAULT_HOST, RunState, remove_state
+from marina.server.management.tokens import KEY_FILE
+from marina.server.run import console_log
+from marina.server.state import DEFAULT_HOST, Ports, RunState, remove_state
 from marina.server.torchserve.process import start_torchserve, torchserve_processes
-from marina.server.torchserve.run import console_log
-from marina.server.torchserve.tokens import KEY_FILE
 
 STOP_S = 20
 STARTED = "Model server started"  # in the console log, when all ports are open
@@ -27,25 +28,29 @@ class Host(NamedTuple):
     """What carries workers and speaks to clients.
 
     Attributes:
-        start: starts its process without models; returns the state with the process filled in. ServerError if not.
+        start: starts its process without models, with tokens that requests may bring beside the server's own; returns
+            the state with the process filled in. ServerError if not.
         processes: the processes of a run, orphaned ones included.
-        has_grpc: whether it listens on the ports for gRPC.
+        ports: the names of the ports that it listens on.
+        has_access: whether it does what an `Access` says.
     """
 
-    start: Callable[[Project, RunState], RunState]
+    start: Callable[[Project, RunState, Sequence[str]], RunState]
     processes: Callable[[Project, RunState], list[psutil.Process]]
-    has_grpc: bool
+    ports: tuple[str, ...]
+    has_access: bool
 
 
+ALL_PORTS = tuple(field.name for field in fields(Ports))
 HOSTS: Mapping[str, Host] = {
-    DEFAULT_HOST: Host(start_torchserve, torchserve_processes, has_grpc=True),
-    "direct": Host(start_direct, direct_processes, has_grpc=False),
+    DEFAULT_HOST: Host(start_torchserve, torchserve_processes, ALL_PORTS, has_access=False),
+    "direct": Host(start_direct, direct_processes, ALL_PORTS[:4], has_access=True),
 }
 
 
-def start_process(project: Project, state: RunState) -> RunState:
+def start_process(project: Project, state: RunState, tokens: Sequence[str] = ()) -> RunState:
     """Start the process of the state's host; returns the state with the process filled in. ServerError if it fails."""
-    return HOSTS[state.host].start(project, state)
+    return HOSTS[state.host].start(project, state, tokens)
 
 
 def wait_until_listening(project: Project, state: RunState, deadline: float) -> None:

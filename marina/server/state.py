@@ -1,4 +1,4 @@
-"""The state of the running TorchServe: one file under `build/run`, which exists while it runs."""
+"""The state of the running server: one file under `build/run`, which exists while it runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from marina.files import write_json
 from marina.project import Project
 
 DEFAULT_HOST = "torchserve"
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Ports:
-    """The loopback ports that TorchServe listens on."""
+    """The ports that a server listens on."""
 
     inference: int = 8080
     management: int = 8081
@@ -32,11 +33,29 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Access:
+    """Who reaches a server.
+
+    Attributes:
+        address: that the ports for requests and metrics listen on; management listens on loopback always.
+        needs_token: whether requests must bring a token.
+        docs: whether there is a page at /docs.
+    """
+
+    address: str = LOOPBACK
+    needs_token: bool = True
+    docs: bool = True
+
+
+DEFAULT_ACCESS = Access()
+
+
+@dataclass(frozen=True)
 class Registered:
     """A model that was registered here.
 
     fingerprint identifies its archive; None if the archive is not one of Marina's. version is the archive's version,
-    as TorchServe knows it. ready_s is how many seconds its workers took to become READY.
+    as the server knows it. ready_s is how many seconds its workers took to become READY.
     """
 
     fingerprint: str | None
@@ -53,7 +72,8 @@ class RunState:
     unpacked archives. models has the models that were registered here, by name. trusted is the
     file of trusted archives that the server was started with; None if it takes any archive of the model store.
     foreground is true if a supervisor starts the server again, so that no watch may. variables has those of
-    `PLACEMENT_VARIABLES` that the server was started with. host is what carries its workers.
+    `PLACEMENT_VARIABLES` that the server was started with. host is what carries its workers, and access says who
+    reaches it.
     """
 
     pid: int
@@ -65,6 +85,7 @@ class RunState:
     foreground: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     host: str = DEFAULT_HOST
+    access: Access = DEFAULT_ACCESS
 
     def process(self) -> psutil.Process | None:
         """The server's process, or None if it is not running."""
@@ -82,7 +103,8 @@ def read_state(project: Project) -> RunState | None:
     try:
         fields = json.loads(_file(project).read_text())
         models = {name: Registered(**registered) for name, registered in fields.pop("models").items()}
-        return RunState(**{**fields, "ports": Ports(**fields["ports"]), "models": models})
+        ports, access = Ports(**fields.pop("ports")), Access(**fields.pop("access", {}))
+        return RunState(**fields, ports=ports, access=access, models=models)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -104,7 +126,7 @@ def remove_state(project: Project) -> None:
 
 
 def logs_folder(project: Project) -> Path:
-    """The folder of the logs of TorchServe and its workers."""
+    """The folder of the logs of a server and its workers."""
     return project.run / "logs"
 
 

@@ -9,7 +9,7 @@ from handlers.worker.telemetry.metrics import ROW_TOKENS
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server import require_running
-from marina.server.torchserve.tokens import loopback_session
+from marina.server.management.tokens import loopback_session
 from marina.shapes.lengths import expand_histogram
 
 TIMEOUT_S = 10

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from docs.made.openapi import camel, openapi
 from handlers.worker.tasks import TASKS as KNOWN
+from marina.server.openapi import camel, openapi
 from tests.embedders import PROMPTS
 from tests.end_to_end.conftest import TASKS, Server
 

@@ -19,9 +19,9 @@ from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
-from docs.made.openapi import camel, openapi
 from marina import Client
 from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
+from marina.server.openapi import camel, openapi
 from tests.conftest import ROOT
 from tests.embedders import PROMPTS
 from tests.end_to_end.conftest import TASKS, Server, run_grpc

@@ -69,13 +69,13 @@ def main(arguments: Sequence[str]) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # the front has ended
             reply = Message({"ready": os.getpid(), "protocol": PROTOCOL, **take_metrics(model)})
             counted = time.monotonic()
-            connection.sendall(b"".join(reply.parts()))
+            connection.sendall(reply.as_bytes())
             while message := read_message(stream.read):
                 reply = answer(model, message)
                 if "replies" in reply.fields and time.monotonic() - counted > COUNTED_S:
                     counted = time.monotonic()
                     reply = reply._replace(fields={**reply.fields, **take_metrics(model)})
-                connection.sendall(b"".join(reply.parts()))
+                connection.sendall(reply.as_bytes())
 
 
 if __name__ == "__main__":

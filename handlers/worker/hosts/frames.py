@@ -21,10 +21,10 @@ class Message(NamedTuple):
     fields: Mapping[str, Any]
     bodies: Sequence[bytes] = ()
 
-    def parts(self) -> list[bytes]:
-        """The message as it is sent, in parts."""
+    def as_bytes(self) -> bytes:
+        """The message as it is sent."""
         head = orjson.dumps({**self.fields, SIZES: list(map(len, self.bodies))})
-        return [len(head).to_bytes(LENGTH_BYTES, "big"), head, *self.bodies]
+        return b"".join([len(head).to_bytes(LENGTH_BYTES, "big"), head, *self.bodies])
 
 
 def head_length(prefix: bytes) -> int:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
@@ -50,6 +51,7 @@ class Action(Enum):
     LIVE = "live"
     LIST = "list"
     SERVER = "server"
+    LIMITS = "limits"
 
 
 class Route(NamedTuple):
@@ -78,6 +80,7 @@ ROUTES = {
     ("GET", "/v2/health/ready"): Action.READY,
     ("GET", "/v2/health/live"): Action.LIVE,
     ("GET", "/v2"): Action.SERVER,
+    ("GET", "/execution-parameters"): Action.LIMITS,
 }
 _COMPILED = [(method, re.compile(pattern), action) for (method, pattern), action in ROUTES.items()]
 
@@ -97,11 +100,21 @@ class Urls:
     Args:
         models: the models by name.
         tokens: requests must send one of them as `Authorization: Bearer TOKEN`; none if they need none.
+        dead_s: after so many seconds in which a model could not answer, the server is not alive any more.
+        limits: gives the answer to SageMaker's Batch Transform, which asks for limits; None if there are none.
     """
 
-    def __init__(self, models: Mapping[str, ServedModel], tokens: Sequence[str]) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, ServedModel],
+        tokens: Sequence[str],
+        dead_s: float = math.inf,
+        limits: Callable[[], Json] | None = None,
+    ) -> None:
         self._models = models
         self._tokens = tokens
+        self._dead_s, self._failing_since = dead_s, math.inf
+        self._limits = limits
 
     async def answer(
         self, method: str, path: str, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]
@@ -118,22 +131,23 @@ class Urls:
             urls = "/predictions/NAME, /v1, /v2, /rerank, /invocations, /ping and /health"
             reply = refusal(404, "NotFound", f"there are {urls}")
         elif route.action in (Action.PREDICT, Action.DESCRIBE, Action.LIST) and not self._allows(headers):
-            needed = {"www-authenticate": "Bearer"}
-            reply = refusal(401, "Unauthorized", "send the header Authorization: Bearer TOKEN", needed)
+            reply = unauthorized("send the header Authorization: Bearer TOKEN")
         else:
             reply = await self._answer(route, headers, body)
         return reply._replace(headers={**reply.headers, **returned_headers(headers)})
 
     async def _answer(self, route: Route, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]) -> Reply:
         if route.action is Action.LIVE:
-            return _document({"live": True})
+            return await self._liveness()
         if route.action is Action.SERVER:
             return _document({"name": "marina", "version": "2", "extensions": []})
+        if route.action is Action.LIMITS:
+            return _document(self._limits()) if self._limits else refusal(404, "NotFound", "there are no limits")
         if route.action is Action.LIST:  # as OpenAI's clients read it
             entries: list[Json] = [{"id": name, "object": "model", "owned_by": "marina"} for name in self._models]
             return _document({"object": "list", "data": entries})
         if route.model is not None and route.model not in self._models:
-            return self._unknown_model(route.model, self._allows(headers))
+            return self._unknown_model(route.model, self._models if self._allows(headers) else ())
         if route.action is Action.READY:
             return await self._readiness(route.model, route.version)
         if route.action is Action.DESCRIBE and route.model:
@@ -150,7 +164,7 @@ class Urls:
             return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
         name = route.model or self._model_of(headers, content)
         if name not in self._models:
-            return self._unknown_model(name, True)
+            return self._unknown_model(name, self._models)
         return await self._models[name].reply(content, timed_headers, route.version)
 
     def _model_of(self, headers: Mapping[str, str], content: bytes) -> str:
@@ -165,12 +179,21 @@ class Urls:
             return ""
         return str(body.get("model", "")) if isinstance(body, dict) else ""
 
-    def _unknown_model(self, name: str, names_others: bool) -> Reply:
-        name = name[:MAX_NAME]
-        near = get_close_matches(name, self._models, 1) if names_others else []
-        others = f"; there are {', '.join(self._models)}" if names_others else ""
-        hint = f"; did you mean {near[0]}?" if near else others
+    def _unknown_model(self, name: str, others: Iterable[str]) -> Reply:
+        """The reply to a request for a model that does not exist, with those others that may be named."""
+        name, known = name[:MAX_NAME], list(others)
+        near = get_close_matches(name, known, 1)
+        names = f"; there are {', '.join(known)}" if known else ""
+        hint = f"; did you mean {near[0]}?" if near else names
         return refusal(404, "UnknownModel", f"there is no model {name!r}{hint}")
+
+    async def _liveness(self) -> Reply:
+        """Whether the server is alive: not if a model has been without workers for so long that they do not come."""
+        if math.isfinite(self._dead_s):
+            ready = (await self._readiness(None, None)).status == 200
+            self._failing_since = math.inf if ready else min(self._failing_since, time.monotonic())
+        alive = time.monotonic() - self._failing_since < self._dead_s
+        return _document({"live": alive}, 200 if alive else 503)
 
     async def _readiness(self, name: str | None, version: str | None) -> Reply:
         """Whether a model answers, or all models if `name` is None."""
@@ -182,11 +205,19 @@ class Urls:
         return _document({"name": name or "marina", "ready": not missing, "missing": missing}, 503 if missing else 200)
 
     def _allows(self, headers: Mapping[str, str]) -> bool:
-        authorization = headers.get("authorization", "")
-        sent = authorization.encode()
-        # all are compared, so that the time says nothing
-        matches = [hmac.compare_digest(sent, f"Bearer {token}".encode()) for token in self._tokens]
-        return not matches or any(matches)
+        return not self._tokens or bears_token(headers.get("authorization", "").encode(), self._tokens)
+
+
+def bears_token(authorization: bytes, tokens: Sequence[str]) -> bool:
+    """Whether a header `Authorization` has one of the tokens."""
+    # all are compared, so that the time says nothing
+    matches = [hmac.compare_digest(authorization, f"Bearer {token}".encode()) for token in tokens]
+    return any(matches)
+
+
+def unauthorized(message: str) -> Reply:
+    """The reply to a request without the token that it needs."""
+    return refusal(401, "Unauthorized", message, {"www-authenticate": "Bearer"})
 
 
 def refusal(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:

@@ -1,7 +1,8 @@
 """The process of the host `direct`: python -m marina.server.direct CONFIG
 
-CONFIG is a JSON file: the ports, the model store, the temporary folder, and the folder of logs. The process writes
-tokens beside it, and ends on SIGTERM.
+CONFIG is a JSON file: ports, who reaches them, the model store, the temporary folder, and the folder of logs. Tokens
+that requests may bring beside the server's own are lines of standard input, so that they are in no file. The process
+writes its own tokens beside CONFIG, and ends on SIGTERM.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import resource
 import secrets
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
@@ -22,16 +25,19 @@ import uvicorn
 import uvloop
 
 from marina.files import replacing
+from marina.server.direct.connections import IDLE_S, Connection, Connections
 from marina.server.direct.front import Front
+from marina.server.direct.grpc_front import has_grpc, serving_grpc
 from marina.server.direct.models import Models
+from marina.server.direct.pages import pages
+from marina.server.environment import serving_env
 from marina.server.logs import WORKERS_LOG
-from marina.server.state import Ports
-from marina.server.torchserve.environment import serving_env
-from marina.server.torchserve.tokens import KEY_FILE
+from marina.server.management.tokens import KEY_FILE
+from marina.server.state import LOOPBACK, Access, Ports
 
 LOG_BYTES, LOG_FILES = 10_000_000, 5
 BACKLOG = 1024  # connections that wait to be accepted
-KEEP_ALIVE_S = 75  # for an idle connection; longer than load balancers keep theirs
+MAX_CONNECTIONS, OTHER_FILES = 20_000, 256  # a connection is an open file; workers, logs and sockets are others
 DRAIN_S = 15.0  # for workers to answer what they have, when the server ends
 NEVER = "9999-12-31T00:00:00.000000000Z"
 
@@ -39,9 +45,10 @@ NEVER = "9999-12-31T00:00:00.000000000Z"
 def write_tokens(folder: Path) -> dict[str, str]:
     """Write new tokens, which do not expire, in the form of TorchServe's file; returns them by their kinds."""
     tokens = {kind: secrets.token_urlsafe(24) for kind in ("inference", "management", "API")}
-    with replacing(folder / KEY_FILE) as partial:
-        partial.touch(mode=0o600)
-        partial.write_text(json.dumps({kind: {"key": key, "expiration time": NEVER} for kind, key in tokens.items()}))
+    with replacing(folder / KEY_FILE) as partial_file:
+        partial_file.touch(mode=0o600)
+        entries = {kind: {"key": key, "expiration time": NEVER} for kind, key in tokens.items()}
+        partial_file.write_text(json.dumps(entries))
     return tokens
 
 
@@ -69,37 +76,46 @@ class DrainingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def serve(config: dict[str, Any], folder: Path) -> None:
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that listens; with IPv4 too if the address is that of IPv6 for all interfaces."""
+    if address != "::":
+        return socket.create_server((address, port), backlog=BACKLOG)
+    return socket.create_server((address, port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+
+
+async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max_connections: int) -> None:
     """Listen until SIGTERM or SIGINT."""
-    ports = Ports(**config["ports"])
+    ports, access = Ports(**config["ports"]), Access(**config["access"])
     log = worker_log(Path(config["logs"]))
     models = Models(Path(config["model_store"]), Path(config["temp"]), serving_env(), log.info)
-    sockets = []
-    for port in (ports.inference, ports.management, ports.metrics):
-        listener = socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
-        sockets.append(listener)
-    front = Front(models, ports, write_tokens(folder))
+    addresses = {ports.inference: access.address, ports.management: LOOPBACK, ports.metrics: access.address}
+    written = write_tokens(folder)
+    inference_tokens = [written["inference"], *tokens] if access.needs_token else []
+    front = Front(models, ports, inference_tokens, written["management"], pages() if access.docs else {})
     server = DrainingServer(
         models,
         uvicorn.Config(
             front,
-            http="httptools",
+            http=partial(Connection, Connections(max_connections)),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             proxy_headers=False,
             access_log=False,
-            log_level="warning",
+            log_level="error",  # a warning for each hostile request would fill the disk
             server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=1,
         ),
     )
-    print("Model server started", flush=True)
-    try:
+    async with AsyncExitStack() as stack:
+        sockets = [stack.enter_context(listen(address, port)) for port, address in addresses.items()]
+        if has_grpc():
+            host = f"[{access.address}]" if ":" in access.address else access.address
+            await stack.enter_async_context(serving_grpc(front, f"{host}:{ports.grpc_inference}"))
+        else:
+            print("gRPC is off: grpcio and protobuf are not installed", flush=True)
+        print("Model server started", flush=True)
         await server.serve(sockets)
-    finally:
-        for listener in sockets:
-            listener.close()
 
 
 def main() -> None:
@@ -108,7 +124,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # each connection is one
     path = Path(sys.argv[1])
     config = json.loads(path.read_text(encoding="utf-8"))
-    uvloop.run(serve(config, path.parent))
+    tokens = sys.stdin.read().split()
+    uvloop.run(serve(config, path.parent, tokens, min(MAX_CONNECTIONS, max(1, most_files - OTHER_FILES))))
 
 
 if __name__ == "__main__":

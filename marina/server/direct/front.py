@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl
 
-from handlers.worker.hosts.urls import BODY_BYTES, Urls, refusal
-from handlers.worker.reply import Reply
+from handlers.worker.errors import RequestError
+from handlers.worker.hosts.urls import Urls, bears_token, refusal, unauthorized
+from handlers.worker.reply import Reply, error_reply
+from marina.server.direct.bodies import BODY_S, Bodies, ClientGone, NoMemory, Receive, Share, SlowBody
 from marina.server.direct.management import manage
 from marina.server.direct.models import Models
 from marina.server.state import Ports
 
-BODY_S = 60.0  # for a client to send its body
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+DEAD_S = 330.0  # without a worker that is READY: then only a new process helps
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-
-class ClientGone(Exception):
-    """The client has closed its connection."""
-
-
-class SlowBody(Exception):
-    """The client does not send its body in time."""
 
 
 class Front:
@@ -33,12 +26,22 @@ class Front:
     Args:
         models: that answer.
         ports: the port of a connection says what it is for.
-        tokens: of predictions, and of management.
+        tokens: of which requests must bring one; none if they need none.
+        management_token: that management needs.
+        pages: what GET answers on the inference port without a token, by path.
     """
 
-    def __init__(self, models: Models, ports: Ports, tokens: dict[str, str]) -> None:
-        self._models, self._ports, self._tokens = models, ports, tokens
-        self._urls = Urls(models.by_name, [tokens["inference"]])
+    def __init__(
+        self,
+        models: Models,
+        ports: Ports,
+        tokens: Sequence[str],
+        management_token: str,
+        pages: Mapping[str, Reply],
+    ) -> None:
+        self._models, self._ports, self._management_token, self._pages = models, ports, management_token, pages
+        self._urls = Urls(models.by_name, tokens, DEAD_S, models.execution_parameters)
+        self._bodies = Bodies()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -46,9 +49,8 @@ class Front:
         try:
             if port == self._ports.inference:
                 reply = await self._predict(scope, receive)
-                self._models.counts.answered(reply.status)
             elif port == self._ports.management:
-                reply = await _while_connected(self._manage(scope), receive)
+                reply = await self._manage(scope)
             else:
                 reply = await self._metrics(scope)
         except ClientGone:
@@ -58,37 +60,46 @@ class Front:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
 
+    async def answer(
+        self, method: str, path: str, headers: Mapping[str, str], read: Callable[[Share], Awaitable[bytes]]
+    ) -> Reply:
+        """Answer a request to the inference port, and count the answer.
+
+        Args:
+            method, path: of the request.
+            headers: with lower-case names.
+            read: reads the body into its share of the memory.
+        """
+        with self._bodies.share() as share:
+            try:
+                reply = await self._urls.answer(method, path, headers, lambda: read(share))
+            except NoMemory:
+                reply = error_reply(RequestError("Overloaded", "the server has as many bodies as it has memory for"))
+            except SlowBody:
+                closing = {"connection": "close"}
+                reply = refusal(408, "RequestTimeout", f"the body did not come within {BODY_S:.0f} s", closing)
+        self._models.counts.answered(reply.status)
+        return reply
+
     async def _predict(self, scope: dict[str, Any], receive: Receive) -> Reply:
-        """The reply to a request for a prediction; ClientGone if the client leaves before it is there."""
+        """The reply to a request on the inference port; ClientGone if the client leaves before it is there."""
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        if method == "GET" and scope["path"] in self._pages:
+            return self._pages[scope["path"]]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        watches: list[asyncio.Task[None]] = []
+        with _leaving(receive) as watch:
 
-        async def body() -> bytes:
-            content = await _read(receive)
-            # the client sends nothing more: what comes now is that it leaves
-            watches.append(_watch(receive))
-            return content
+            async def read(share: Share) -> bytes:
+                body = await share.read(receive, int(headers.get("content-length") or 0))
+                watch()  # the client sends nothing more: what comes now is that it leaves
+                return body
 
-        try:
-            return await self._urls.answer(scope["method"], scope["path"], headers, body)
-        except SlowBody:
-            closing = {"connection": "close"}
-            return refusal(408, "RequestTimeout", f"the body did not come within {BODY_S:.0f} s", closing)
-        except asyncio.CancelledError:
-            if any(watch.done() for watch in watches):
-                raise ClientGone from None
-            raise
-        finally:
-            for watch in watches:
-                watch.cancel()
+            return await self.answer(method, scope["path"], headers, read)
 
     async def _manage(self, scope: dict[str, Any]) -> Reply:
-        sent = dict(scope["headers"]).get(b"authorization", b"")
-        if not hmac.compare_digest(sent, f"Bearer {self._tokens['management']}".encode()):
-            needed = {"www-authenticate": "Bearer"}
-            return refusal(
-                401, "InvalidTokenException", "the management token is needed: marina token management", needed
-            )
+        authorization = dict(scope["headers"]).get(b"authorization", b"")
+        if not bears_token(authorization, [self._management_token]):
+            return unauthorized("the management token is needed: marina token management")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         return await manage(self._models, scope["method"], scope["path"], query)
 
@@ -96,53 +107,16 @@ class Front:
         if scope["path"] != "/metrics":
             return refusal(404, "NotFound", "there is /metrics")
         versions = [version for model in self._models.by_name.values() for version in model.versions.values()]
-        await asyncio.gather(*(version.take_counts() for version in versions))
+        await asyncio.gather(*(version.workers.take_counts() for version in versions))
         page = self._models.counts.page([(version.name, version.version, version.traffic) for version in versions])
         return Reply(200, page.encode(), {}, "text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _read(receive: Receive) -> bytes:
-    """The body of a request, up to a little more than the largest that is allowed.
-
-    Raises:
-        ClientGone: the client has closed its connection.
-        SlowBody: the body does not come.
-    """
-    parts, size = [], 0
-
-    async def read_parts() -> bytes:
-        nonlocal size
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if not message.get("more_body") or size > BODY_BYTES:
-                return b"".join(parts)
-
-    try:
-        return await asyncio.wait_for(read_parts(), BODY_S)
-    except asyncio.TimeoutError:
-        raise SlowBody from None
-
-
-async def _while_connected(answer: Coroutine[Any, Any, Reply], receive: Receive) -> Reply:
-    """The answer to a request whose body is not read; ClientGone if the client leaves first, which ends the work."""
-    watch = _watch(receive)
-    try:
-        return await answer
-    except asyncio.CancelledError:
-        if watch.done():
-            raise ClientGone from None
-        raise
-    finally:
-        watch.cancel()
-
-
-def _watch(receive: Receive) -> asyncio.Task[None]:
-    """Cancel the present task when its client leaves."""
+@contextmanager
+def _leaving(receive: Receive) -> Iterator[Callable[[], None]]:
+    """A context that ends with ClientGone when the client leaves after the call of what the context gives."""
     answering = asyncio.current_task()
+    watches: list[asyncio.Task[None]] = []
 
     async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -150,4 +124,12 @@ def _watch(receive: Receive) -> asyncio.Task[None]:
         if answering:
             answering.cancel()
 
-    return asyncio.create_task(watch())
+    try:
+        yield lambda: watches.append(asyncio.create_task(watch()))
+    except asyncio.CancelledError:
+        if any(watching.done() for watching in watches):
+            raise ClientGone from None
+        raise
+    finally:
+        for watching in watches:
+            watching.cancel()

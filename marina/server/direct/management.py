@@ -42,7 +42,7 @@ async def manage(models: Models, method: str, path: str, query: Mapping[str, str
             workers = int(query["min_worker"])
             if workers < 0:
                 raise ValueError(f"min_worker {workers}")
-            models.model(name).version(version).scale(workers)
+            models.model(name).version(version).workers.scale(workers)
             return _done(f"{name} has {query['min_worker']} workers")
         if method == "DELETE" and not verb:
             await models.unregister(name, version or None)
@@ -71,26 +71,26 @@ async def _of_all(models: Models, method: str, query: Mapping[str, str]) -> Repl
 async def _statuses(models: Models, name: str, version: str, described: bool) -> list[Json]:
     model = models.model(name)
     versions = list(model.versions.values()) if version == "all" else [model.version(version or None)]
-    return [await _status(one_version, described) for one_version in versions]
+    return [await _status(served, described) for served in versions]
 
 
 async def _status(version: Version, described: bool) -> Json:
     fields = {
         "modelName": version.name,
         "modelVersion": version.version,
-        "minWorkers": version.target,
-        "maxWorkers": version.target,
+        "minWorkers": version.workers.target,
+        "maxWorkers": version.workers.target,
         "batchSize": version.batch_size,
         "maxBatchDelay": 0,  # nothing waits for a batch to fill
         "workers": [
             {"id": str(worker.pid), "pid": worker.pid, "status": "READY" if worker.ready else "UNLOADING"}
-            for worker in version.workers
+            for worker in version.workers.started
         ],
         "jobQueueStatus": {"pendingRequests": version.pending},
     }
     if not described:
         return fields
-    return {**fields, "customizedMetadata": await version.describe()}
+    return {**fields, "customizedMetadata": await version.workers.describe()}
 
 
 def _answer(value: Json) -> Reply:

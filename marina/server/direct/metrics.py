@@ -66,12 +66,13 @@ class Counts:
             **HOST_METRICS,
             **{name: metric.meaning for name, metric in COUNTERS.items()},
         }
+        samples = defaultdict(list)
+        for (name, labels), value in values.items():
+            samples[name].append((labels, value))
         lines = []
-        for name, meaning in meanings.items():
-            samples = [(labels, value) for (metric, labels), value in values.items() if metric == name]
-            if samples:
-                lines += [f"# HELP {name} {meaning}", f"# TYPE {name} counter"]
-            for labels, value in samples:
+        for name in [name for name in meanings if name in samples]:
+            lines += [f"# HELP {name} {meanings[name]}", f"# TYPE {name} counter"]
+            for labels, value in samples[name]:
                 text = ",".join(f'{label}="{_escaped(content)}"' for label, content in labels)
                 lines.append(f"{name}{{{text}}} {value:.10g}")
         return "\n".join(lines) + "\n"

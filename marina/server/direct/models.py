@@ -23,8 +23,10 @@ from handlers.worker.telemetry.tracing import REQUEST_ID, client_request_id
 from handlers.worker.values import Json
 from marina.errors import ServerError
 from marina.server.archives import DRAINING
+from marina.server.direct.bodies import ALL_BODIES_BYTES
 from marina.server.direct.metrics import Counts
 from marina.server.direct.version import Version
+from marina.server.transform import execution_parameters
 
 WORKER_FILE = "handlers/worker/hosts/direct.py"  # in archives
 
@@ -51,24 +53,23 @@ class ServedModel:
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
         """The reply of a version, by default of the default one, with an id that the log has too."""
-        if version and version not in self.versions:
+        served = self.versions.get(version or self.default)
+        if served is None:
             return unknown_version(self.name, version)
-        own_id, client_id = str(uuid.uuid4()), client_request_id(headers)
-        logged_id = f"{client_id} ({own_id})" if client_id else own_id
-        reply = await self.version(version).reply(body, {**headers, REQUEST_ID: logged_id})
-        return reply._replace(headers={**reply.headers, REQUEST_ID: own_id})
+        new_id, client_id = str(uuid.uuid4()), client_request_id(headers)
+        logged_id = f"{client_id} ({new_id})" if client_id else new_id
+        reply = await served.reply(body, {**headers, REQUEST_ID: logged_id})
+        return reply._replace(headers={**reply.headers, REQUEST_ID: new_id})
 
     async def describe(self, version: str | None) -> Json:
         """The description of a version; None if there is no such version."""
-        if version and version not in self.versions:
-            return None
-        return await self.version(version).describe()
+        served = self.versions.get(version or self.default)
+        return await served.workers.describe() if served else None
 
     async def is_ready(self, version: str | None) -> bool | None:
         """Whether a version has a worker that is READY; None if there is no such version."""
-        if version and version not in self.versions:
-            return None
-        return bool(self.version(version).ready)
+        served = self.versions.get(version or self.default)
+        return served.is_ready if served else None
 
 
 class Models:
@@ -92,7 +93,13 @@ class Models:
         self._numbers = itertools.count(9000)
         self.by_name: dict[str, ServedModel] = {}
         self.counts = Counts()
-        self._ending: list[Version] = []  # that are registered no more, and still answer requests
+        self._ending: set[asyncio.Task[None]] = set()  # end versions that are registered no more
+
+    def execution_parameters(self) -> Json:
+        """The answer to SageMaker's Batch Transform; of no use without a model that has workers."""
+        versions = [version for model in self.by_name.values() for version in model.versions.values()]
+        configs = [version.config for version in versions if version.config]
+        return execution_parameters(configs, lambda size: ALL_BODIES_BYTES // size) if configs else {}
 
     def model(self, name: str) -> ServedModel:
         """A model; ServerError if it is not registered."""
@@ -128,11 +135,14 @@ class Models:
             self.by_name[name].versions[number] = version
         else:
             self.by_name[name] = ServedModel(name, version)
-        version.scale(version.target)
+        version.workers.scale(int(version.config.get("minWorkers", 0)))
         return version
 
     async def unregister(self, name: str, number: str | None) -> None:
-        """Stop the workers of a version of a model, or of all versions; ServerError if there is none."""
+        """Stop the workers of a version of a model, or of all versions; ServerError if there is none.
+
+        What has begun to end goes on if the caller is cancelled.
+        """
         model = self.model(name)
         gone = [model.version(number)] if number else list(model.versions.values())
         for version in gone:
@@ -141,16 +151,16 @@ class Models:
             del self.by_name[name]
         elif model.default not in model.versions:
             model.default = next(iter(model.versions))
-        self._ending += gone
-        for version in gone:
-            await version.close()
-            shutil.rmtree(version.folder, ignore_errors=True)
-            self._ending.remove(version)
+        ending = [asyncio.create_task(_end(version)) for version in gone]
+        for task in ending:
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+        await asyncio.wait(ending)
 
     async def close(self) -> None:
         """Let all workers answer what they have, and end them. New requests get 503."""
         served = [version for model in self.by_name.values() for version in model.versions.values()]
-        await asyncio.gather(*(version.close() for version in (*served, *self._ending)))
+        await asyncio.gather(*(version.close() for version in served), *self._ending)
 
     def _logger(self, name: str, number: str) -> Callable[[int, str], None]:
         """Lines in the form of TorchServe's log, which `marina logs` reads."""
@@ -160,6 +170,11 @@ class Models:
             self._write_log(f"{now} [INFO ] W-{9000 + worker}-{name}_{number}-stdout direct - {line}")
 
         return log
+
+
+async def _end(version: Version) -> None:
+    await version.close()
+    shutil.rmtree(version.folder, ignore_errors=True)
 
 
 def _unpack(path: Path, folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:

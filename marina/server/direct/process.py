@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,20 +16,24 @@ from handlers.worker.placement.choice import server_of
 from marina.files import write_json
 from marina.project import Project
 from marina.server.direct.worker import MODULE as WORKER
+from marina.server.environment import serving_env
+from marina.server.run import console_log
 from marina.server.state import RunState, logs_folder, write_state
-from marina.server.torchserve.environment import serving_env
-from marina.server.torchserve.run import console_log
 
 SERVER = "marina.server.direct"
 
 
-def start_direct(project: Project, state: RunState) -> RunState:
-    """Start the front without models, in its own process session; returns the state, with the process filled in."""
+def start_direct(project: Project, state: RunState, tokens: Sequence[str] = ()) -> RunState:
+    """Start the front without models, in its own process session; returns the state, with the process filled in.
+
+    The tokens reach it over a pipe: workers could read its environment, its arguments and its files.
+    """
     logs = logs_folder(project)
     write_json(
         config_file(project),
         {
             "ports": asdict(state.ports),
+            "access": asdict(state.access),
             "model_store": str(project.model_store),
             "temp": state.temp,
             "logs": str(logs),
@@ -40,11 +45,14 @@ def start_direct(project: Project, state: RunState) -> RunState:
             [sys.executable, "-m", SERVER, str(config_file(project))],
             cwd=project.run,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             start_new_session=True,
         )
+    assert process.stdin
+    with suppress(BrokenPipeError), process.stdin:  # one that has ended already says why in its log
+        process.stdin.write("\n".join(tokens).encode())
     state = replace(state, pid=process.pid, identity=server_of(process.pid))
     write_state(project, state)
     return state

@@ -12,7 +12,13 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 MAX_TRIES = 2
-MAX_BYTES = 256 << 20  # of the bodies that wait
+
+
+class Priority(Enum):
+    """Which requests go first, in this order."""
+
+    INTERACTIVE = "interactive"
+    BULK = "bulk"
 
 
 class State(Enum):
@@ -60,15 +66,23 @@ class Request:
     Attributes:
         body, headers: as they came.
         arrived: when, in seconds.
+        priority: whether it lets others pass.
         state: where it is.
         tries: how many workers have taken it.
         reply: the caller's own; this file does not read it.
     """
 
-    __slots__ = ("arrived", "body", "headers", "reply", "state", "tries")
+    __slots__ = ("arrived", "body", "headers", "priority", "reply", "state", "tries")
 
-    def __init__(self, body: bytes, headers: Mapping[str, str], arrived: float, reply: Any = None) -> None:
-        self.body, self.headers, self.arrived, self.reply = body, headers, arrived, reply
+    def __init__(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        arrived: float,
+        reply: Any = None,
+        priority: Priority = Priority.INTERACTIVE,
+    ) -> None:
+        self.body, self.headers, self.arrived, self.reply, self.priority = body, headers, arrived, reply, priority
         self.state, self.tries = State.NEW, 0
 
     def happens(self, event: Event) -> None:
@@ -86,6 +100,9 @@ class Taken(NamedTuple):
 class Queue:
     """The requests to one version of a model.
 
+    Requests in bulk are taken when no interactive one waits, and have at most half of the places, so that they keep no
+    place and no worker from a person who waits.
+
     Args:
         batch_size: the most requests of a batch.
         capacity: the most requests that wait.
@@ -93,25 +110,24 @@ class Queue:
     """
 
     def __init__(self, batch_size: int, capacity: int, deadline_s: float) -> None:
-        self._batch_size, self._capacity, self._deadline_s = batch_size, capacity, deadline_s
-        self._waiting: deque[Request] = deque()
-        self._bytes = 0
+        self._batch_size, self._deadline_s = batch_size, deadline_s
+        self._places = {Priority.INTERACTIVE: capacity, Priority.BULK: (capacity + 1) // 2}
+        self._lines: dict[Priority, deque[Request]] = {priority: deque() for priority in Priority}
         self.computing = 0
 
     @property
     def waiting(self) -> int:
         """How many requests wait, those included whose clients have gone since."""
-        return len(self._waiting)
+        return sum(map(len, self._lines.values()))
 
     def offer(self, request: Request) -> bool:
         """Accept a request; False if the queue is full."""
-        if len(self._waiting) >= self._capacity or self._bytes + len(request.body) > MAX_BYTES:
+        if not self._has_place(request.priority):
             self._forget_left()
-        has_place = len(self._waiting) < self._capacity and self._bytes + len(request.body) <= MAX_BYTES
+        has_place = self._has_place(request.priority)
         request.happens(Event.ACCEPT if has_place else Event.REFUSE)
         if has_place:
-            self._waiting.append(request)
-            self._bytes += len(request.body)
+            self._lines[request.priority].append(request)
         return has_place
 
     def leave(self, request: Request) -> None:
@@ -120,37 +136,19 @@ class Queue:
             request.happens(Event.LEAVE)
 
     def take(self, now: float, idle_workers: int) -> Taken:
-        """What one of the idle workers takes: its share of what waits. The batch is empty if nothing does.
-
-        A request whose worker died is taken alone, so that no other shares its fate again.
-        """
+        """What one of the idle workers takes: its share of what waits. The batch is empty if nothing does."""
         expired: list[Request] = []
-        batch: list[Request] = []
-        size = min(self._batch_size, -(-len(self._waiting) // max(1, idle_workers)))
-        while self._waiting and len(batch) < size:
-            request = self._waiting[0]
-            if request.state is State.WAITING and request.tries and batch:
-                break
-            self._waiting.popleft()
-            self._bytes -= len(request.body)
-            if request.state is not State.WAITING:
-                continue
-            if now - request.arrived > self._deadline_s:
-                request.happens(Event.EXPIRE)
-                expired.append(request)
-                continue
-            request.happens(Event.TAKE)
-            request.tries += 1
-            batch.append(request)
-            if request.tries > 1:
-                break
-        self.computing += len(batch)
-        return Taken(batch, expired)
+        for line in self._lines.values():
+            batch = self._take_from(line, now, idle_workers, expired)
+            if batch:
+                self.computing += len(batch)
+                return Taken(batch, expired)
+        return Taken([], expired)
 
     def expire(self, now: float) -> list[Request]:
         """The requests that have waited past their deadline, which are in the queue no more."""
-        self._forget_left()
-        expired = [request for request in self._waiting if now - request.arrived > self._deadline_s]
+        waiting = [request for line in self._lines.values() for request in line if request.state is State.WAITING]
+        expired = [request for request in waiting if now - request.arrived > self._deadline_s]
         for request in expired:
             request.happens(Event.EXPIRE)
         self._forget_left()
@@ -174,11 +172,39 @@ class Queue:
         for request in reversed(present):
             if request.state is State.COMPUTING:
                 request.happens(Event.RETRY)
-                self._waiting.appendleft(request)
-                self._bytes += len(request.body)
+                self._lines[request.priority].appendleft(request)
         return failed
+
+    def _take_from(self, line: deque[Request], now: float, idle_workers: int, expired: list[Request]) -> list[Request]:
+        """A worker's share of a line; adds to `expired` those that have waited too long.
+
+        A request whose worker died is taken alone, so that no other shares its fate again.
+        """
+        batch: list[Request] = []
+        size = min(self._batch_size, -(-len(line) // max(1, idle_workers)))
+        while line and len(batch) < size:
+            request = line[0]
+            if request.state is State.WAITING and request.tries and batch:
+                break
+            line.popleft()
+            if request.state is not State.WAITING:
+                continue
+            if now - request.arrived > self._deadline_s:
+                request.happens(Event.EXPIRE)
+                expired.append(request)
+                continue
+            request.happens(Event.TAKE)
+            request.tries += 1
+            batch.append(request)
+            if request.tries > 1:
+                break
+        return batch
+
+    def _has_place(self, priority: Priority) -> bool:
+        # the capacity is that of all lines together
+        return len(self._lines[priority]) < self._places[priority] and self.waiting < self._places[Priority.INTERACTIVE]
 
     def _forget_left(self) -> None:
         """Give the places of clients that have gone to others."""
-        self._waiting = deque(request for request in self._waiting if request.state is State.WAITING)
-        self._bytes = sum(len(request.body) for request in self._waiting)
+        for priority, line in self._lines.items():
+            self._lines[priority] = deque(request for request in line if request.state is State.WAITING)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ class Worker:
     Attributes:
         pid: of the process.
         ready: whether it has proved itself on the golden rows of its models.
+        busy: whether it has a batch.
+        counting: asks it for what it has counted.
+        counted_at: until when the seconds are counted that it has been READY.
     """
 
     def __init__(
@@ -34,7 +38,9 @@ class Worker:
     ) -> None:
         self._process, self._reader, self._writer, self._logging = process, reader, writer, logging
         self._one_call = asyncio.Lock()
-        self.pid, self.ready = process.pid, False
+        self.pid, self.ready, self.busy = process.pid, False, False
+        self.counting: asyncio.Task[None] | None = None
+        self.counted_at = time.monotonic()
 
     @classmethod
     async def start(cls, folder: Path, environment: Mapping[str, str], log: Callable[[str], None]) -> Worker:
@@ -64,13 +70,13 @@ class Worker:
         message = await self._within(timeout_s, self._receive())
         if message.fields.get("protocol") != PROTOCOL:
             raise WorkerLost("the archive is of another release of Marina; pack it again")
-        self.ready = True
+        self.ready, self.counted_at = True, time.monotonic()
         return message
 
     async def call(self, message: Message, timeout_s: float) -> Message:
         """The answer to a message; one at a time. WorkerLost if there is none in so many seconds."""
         async with self._one_call:
-            return await self._within(timeout_s, self._exchange(message.parts()))
+            return await self._within(timeout_s, self._exchange(message))
 
     async def ended(self) -> None:
         """Wait until the process has ended, and its last line is in the log."""
@@ -110,8 +116,8 @@ class Worker:
         finally:
             timer.cancel()
 
-    async def _exchange(self, parts: Sequence[bytes]) -> Message:
-        self._writer.write(b"".join(parts))
+    async def _exchange(self, message: Message) -> Message:
+        self._writer.write(message.as_bytes())
         return await self._receive()
 
     async def _receive(self) -> Message:

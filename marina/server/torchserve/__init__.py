@@ -1,1 +1,1 @@
-"""TorchServe itself: its process, configuration, tokens and management API."""
+"""TorchServe itself: its process, configuration, Java and memory."""

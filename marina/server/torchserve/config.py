@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -74,8 +75,8 @@ def configured_ports(config: Path) -> Ports:
     return Ports(**{field: port for field, port in ports.items() if port})
 
 
-def check_ports(ports: Ports, has_grpc: bool = True) -> None:
-    """Check that every port is free, those for gRPC only if they are used, and that none is used twice.
+def check_ports(ports: Ports, used: Sequence[str] = (*HTTP, *GRPC)) -> None:
+    """Check that the ports of these names are free, and that none is given twice.
 
     Raises:
         ServerError: ports are taken, or one is used twice; the message names each port and its purpose.
@@ -86,7 +87,6 @@ def check_ports(ports: Ports, has_grpc: bool = True) -> None:
         if port in uses:
             raise ServerError(f"port {port} is given for both {uses[port]} and {use}; give each its own")
         uses[port] = use
-    used = (*HTTP, *GRPC) if has_grpc else HTTP
     taken = {field: error for field in used if (error := _bind_error(getattr(ports, field)))}
     if not taken:
         return

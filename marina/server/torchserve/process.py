@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,17 +15,18 @@ from handlers.worker.engines.packages import programs_path
 from handlers.worker.placement.choice import server_of
 from marina.errors import ServerError
 from marina.project import Project
+from marina.server.environment import serving_env
+from marina.server.run import console_log
 from marina.server.state import RunState, logs_folder, write_state
-from marina.server.torchserve.environment import serving_env
+from marina.server.torchserve.config import write_config
 from marina.server.torchserve.java import find_java_home
-from marina.server.torchserve.run import config_file, console_log
-from marina.server.torchserve.tokens import check_release
+from marina.server.torchserve.release import check_release
 
 PID_FILE = ".model_server.pid"  # TorchServe's launcher writes the server's pid to it
 LAUNCHER, SERVER, WORKER = "ts.model_server", "org.pytorch.serve.ModelServer", "model_service_worker.py"
 
 
-def start_torchserve(project: Project, state: RunState) -> RunState:
+def start_torchserve(project: Project, state: RunState, _: Sequence[str] = ()) -> RunState:
     """Start TorchServe without models, in its own process session.
 
     Returns:
@@ -34,6 +36,7 @@ def start_torchserve(project: Project, state: RunState) -> RunState:
         ServerError: Java was not found, or the launcher failed.
     """
     check_release()
+    write_config(project.config, state.ports, config_file(project))
     java_home = find_java_home()
     logs = logs_folder(project)
     temp = Path(state.temp)
@@ -81,3 +84,8 @@ def torchserve_processes(project: Project, state: RunState) -> list[psutil.Proce
         if is_server or is_worker:
             members.append(process)
     return members
+
+
+def config_file(project: Project) -> Path:
+    """The configuration of the run."""
+    return project.run / "config.properties"

@@ -16,12 +16,12 @@ import requests
 from marina.archive.describe import Archive
 from marina.container.__main__ import body_bytes, offer_archives
 from marina.container.probes import Health
-from marina.container.proxy import configuration, execution_parameters, nginx
+from marina.container.proxy import configuration, nginx
 from marina.container.settings import ContainerSettings, port_of, read_settings
 from marina.errors import DeployError, ServerError
 from marina.project import Project
+from marina.server.management.api import ModelStatus
 from marina.server.state import Ports
-from marina.server.torchserve.management import ModelStatus
 from marina.server.torchserve.memory import (
     DIRECT_MIB,
     HEAP_MIB,
@@ -149,17 +149,6 @@ def test_java_gets_the_memory_of_a_container() -> None:
 )
 def test_the_larger_bodies_are_the_fewer_are_taken_at_once(body_bytes: int, at_once: int) -> None:
     assert large_bodies(body_bytes) == at_once
-
-
-def test_batch_transform_gets_lines_only_if_models_take_them(archives: list[Archive]) -> None:
-    assert execution_parameters(archives)["BatchStrategy"] == "SINGLE_RECORD"
-    members = {"intents": {"max_body_bytes": 6_000_000}}
-    large = archives[0]._replace(config={**archives[0].config, "handler": {"members": members}})
-    assert execution_parameters([large]) == {
-        "MaxConcurrentTransforms": 1,
-        "BatchStrategy": "MULTI_RECORD",
-        "MaxPayloadInMB": 5,
-    }
 
 
 def test_archives_are_offered_by_links(archives: list[Archive], tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from marina.errors import ServerError
 from marina.server import scaling
+from marina.server.management.api import ModelStatus
 from marina.server.scaling import check_cores, check_memory
-from marina.server.torchserve.management import ModelStatus
 
 
 def test_no_more_workers_than_cores() -> None:

@@ -39,5 +39,5 @@ def test_it_describes_itself_and_counts(model: Model) -> None:
     counts = answer(model, Message({"metrics": True})).fields["metrics"]
     assert ["marina_requests_total", (model.members[0].name, "200"), 1.0] in counts
     # as they are sent
-    assert Message({"metrics": counts}).parts()
+    assert Message({"metrics": counts}).as_bytes()
     assert answer(model, Message({"metrics": True})).fields["metrics"] == []

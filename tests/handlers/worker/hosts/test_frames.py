@@ -14,7 +14,7 @@ FIELDS = st.dictionaries(st.text().filter(lambda name: name != "sizes"), st.inte
 
 @given(st.lists(st.tuples(FIELDS, st.lists(st.binary())), max_size=3))
 def test_messages_come_as_they_were_sent(sent: list[tuple[dict[str, int | str], list[bytes]]]) -> None:
-    stream = io.BytesIO(b"".join(part for message in sent for part in Message(*message).parts()))
+    stream = io.BytesIO(b"".join(Message(*message).as_bytes() for message in sent))
     received = [read_message(stream.read) for _ in sent]
     assert received == [Message(*message) for message in sent]
     assert read_message(stream.read) is None

@@ -18,7 +18,7 @@ from handlers.worker.hosts.frames import Message, read_message
 connection = socket.socket(fileno=int(sys.argv[1]))
 stream = connection.makefile("rb")
 print("a line of the worker", flush=True)
-send = lambda message: connection.sendall(b"".join(message.parts()))
+send = lambda message: connection.sendall(message.as_bytes())
 if os.path.exists("broken"):
     sys.exit("marina: cannot serve: it is broken")
 send(Message({"ready": os.getpid(), "protocol": 1 if not os.path.exists("old") else 0}))
@@ -61,7 +61,7 @@ async def served(
     lines: list[str] = []
     environment = {"PATH": os.environ["PATH"]}
     version = Version("m", "1", folder, {**CONFIG, **config}, environment, lambda _, line: lines.append(line), count)
-    version.scale(version.target)
+    version.workers.scale({**CONFIG, **config}["minWorkers"])
     try:
         yield version, lines
     finally:
@@ -71,10 +71,10 @@ async def served(
 async def until_ready(version: Version, workers: int = 1, seconds: float = 20) -> None:
     """Wait until so many workers are READY."""
     for _ in range(int(seconds / 0.02)):
-        if len(version.ready) == workers:
+        if len(version.workers.ready) == workers:
             return
         await asyncio.sleep(0.02)
-    raise AssertionError(f"{len(version.ready)} workers are READY")
+    raise AssertionError(f"{len(version.workers.ready)} workers are READY")
 
 
 async def until_logged(lines: list[str], text: str, seconds: float = 10) -> None:

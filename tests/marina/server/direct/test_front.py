@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from handlers.worker.hosts.urls import BODY_BYTES
 from marina.server.archives import write_draining
-from marina.server.direct import front as front_module
+from marina.server.direct import bodies
 from marina.server.direct.front import Front
 from marina.server.direct.models import Models, ServedModel
+from marina.server.direct.pages import pages
 from marina.server.state import Ports
 from tests.marina.server.direct.fake import served, until_ready
 
@@ -61,7 +62,7 @@ class Client:
 
 def front_of(folder: Path) -> tuple[Front, Models]:
     models = Models(folder, folder / "temp", {}, lambda _: None)
-    return Front(models, PORTS, TOKENS), models
+    return Front(models, PORTS, [TOKENS["inference"]], TOKENS["management"], pages()), models
 
 
 def test_a_request_is_answered_and_counted(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_client_that_leaves_gets_nothing_and_is_not_computed(tmp_path: Path) -
             await asyncio.sleep(0.02)
             assert await Client(front, leaves=True).ask("POST", "/predictions/m", b"die") == (0, {}, b"")
             assert (await slow)[0] == 200
-            assert version.ready
+            assert version.workers.ready
 
     asyncio.run(run())
 
@@ -131,7 +132,7 @@ def test_what_has_no_worker_is_not_ready(tmp_path: Path) -> None:
 
 
 def test_a_body_that_does_not_come_is_waited_for_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front_module, "BODY_S", 0.05)
+    monkeypatch.setattr(bodies, "BODY_S", 0.05)
     front, models = front_of(tmp_path)
     write_draining(tmp_path / "m.mar")
     asyncio.run(models.register("m.mar", "m"))

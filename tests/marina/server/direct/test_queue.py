@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from marina.server.direct import queue as queue_module
-from marina.server.direct.queue import MAX_TRIES, TRANSITIONS, Event, Queue, Request, State
+from marina.server.direct.queue import MAX_TRIES, TRANSITIONS, Event, Priority, Queue, Request, State
 
 BATCH, CAPACITY, DEADLINE_S = 3, 5, 10.0
 ENDS = {State.ANSWERED, State.REFUSED, State.EXPIRED, State.LEFT, State.FAILED}
@@ -65,18 +64,18 @@ def test_a_full_queue_refuses_and_clients_that_left_free_their_places() -> None:
     assert queue.take(0, 1).batch == [requests[1], late]
 
 
-def test_bodies_that_wait_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "MAX_BYTES", 10)
-    queue = Queue(8, 100, DEADLINE_S)
-    first, second = Request(b"x" * 6, {}, 0.0), Request(b"x" * 5, {}, 0.0)
-    assert (queue.offer(first), queue.offer(second)) == (True, False)
-    queue.leave(first)
-    assert queue.offer(Request(b"x" * 10, {}, 0.0))
-    (batch, _) = queue.take(0, 1)
-    assert len(batch) == 1
-    assert queue.offer(Request(b"x" * 10, {}, 0.0))
-    assert queue.lost(batch) == []
-    assert not queue.offer(Request(b"x", {}, 0.0))
+def test_requests_in_bulk_let_others_pass_and_leave_them_places() -> None:
+    queue = Queue(8, 4, DEADLINE_S)
+    bulk = [Request(b"", {}, 0.0, priority=Priority.BULK) for _ in range(3)]
+    assert [queue.offer(request) for request in bulk] == [True, True, False]
+    people = waiting(queue, 2)
+    assert not queue.offer(Request(b"", {}, 0.0))
+    assert queue.take(0, 1).batch == people
+    assert queue.take(0, 1).batch == bulk[:2]
+    assert queue.lost(bulk[:2]) == []
+    people = waiting(queue, 1)
+    assert queue.take(0, 1).batch == people
+    assert queue.take(0, 1).batch == bulk[:1]
 
 
 @given(st.sampled_from(State), st.sampled_from(Event))
@@ -103,9 +102,9 @@ class Serving(RuleBasedStateMachine):
     def end(self, requests: list[Request]) -> None:
         self.ended.update(map(id, requests))
 
-    @rule()
-    def arrives(self) -> None:
-        request = Request(b"", {}, self.now)
+    @rule(priority=st.sampled_from(Priority))
+    def arrives(self, priority: Priority) -> None:
+        request = Request(b"", {}, self.now, priority=priority)
         self.requests.append(request)
         if not self.queue.offer(request):
             self.end([request])
@@ -122,6 +121,10 @@ class Serving(RuleBasedStateMachine):
         assert {id(request) for request in batch} <= present, "a request was computed whose client had gone"
         assert all(self.now - request.arrived <= DEADLINE_S for request in batch)
         assert all(request.tries == 1 for request in batch) or len(batch) == 1
+        assert len({request.priority for request in batch}) <= 1
+        left = [request for request in self.requests if request.state is State.WAITING]
+        if any(request.priority is Priority.BULK for request in batch):
+            assert all(request.priority is Priority.BULK for request in left), "a person waits for a job in bulk"
         self.end(expired)
         if batch:
             self.batches.append(batch)

@@ -15,7 +15,7 @@ from handlers.worker.reply import Reply
 from handlers.worker.telemetry.metrics import READY_SECONDS
 from marina.server.direct.version import Version
 from marina.server.direct.worker import WorkerLost
-from marina.server.torchserve.readiness import DIED_MESSAGE
+from marina.server.management.readiness import DIED_MESSAGE
 from tests.marina.server.direct.fake import served, until_logged, until_ready
 
 
@@ -61,11 +61,11 @@ def test_a_worker_that_answers_wrongly_or_not_at_all_is_replaced(tmp_path: Path,
     async def run() -> None:
         async with served(tmp_path) as (version, _):
             await until_ready(version)
-            (first,) = version.ready
+            (first,) = version.workers.ready
             (reply,) = await ask(version, [body])
             assert reply.status == 503
             await until_ready(version)
-            assert version.ready != [first]
+            assert version.workers.ready != [first]
             assert [reply.body for reply in await ask(version, ["a"])] == [b"a"]
 
     asyncio.run(run())
@@ -107,20 +107,20 @@ def test_workers_are_scaled_and_described_in_turn(tmp_path: Path) -> None:
     async def run() -> None:
         counts: list[list[Any]] = []
         async with served(tmp_path, counts.append) as (version, _):
-            version.scale(2)
+            version.workers.scale(2)
             await until_ready(version, 2)
-            pids = {(await version.describe())["pid"] for _ in range(2)}
-            assert pids == {worker.pid for worker in version.ready}
-            await version.take_counts()
+            pids = {(await version.workers.describe())["pid"] for _ in range(2)}
+            assert pids == {worker.pid for worker in version.workers.ready}
+            await version.workers.take_counts()
             assert len(worker_counts(counts)) == 2
-            version.scale(1)
+            version.workers.scale(1)
             await until_ready(version, 1)
             while len(worker_counts(counts)) < 3:  # those of the worker that ended
                 await asyncio.sleep(0.02)
-            os.kill(version.ready[0].pid, signal.SIGKILL)
+            os.kill(version.workers.ready[0].pid, signal.SIGKILL)
             await until_ready(version, 0)
             with pytest.raises(WorkerLost):
-                await version.describe()
+                await version.workers.describe()
             await until_ready(version, 1)
 
     asyncio.run(run())
@@ -132,7 +132,7 @@ def test_seconds_of_workers_that_are_ready_are_counted(tmp_path: Path) -> None:
         async with served(tmp_path, counts.append) as (version, _):
             await until_ready(version)
             await asyncio.sleep(0.3)
-            await version.take_counts()
+            await version.workers.take_counts()
             assert 0.2 < sum(value for (name, _, value), *_ in filter(None, counts) if name == READY_SECONDS) < 10
 
     asyncio.run(run())
@@ -144,7 +144,7 @@ def test_a_worker_of_another_release_is_not_asked_anything(tmp_path: Path) -> No
         async with served(tmp_path, handler={"deadline_ms": 300}) as (version, lines):
             assert [reply.status for reply in await ask(version, ["a"])] == [503]
             await until_logged(lines, "of another release of Marina; pack it again")
-            assert not version.ready
+            assert not version.workers.ready
 
     asyncio.run(run())
 

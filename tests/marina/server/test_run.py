@@ -9,8 +9,9 @@ from pathlib import Path
 
 from marina.project import Project
 from marina.server.process import stop_process
+from marina.server.run import KEPT_RUNS, prepare_run, remove_unpacked, unpacked_archives
 from marina.server.state import Ports, RunState, logs_folder, read_state
-from marina.server.torchserve.run import KEPT_RUNS, config_file, prepare_run, remove_unpacked, unpacked_archives
+from marina.server.torchserve.process import config_file
 from marina.server.watch import rotate_console
 
 RUN = RunState(0, "", Ports(), "")
@@ -32,6 +33,7 @@ def test_the_logs_of_the_last_runs_are_kept(project: Project) -> None:
 def test_stopping_ends_its_own_processes_and_no_others(project: Project) -> None:
     state = prepare_run(project, RUN)
     config = str(config_file(project))
+    config_file(project).touch()
     sleep = "import time; time.sleep(60)"
     socket = f"{state.temp}/.ts.sock.9000"
     worker = project.root / "model_service_worker.py"

@@ -1,4 +1,4 @@
-"""The parts of TorchServe's management API that Marina needs."""
+"""The parts of TorchServe's management API that Marina needs; every host of `marina serve` has them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from urllib.parse import quote
 import requests
 
 from marina.errors import ServerError
-from marina.server.torchserve.tokens import loopback_session, token
+from marina.server.management.tokens import loopback_session, token
 
 TIMEOUT_S = 60
 
 
 class ModelStatus(NamedTuple):
-    """One registered model, as reported by TorchServe."""
+    """One registered model, as reported by the server."""
 
     name: str
     version: str
@@ -33,7 +33,7 @@ class Management:
     """Calls to the management port, with the management token.
 
     Args:
-        folder: where TorchServe has its tokens.
+        folder: where the server has its tokens.
         port: the management port.
         deadline: no call takes longer, in seconds of `time.monotonic`; a call after the deadline fails.
     """
@@ -55,7 +55,7 @@ class Management:
             The model's name.
 
         Raises:
-            ServerError: TorchServe refused; the message contains its reason.
+            ServerError: the server refused; the message contains its reason.
         """
         name_parameter = {"model_name": name} if name else {}
         self._call("POST", "/models", {"url": archive, "synchronous": "false", **name_parameter})
@@ -102,7 +102,7 @@ class Management:
         )
 
     def describe(self, name: str, version: str | None = None, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-        """TorchServe's settings of a model, with the worker's own description under "customizedMetadata".
+        """The settings of a model, with the worker's own description under "customizedMetadata".
 
         ServerError if it is not registered.
         """

@@ -1,7 +1,7 @@
-"""The environment variables that TorchServe and its workers get: those that they need, and no others.
+"""The environment variables that a server and its workers get: those that they need, and no others.
 
 A worker runs the code of an archive, and can read the environment of its parent processes. So nothing that starts
-TorchServe passes on variables that may hold secrets. `config.properties` applies the same list to workers, for servers
+a server passes on variables that may hold secrets. `config.properties` applies the same list to workers, for servers
 that are started without Marina.
 """
 
@@ -25,5 +25,5 @@ PATTERN = "|".join(ALLOWED)
 
 
 def serving_env(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of an environment that TorchServe, its workers, and what restarts them may have."""
+    """The variables of an environment that a server, its workers, and what restarts them may have."""
     return {name: value for name, value in environment.items() if re.fullmatch(PATTERN, name)}

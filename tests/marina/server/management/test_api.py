@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from marina.errors import ServerError
-from marina.server.torchserve import management
-from marina.server.torchserve.management import Management
+from marina.server.management import api
+from marina.server.management.api import Management
 
 
 def test_no_call_takes_longer_than_its_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(management, "token", lambda *_: "secret")
+    monkeypatch.setattr(api, "token", lambda *_: "secret")
     with socket.socket() as silent:  # accepts connections, and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()

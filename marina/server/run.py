@@ -1,4 +1,4 @@
-"""The folder of a run: configuration, logs, state and temporary files of one TorchServe."""
+"""The folder of a run: logs, state and temporary files of one server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 from handlers.worker.placement import PLACEMENT_VARIABLES
 from marina.project import Project
 from marina.server.logs import CONSOLE_LOG
+from marina.server.management.tokens import KEY_FILE
 from marina.server.state import RunState, logs_folder, write_state
-from marina.server.torchserve.config import write_config
-from marina.server.torchserve.tokens import KEY_FILE
 
 SOCKET_NAME = "/.ts.sock.99999"
 SOCKET_PATH_LIMIT = 107  # bytes in the path of a Unix socket on Linux
@@ -38,25 +37,19 @@ def prepare_run(project: Project, state: RunState, keep_logs: bool = True) -> Ru
     _clear(project, keep_logs)
     logs_folder(project).mkdir(parents=True, exist_ok=True)
     project.model_store.mkdir(exist_ok=True)
-    write_config(project.config, state.ports, config_file(project))
     variables = {name: os.environ[name] for name in PLACEMENT_VARIABLES if os.environ.get(name)}
     state = replace(state, pid=0, identity="", temp=str(_temp_folder(project)), variables=variables)
     write_state(project, state)
     return state
 
 
-def config_file(project: Project) -> Path:
-    """The configuration of the run."""
-    return project.run / "config.properties"
-
-
 def console_log(project: Project) -> Path:
-    """The file of Java's output."""
+    """The file of the server's output."""
     return logs_folder(project) / CONSOLE_LOG
 
 
 def unpacked_archives(state: RunState) -> set[Path]:
-    """The folders into which TorchServe has unpacked archives."""
+    """The folders into which the server has unpacked archives."""
     return set((Path(state.temp) / "models").glob("*"))
 
 

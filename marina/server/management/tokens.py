@@ -1,4 +1,4 @@
-"""The tokens of a running TorchServe, which it writes to `key_file.json` in its working folder."""
+"""The tokens of a running server, which it writes to `key_file.json` in its working folder in TorchServe's form."""
 
 from __future__ import annotations
 
@@ -8,42 +8,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 import requests
-from packaging.version import Version
 
-from handlers.worker.engines.packages import installed
 from marina.errors import ServerError
 
 Kind = Literal["inference", "management"]
 KEY_FILE = "key_file.json"
-TESTED_RELEASE = "0.12.0"  # the release of TorchServe that Marina is tested with
-MIN_RELEASE = Version("0.11.1")  # of TorchServe; older releases have no tokens
 EXPIRY_MARGIN = timedelta(minutes=1)
 TIMEOUT_S = 10
 
 
-def check_release() -> None:
-    """Refuse a TorchServe that would serve without tokens, and so answer every user of this machine.
-
-    Raises:
-        ServerError: the installed release has no tokens.
-    """
-    release = installed("torchserve")
-    if release and Version(release) < MIN_RELEASE:
-        raise ServerError(
-            f"TorchServe {release} has no token authorization", f"pip install --no-deps torchserve=={TESTED_RELEASE}"
-        )
-
-
 def token(folder: Path, kind: Kind, management_port: int) -> str:
-    """A token that is valid for at least one more minute; if necessary, TorchServe issues a new one.
+    """A token that is valid for at least one more minute; if necessary, the server issues a new one.
 
     Args:
-        folder: TorchServe's working folder.
+        folder: the server's working folder.
         kind: "inference" or "management".
         management_port: port that issues new tokens.
 
     Raises:
-        ServerError: there is no key file, or TorchServe issued no new token.
+        ServerError: there is no key file, or the server issued no new token.
     """
     entry = _read(folder)[kind]
     if _expires(entry) - EXPIRY_MARGIN > datetime.now(timezone.utc):
@@ -79,4 +62,4 @@ def _renew(folder: Path, kind: Kind, management_port: int) -> None:
         with loopback_session() as session:
             session.get(url, headers=headers, timeout=TIMEOUT_S).raise_for_status()
     except requests.RequestException as error:
-        raise ServerError(f"TorchServe gives no new {kind} token: {error}") from None
+        raise ServerError(f"the server gives no new {kind} token: {error}") from None

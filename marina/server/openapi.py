@@ -85,7 +85,7 @@ SHARED: dict[str, Schema] = {
         "oneOf": [{"required": ["model"]}, {"required": ["models"]}],
     },
     "BundleResponse": {
-        "description": "The answers of several models of a bundle by name; of a model that could not answer, the error.",
+        "description": "The answers of several models of a bundle by name; of a model that cannot answer, the error.",
         "type": "object",
     },
     "OpenInferenceTensors": {
@@ -178,7 +178,7 @@ def openapi() -> Schema:
         "info": {
             "title": "Marina",
             "version": "0.1.0",
-            "description": "Predictions of models that Marina has packed for TorchServe. What a model takes and answers "
+            "description": "Predictions of the models that Marina has packed. What a model takes and answers "
             "depends on its task.",
         },
         "servers": [{"url": "http://127.0.0.1:8080"}],

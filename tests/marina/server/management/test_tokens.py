@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from marina.errors import ServerError
-from marina.server.torchserve.tokens import KEY_FILE, token
+from marina.server.management.tokens import KEY_FILE, token
 
 
 def write_keys(folder: Path, key: str, minutes: float) -> None:
@@ -52,7 +52,7 @@ def test_an_expired_token_is_renewed(tmp_path: Path, token_api: int) -> None:
 
 def test_a_refused_renewal_is_said_so(tmp_path: Path, token_api: int) -> None:
     write_keys(tmp_path, "old", minutes=-1)
-    with pytest.raises(ServerError, match="TorchServe gives no new management token: 400"):
+    with pytest.raises(ServerError, match="the server gives no new management token: 400"):
         token(tmp_path, "management", token_api)
 
 

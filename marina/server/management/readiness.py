@@ -10,7 +10,7 @@ from pathlib import Path
 from handlers.worker.hosts.start import FAILURE_MARK
 from handlers.worker.placement.leases import NO_GROUP_LEFT
 from marina.errors import ServerError
-from marina.server.torchserve.management import Management
+from marina.server.management.api import Management
 
 POLL_S = 0.2
 # A host logs this when a worker has exited; the worker's exception is on an earlier line.

@@ -1,0 +1,189 @@
+"""What comes in over gRPC: TorchServe's `Predictions`, and the Open Inference Protocol, with the URLs behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from handlers.worker.engines.packages import installed
+from handlers.worker.hosts.urls import BODY_BYTES
+from handlers.worker.reply import Reply
+from marina.client.messages import PACKAGE, PREDICTION, make_messages
+from marina.server.direct.bodies import Share
+from marina.server.direct.front import Front
+from marina.server.direct.open_inference import INFER, infer_document, infer_response
+
+# names of the same service: of Triton and KServe, and of TorchServe
+INFERENCE_PACKAGES = ("inference", "org.pytorch.serve.grpc.openinference")
+INPUTS = ("body", "data")  # names that clients give to what would be the body over HTTP
+MAX_CALLS = 1024  # at once
+END_S = 1.0
+STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "PERMISSION_DENIED",  # as TorchServe says
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    413: "RESOURCE_EXHAUSTED",
+    415: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+Call = Callable[[Any, Any], Awaitable[Any]]
+
+
+def has_grpc() -> bool:
+    """Whether the packages for gRPC are installed."""
+    return bool(installed("grpcio") and installed("protobuf"))
+
+
+@asynccontextmanager
+async def serving_grpc(front: Front, address: str) -> AsyncIterator[None]:
+    """Listen on an address, such as 127.0.0.1:7070.
+
+    Raises:
+        RuntimeError: it cannot be listened on.
+    """
+    import grpc.aio
+
+    options = [
+        ("grpc.max_receive_message_length", BODY_BYTES),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_metadata_size", 16_384),
+        ("grpc.keepalive_time_ms", 60_000),  # clients that have gone without a word
+    ]
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_CALLS)
+    server.add_generic_rpc_handlers(_services(front))
+    server.add_insecure_port(address)
+    await server.start()
+    try:
+        yield
+    finally:
+        await asyncio.shield(server.stop(END_S))
+
+
+def _services(front: Front) -> list[Any]:
+    import grpc
+
+    predictions = make_messages(PACKAGE, PREDICTION)
+    methods = {"Predictions": ("PredictionsRequest", "PredictionResponse", _predictions(front, predictions))}
+    services = [_service(grpc, f"{PACKAGE}.InferenceAPIsService", predictions, methods)]
+    for package in INFERENCE_PACKAGES:
+        messages = make_messages(package, INFER)
+        calls = {
+            "ServerLive": ("Empty", "Live", _health(front, messages["Live"], "live", "/v2/health/live")),
+            "ServerReady": ("Empty", "Ready", _health(front, messages["Ready"], "ready", "/v2/health/ready")),
+            "ModelReady": ("Named", "Ready", _model_ready(front, messages["Ready"])),
+            "ServerMetadata": ("Empty", "ServerMetadata", _server_metadata(front, messages["ServerMetadata"])),
+            "ModelMetadata": ("Named", "ModelMetadata", _model_metadata(front, messages["ModelMetadata"])),
+            "ModelInfer": ("ModelInferRequest", "ModelInferResponse", _infer(front, messages["ModelInferResponse"])),
+        }
+        services.append(_service(grpc, f"{package}.GRPCInferenceService", messages, calls))
+    return services
+
+
+def _service(grpc: Any, name: str, messages: dict[str, Any], methods: dict[str, tuple[str, str, Call]]) -> Any:
+    handlers = {
+        method: grpc.unary_unary_rpc_method_handler(
+            call,
+            request_deserializer=messages[request].FromString,
+            response_serializer=messages[response].SerializeToString,
+        )
+        for method, (request, response, call) in methods.items()
+    }
+    return grpc.method_handlers_generic_handler(name, handlers)
+
+
+def _predictions(front: Front, messages: dict[str, Any]) -> Call:
+    async def predictions(request: Any, context: Any) -> Any:
+        body = next((request.input[name] for name in INPUTS if name in request.input), b"")
+        version = f"/{request.model_version}" if request.model_version else ""
+        reply = await _ask(front, context, "POST", f"/predictions/{request.model_name}{version}", body)
+        if reply.status in (401, 404):
+            await _refuse(context, reply)
+        # other errors are in the answer, as TorchServe has them
+        return messages["PredictionResponse"](prediction=reply.body)
+
+    return predictions
+
+
+def _infer(front: Front, response: Any) -> Call:
+    async def infer(request: Any, context: Any) -> Any:
+        try:
+            body = orjson.dumps(infer_document(request))
+        except ValueError as error:
+            await context.abort(_status(400), str(error))
+        url = _model_url(request.model_name, request.model_version)
+        reply = await _ask(front, context, "POST", f"{url}/infer", body)
+        if reply.status != 200:
+            await _refuse(context, reply)
+        return infer_response(orjson.loads(reply.body), response())
+
+    return infer
+
+
+def _health(front: Front, response: Any, field: str, path: str) -> Call:
+    async def health(_: Any, context: Any) -> Any:
+        return response(**{field: (await _ask(front, context, "GET", path)).status == 200})
+
+    return health
+
+
+def _model_ready(front: Front, response: Any) -> Call:
+    async def model_ready(request: Any, context: Any) -> Any:
+        reply = await _ask(front, context, "GET", f"{_model_url(request.name, request.version)}/ready")
+        if reply.status == 404:
+            await _refuse(context, reply)
+        return response(ready=reply.status == 200)
+
+    return model_ready
+
+
+def _server_metadata(front: Front, response: Any) -> Call:
+    async def server_metadata(_: Any, context: Any) -> Any:
+        return response(**orjson.loads((await _ask(front, context, "GET", "/v2")).body))
+
+    return server_metadata
+
+
+def _model_metadata(front: Front, response: Any) -> Call:
+    async def model_metadata(request: Any, context: Any) -> Any:
+        reply = await _ask(front, context, "GET", _model_url(request.name, request.version))
+        if reply.status != 200:
+            await _refuse(context, reply)
+        return response(name=request.name, versions=[str(orjson.loads(reply.body)["version"])], platform="marina")
+
+    return model_metadata
+
+
+def _model_url(name: str, version: str) -> str:
+    return f"/v2/models/{name}" + (f"/versions/{version}" if version else "")
+
+
+async def _ask(front: Front, context: Any, method: str, path: str, body: bytes = b"") -> Reply:
+    """The reply of a URL, with the metadata of a call as headers."""
+    headers = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+    for name in ("content-type", "content-encoding", "content-length"):
+        headers.pop(name, None)  # of gRPC
+
+    async def read(share: Share) -> bytes:
+        share.grow(len(body))
+        return body
+
+    return await front.answer(method, path, headers, read)
+
+
+async def _refuse(context: Any, reply: Reply) -> None:
+    """End a call with the status and the reason of a reply."""
+    document = orjson.loads(reply.body)
+    await context.abort(_status(reply.status), document.get("error", ""))
+
+
+def _status(status: int) -> Any:
+    import grpc
+
+    return getattr(grpc.StatusCode, STATUSES.get(status, "INTERNAL"))

@@ -1,0 +1,130 @@
+"""The messages of the Open Inference Protocol over gRPC (KServe v2, Triton), from and to its documents of JSON.
+
+https://github.com/open-inference/open-inference-protocol/blob/main/specification/protocol/inference_grpc.md
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from handlers.worker.values import Json
+from marina.client.messages import Messages
+
+INFER: Messages = {
+    "InferParameter": {
+        "bool_param": (1, "choice bool"),
+        "int64_param": (2, "choice int64"),
+        "string_param": (3, "choice string"),
+        "double_param": (4, "choice double"),
+        "uint64_param": (5, "choice uint64"),
+    },
+    "InferTensorContents": {
+        "bool_contents": (1, "repeated bool"),
+        "int_contents": (2, "repeated int32"),
+        "int64_contents": (3, "repeated int64"),
+        "uint_contents": (4, "repeated uint32"),
+        "uint64_contents": (5, "repeated uint64"),
+        "fp32_contents": (6, "repeated float"),
+        "fp64_contents": (7, "repeated double"),
+        "bytes_contents": (8, "repeated bytes"),
+    },
+    "Tensor": {
+        "name": (1, "string"),
+        "datatype": (2, "string"),
+        "shape": (3, "repeated int64"),
+        "parameters": (4, "map InferParameter"),
+        "contents": (5, "InferTensorContents"),
+    },
+    "RequestedOutput": {"name": (1, "string"), "parameters": (2, "map InferParameter")},
+    "ModelInferRequest": {
+        "model_name": (1, "string"),
+        "model_version": (2, "string"),
+        "id": (3, "string"),
+        "parameters": (4, "map InferParameter"),
+        "inputs": (5, "repeated Tensor"),
+        "outputs": (6, "repeated RequestedOutput"),
+        "raw_input_contents": (7, "repeated bytes"),
+    },
+    "ModelInferResponse": {
+        "model_name": (1, "string"),
+        "model_version": (2, "string"),
+        "id": (3, "string"),
+        "parameters": (4, "map InferParameter"),
+        "outputs": (5, "repeated Tensor"),
+        "raw_output_contents": (6, "repeated bytes"),
+    },
+    "Empty": {},
+    "Named": {"name": (1, "string"), "version": (2, "string")},
+    "Live": {"live": (1, "bool")},
+    "Ready": {"ready": (1, "bool")},
+    "ServerMetadata": {"name": (1, "string"), "version": (2, "string"), "extensions": (3, "repeated string")},
+    "ModelMetadata": {
+        "name": (1, "string"),
+        "versions": (2, "repeated string"),
+        "platform": (3, "string"),
+        "inputs": (4, "repeated Tensor"),
+        "outputs": (5, "repeated Tensor"),
+    },
+}
+
+
+def infer_document(request: Any) -> Json:
+    """The body of POST /v2/models/NAME/infer for a ModelInferRequest.
+
+    Raises:
+        ValueError: a text is not UTF-8, or raw contents do not fit.
+    """
+    raw = list(request.raw_input_contents)
+    if raw and len(raw) != len(request.inputs):
+        raise ValueError(f"there are {len(request.inputs)} inputs, and raw_input_contents for {len(raw)}")
+    inputs = []
+    for number, tensor in enumerate(request.inputs):
+        elements = _split(raw[number]) if raw else list(tensor.contents.bytes_contents)
+        try:
+            texts = [element.decode() for element in elements]
+        except UnicodeDecodeError:
+            raise ValueError(f"input {tensor.name}: a text is not UTF-8") from None
+        named = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(tensor.shape)}
+        inputs.append({**named, "data": texts})
+    document: dict[str, Json] = {"inputs": inputs, "parameters": _parameters(request)}
+    if request.id:
+        document["id"] = request.id
+    if request.outputs:
+        document["outputs"] = [{"name": output.name, "parameters": _parameters(output)} for output in request.outputs]
+    return document
+
+
+def infer_response(document: dict[str, Any], response: Any) -> Any:
+    """Fill a ModelInferResponse from the answer to POST /v2/models/NAME/infer."""
+    for name in ("model_name", "model_version", "id"):
+        setattr(response, name, document.get(name, ""))
+    for name, value in document.get("parameters", {}).items():
+        response.parameters[name].string_param = value
+    for output in document["outputs"]:
+        tensor = response.outputs.add(name=output["name"], datatype=output["datatype"], shape=output["shape"])
+        if output["datatype"] == "BYTES":
+            tensor.contents.bytes_contents.extend(text.encode() for text in output["data"])
+        else:
+            tensor.contents.fp32_contents.extend(output["data"])
+    return response
+
+
+def _parameters(message: Any) -> dict[str, Json]:
+    return {
+        name: getattr(value, kind)
+        for name, value in message.parameters.items()
+        if (kind := value.WhichOneof("choice")) is not None
+    }
+
+
+def _split(raw: bytes) -> list[bytes]:
+    """The elements of a tensor of bytes, each behind its length in 4 bytes."""
+    elements, end = [], 0
+    while end < len(raw):
+        start = end + 4
+        end = start + (struct.unpack_from("<I", raw, end)[0] if start <= len(raw) else len(raw))
+        if end > len(raw):
+            raise ValueError("an element of raw_input_contents is longer than the tensor")
+        elements.append(raw[start:end])
+    return elements
