@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from marina.cli.options import JsonOption, SomeNames
+from marina.cli.options import HostName, JsonOption, SomeNames
 from marina.console import print_json, relative, say
 from marina.project import find_project
 
@@ -24,6 +24,15 @@ PlanOption = Annotated[
     Path | None,
     typer.Option(
         "--plan", metavar="FILE", help="A plan.json of marina plan --write: how many instances, and when to add one."
+    ),
+]
+HostOption = Annotated[
+    HostName,
+    typer.Option(
+        "--host",
+        envvar="MARINA_HOST",
+        metavar="HOST",
+        help="What carries the workers in the image: torchserve, or direct, which needs no Java.",
     ),
 ]
 OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder to write; it must not exist.")]
@@ -71,6 +80,7 @@ def sagemaker(
             "--aws-image", metavar="", help="Serve in AWS's image, from model.tar.gz. Always so for Inferentia."
         ),
     ] = False,
+    host: HostOption = "torchserve",
     as_json: JsonOption = False,
 ) -> None:
     """Amazon SageMaker: an image or model.tar.gz, endpoints, autoscaling, a Lambda function.
@@ -80,7 +90,7 @@ def sagemaker(
     """
     from marina.deploy.sagemaker import deploy_sagemaker
 
-    deploy_sagemaker(find_project(), _archives(names), output, functions, bench, plan, aws_image)
+    deploy_sagemaker(find_project(), _archives(names), output, functions, bench, plan, aws_image, host)
     _finish(output, as_json)
 
 
@@ -92,16 +102,18 @@ def image(
         bool,
         typer.Option("--mounted", metavar="", help="Leave the archives out; mount them at /srv/marina/archives."),
     ] = False,
+    host: HostOption = "torchserve",
     as_json: JsonOption = False,
 ) -> None:
     """An image for containers: a Dockerfile, and all that it needs.
 
-    The image runs without root and on a read-only file system. nginx stands in front of TorchServe and asks for a
-    token. /ping says 200 while every model has a worker that is READY, and /invocations is SageMaker's URL.
+    The image runs without root and on a read-only file system, and requests need a token. nginx stands in front of
+    TorchServe; the host direct needs neither nginx nor Java. /ping says 200 while every model has a worker that is
+    READY, and /invocations is SageMaker's URL.
     """
     from marina.deploy.image import deploy_image
 
-    deploy_image(find_project(), _archives(names), output, mounted)
+    deploy_image(find_project(), _archives(names), output, mounted, host)
     _finish(output, as_json)
 
 
@@ -122,6 +134,7 @@ def kubernetes(
     ] = None,
     name: NameOption = None,
     plan: PlanOption = None,
+    host: HostOption = "torchserve",
     as_json: JsonOption = False,
 ) -> None:
     """Kubernetes: manifests for an image of `marina deploy image`, for kubectl apply --kustomize.
@@ -131,7 +144,7 @@ def kubernetes(
     """
     from marina.deploy.kubernetes import deploy_kubernetes
 
-    deploy_kubernetes(_archives(names), output, image, cpus, name, plan, secret)
+    deploy_kubernetes(_archives(names), output, image, cpus, name, plan, secret, host)
     _finish(output, as_json)
 
 
@@ -144,6 +157,7 @@ def ecs(
     ] = 2,
     name: NameOption = None,
     plan: PlanOption = None,
+    host: HostOption = "torchserve",
     as_json: JsonOption = False,
 ) -> None:
     """Amazon ECS: a task definition and a service for an image of `marina deploy image`.
@@ -153,7 +167,7 @@ def ecs(
     """
     from marina.deploy.ecs import deploy_ecs
 
-    deploy_ecs(_archives(names), output, cpus, name, plan)
+    deploy_ecs(_archives(names), output, cpus, name, plan, host)
     _finish(output, as_json)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from handlers.worker.engines import ENGINES
 from marina.errors import MarinaError
 
+HostName = Literal["torchserve", "direct"]
 ENGINE_NAMES = f"{', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Models. Default: every spec in models/.")]

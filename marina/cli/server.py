@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from marina.cli.options import Archives, JsonOption, SomeNames, TimeoutOption
+from marina.cli.options import Archives, HostName, JsonOption, SomeNames, TimeoutOption
 from marina.console import print_json, print_table, say, spinner
 from marina.project import find_project
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from marina.server.models import Change
 
 Kind = Literal["inference", "management"]
-HostName = Literal["torchserve", "direct"]
 DRAIN_S = 30.0
 NO_TOKEN = "warning: requests need no token, so every user and program of this machine can send them"
 OFFSET_VARIABLE = "MARINA_PORT_OFFSET"

@@ -85,7 +85,7 @@ def grpc_error(error: Any, address: str) -> ClientError:
         return FailedError(f"{address} is not TorchServe's gRPC inference API: {message}; check the address")
     if code == grpc.StatusCode.PERMISSION_DENIED:
         return UnauthorizedError(f"{message}; {TOKEN_HINT}")
-    if "NotFoundException" in exception:
+    if code == grpc.StatusCode.NOT_FOUND or "NotFoundException" in exception:
         return UnknownModelError(message)
     if "ServiceUnavailableException" in exception:
         return OverloadedError(message, transient=True)

@@ -14,14 +14,14 @@ from handlers.worker.errors import WorkerError
 from marina.archive.describe import Archive, describe_archive
 from marina.console import print_error, say
 from marina.container.probes import Health, probes
-from marina.container.proxy import configuration, nginx
+from marina.container.proxy import configuration, has_ipv6, nginx
 from marina.container.settings import ContainerSettings, read_settings
 from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
 from marina.server.environment import serving_env
 from marina.server.foreground import serve_in_foreground
 from marina.server.management.tokens import token
-from marina.server.state import Ports, RunState
+from marina.server.state import DEFAULT_HOST, Access, Ports, RunState
 from marina.server.torchserve.config import free_ports, read_properties
 from marina.server.upgrade import management_of
 
@@ -47,7 +47,13 @@ def main() -> int:
 
 
 def run(project: Project, settings: ContainerSettings) -> int:
-    """Serve the project's archives behind nginx; returns the exit code."""
+    """Serve the project's archives; returns the exit code."""
+    offer_archives(project, Path(settings.archives), settings.models)
+    return (_behind_nginx if settings.host == DEFAULT_HOST else _in_front)(project, settings)
+
+
+def _behind_nginx(project: Project, settings: ContainerSettings) -> int:
+    """Serve with TorchServe on loopback: nginx has the container's ports and tokens."""
 
     @contextmanager
     def front(state: RunState) -> Iterator[Callable[[], bool]]:
@@ -60,16 +66,47 @@ def run(project: Project, settings: ContainerSettings) -> int:
             nginx(
                 configuration(settings, state.ports, port, inference_token, archives, project.run, largest)
             ) as process,
+            _announced(settings, state),
         ):
-            say(f"serving {', '.join(state.models)} on port {settings.port}")
             yield lambda: process.poll() is None
-            time.sleep(NOTICE_S)
 
-    offer_archives(project, Path(settings.archives), settings.models)
-    ports = Ports(*free_ports(5))
-    names = list(settings.models)
     limits = (settings.startup_s, settings.drain_s)
-    return serve_in_foreground(project, names, ports, *limits, say, settings.trusted, front=front)
+    ports = Ports(*free_ports(5))
+    return serve_in_foreground(project, list(settings.models), ports, *limits, say, settings.trusted, front=front)
+
+
+def _in_front(project: Project, settings: ContainerSettings) -> int:
+    """Serve with a host that has the container's ports and tokens itself."""
+
+    @contextmanager
+    def front(state: RunState) -> Iterator[Callable[[], bool]]:
+        with _announced(settings, state):
+            yield lambda: True
+
+    management, unused = free_ports(2)
+    ports = Ports(settings.port, management, settings.metrics_port, settings.grpc_port, unused)
+    access = Access("::" if has_ipv6() else "0.0.0.0", bool(settings.tokens), settings.docs)
+    return serve_in_foreground(
+        project,
+        list(settings.models),
+        ports,
+        settings.startup_s,
+        settings.drain_s,
+        say,
+        settings.trusted,
+        settings.host,
+        access,
+        settings.tokens,
+        front,
+    )
+
+
+@contextmanager
+def _announced(settings: ContainerSettings, state: RunState) -> Iterator[None]:
+    """Say what is served; at the end, let new requests get 503 for a moment."""
+    say(f"serving {', '.join(state.models)} on port {settings.port}")
+    yield
+    time.sleep(NOTICE_S)
 
 
 def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:

@@ -87,11 +87,15 @@ def configuration(
 
 def listen(port: int) -> str:
     """The address to listen on: with IPv6 where the container has it, as pods of some clusters have nothing else."""
+    return f"[::]:{port} ipv6only=off" if has_ipv6() else str(port)
+
+
+def has_ipv6() -> bool:
+    """Whether the container has IPv6."""
     try:
-        has_ipv6 = bool(Path("/proc/net/if_inet6").read_text())
+        return bool(Path("/proc/net/if_inet6").read_text())
     except OSError:
-        has_ipv6 = False
-    return f"[::]:{port} ipv6only=off" if has_ipv6 else str(port)
+        return False
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from marina.errors import DeployError
+from marina.server.state import DEFAULT_HOST
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")  # RFC 6750, and long enough not to be guessed
 ARCHIVES = "/srv/marina/archives"
@@ -28,6 +29,8 @@ class ContainerSettings:
         trusted: the file with the sha256 of every archive that may be served; None for no limit.
         startup_s: seconds that workers may take to become READY.
         drain_s: seconds in which requests are still answered after SIGTERM.
+        host: what carries the workers, as the image has it.
+        docs: whether there is a page at /docs, with the host `direct`.
     """
 
     port: int
@@ -39,6 +42,8 @@ class ContainerSettings:
     trusted: str | None
     startup_s: float
     drain_s: float
+    host: str
+    docs: bool
 
     def as_json(self) -> str:
         """The settings as JSON; `from_json` restores them."""
@@ -57,7 +62,8 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
     Args:
         environment: MARINA_PORT, MARINA_GRPC_PORT, MARINA_METRICS_PORT, MARINA_TOKEN or MARINA_TOKEN_FILE or
             MARINA_OPEN=true, MARINA_ARCHIVES (a folder), MARINA_MODELS (names with spaces between), MARINA_TRUSTED (a
-            file), MARINA_STARTUP_S, MARINA_DRAIN_S; and SageMaker's SAGEMAKER_BIND_TO_PORT.
+            file), MARINA_STARTUP_S, MARINA_DRAIN_S, MARINA_DOCS=true; the image's MARINA_HOST; and SageMaker's
+            SAGEMAKER_BIND_TO_PORT.
         arguments: of the command line: none, or "serve" as SageMaker starts containers.
 
     Raises:
@@ -75,6 +81,8 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
         trusted=environment.get("MARINA_TRUSTED") or None,
         startup_s=_number(environment, "MARINA_STARTUP_S", 600, 86_400),
         drain_s=_number(environment, "MARINA_DRAIN_S", 25, 86_400),
+        host=environment.get("MARINA_HOST") or DEFAULT_HOST,
+        docs=_flag(environment, "MARINA_DOCS"),
     )
 
 
@@ -91,13 +99,17 @@ def _number(environment: Mapping[str, str], name: str, default: int, maximum: in
     return int(text)
 
 
+def _flag(environment: Mapping[str, str], name: str) -> bool:
+    text = environment.get(name, "")
+    if text not in ("", "true", "false"):
+        raise DeployError(f"{name}={text}: write true or false")
+    return text == "true"
+
+
 def _tokens(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The tokens, with spaces or line breaks between: two while one takes the place of the other."""
-    token_value, token_file, open_flag = (
-        environment.get(f"MARINA_{name}", "") for name in ("TOKEN", "TOKEN_FILE", "OPEN")
-    )
-    if open_flag not in ("", "true", "false"):
-        raise DeployError(f"MARINA_OPEN={open_flag}: write true or false")
+    token_value, token_file = (environment.get(f"MARINA_{name}", "") for name in ("TOKEN", "TOKEN_FILE"))
+    is_open = _flag(environment, "MARINA_OPEN")
     if token_file:
         try:
             token_value = Path(token_file).read_text(encoding="utf-8").strip()
@@ -106,7 +118,7 @@ def _tokens(environment: Mapping[str, str]) -> tuple[str, ...]:
     tokens = tuple(token_value.split())
     if not all(map(TOKEN.fullmatch, tokens)):
         raise DeployError(f"the token must match {TOKEN.pattern}", "make one with openssl rand -hex 32")
-    if not tokens and open_flag != "true":
+    if not tokens and not is_open:
         raise DeployError(
             "there is no token that requests must bring",
             "set MARINA_TOKEN_FILE or MARINA_TOKEN; or MARINA_OPEN=true where something in front authorizes callers",

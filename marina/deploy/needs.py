@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from marina.archive.describe import JAVA_BYTES, Archive
+from marina.archive.describe import Archive
+from marina.deploy.hosts import HOSTS
 from marina.deploy.scale import Scale
-from marina.server.torchserve.memory import JAVA_MAX_BYTES
+from marina.server.state import DEFAULT_HOST
 
-# nginx, and the process that starts all others
-OVERHEAD_BYTES = 200_000_000
 # graphs run in memory of their own, which grows with the requests: as measured, see docs/deploy/kubernetes.md
 REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0
 DRAIN_S = 25
@@ -36,7 +35,9 @@ class Needs(NamedTuple):
     stop_s: int
 
 
-def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | None = None) -> Needs:
+def needs_of(
+    archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | None = None, host: str = DEFAULT_HOST
+) -> Needs:
     """The needs of archives that share a pod.
 
     Args:
@@ -44,15 +45,16 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
         stack: their stack.
         cpus: CPU cores for archives on the stack cpu without core groups.
         scale: a plan, which has the number of cores that they share.
+        host: of the image.
     """
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
-    memory = OVERHEAD_BYTES + sum(archive.memory for archive in archives)
+    workers = sum(archive.memory for archive in archives)
     on_cpu = stack == "cpu"
     return Needs(
         cpus=(cores or cpus) if on_cpu else sum(archive.workers for archive in archives) + 1,
         neuron_cores=0 if on_cpu else cores or len(archives),
-        memory_request=(JAVA_BYTES + memory) * REQUEST_FACTOR,
-        memory_limit=JAVA_MAX_BYTES + memory * LIMIT_FACTOR,
+        memory_request=(HOSTS[host].idle_bytes + workers) * REQUEST_FACTOR,
+        memory_limit=HOSTS[host].max_bytes + workers * LIMIT_FACTOR,
         startup_s=max(int(archive.config["startupTimeout"]) for archive in archives),
         stop_s=DRAIN_S + MARGIN_S + max(int(archive.config["responseTimeout"]) for archive in archives),
     )

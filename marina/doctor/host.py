@@ -1,4 +1,4 @@
-"""Checks of the machine: Python, PyTorch, TorchServe, Java, ports and disk."""
+"""Checks of the machine: Python, PyTorch, both hosts, Java, ports and disk."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def check_host(project: Project, ports: Ports) -> list[Finding]:
         _package("torch", None),
         _torchserve(),
         _java(),
+        _direct(),
         _ports(project, ports),
         _disk(project),
     ]
@@ -60,8 +61,17 @@ def _java() -> Finding:
     try:
         home = find_java_home()
     except ServerError as error:
-        return fails("Java", "none", str(error))
+        return fails("Java", "none", f"{error}; or serve with --host direct, which needs none")
     return ok("Java", f"{java_version(home / 'bin' / 'java')} in {home}")
+
+
+def _direct() -> Finding:
+    """The host `direct`, which nobody needs who serves with TorchServe."""
+    missing = [name for name in ("uvicorn", "httptools", "uvloop") if installed(name) is None]
+    if missing:
+        return note("host direct", f"{', '.join(missing)} not installed", "make setup, if you serve with --host direct")
+    grpc = "" if installed("grpcio") and installed("protobuf") else ", without gRPC: grpcio or protobuf is missing"
+    return ok("host direct", f"uvicorn {installed('uvicorn')}{grpc}")
 
 
 def _ports(project: Project, ports: Ports) -> Finding:

@@ -76,6 +76,8 @@ def serve(
         remove_stale_run(project)
         ports = ports or configured_ports(project.config)
         host = host or DEFAULT_HOST
+        if host not in HOSTS:
+            raise ServerError(f"there is no host {host}", f"choose one of {', '.join(HOSTS)}")
         if access != DEFAULT_ACCESS and not HOSTS[host].has_access:
             raise ServerError(f"{host} needs tokens, and has no page", "add --host direct, or leave the option out")
         check_ports(ports, HOSTS[host].ports)

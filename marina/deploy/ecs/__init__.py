@@ -13,6 +13,7 @@ from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, Scale, read_scale
 from marina.deploy.source import joint_name, stack_of
 from marina.files import write_json
+from marina.server.state import DEFAULT_HOST
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
@@ -22,7 +23,12 @@ HEALTH_COMMAND = ["CMD", "python", "-m", "marina.container.check"]
 
 
 def deploy_ecs(
-    archives: Sequence[Archive], output: Path, cpus: int, service_name: str | None = None, plan: Path | None = None
+    archives: Sequence[Archive],
+    output: Path,
+    cpus: int,
+    service_name: str | None = None,
+    plan: Path | None = None,
+    host: str = DEFAULT_HOST,
 ) -> None:
     """Write task-definition.json, service.json, scaling.json; deploy.py and service.yaml make a service of them.
 
@@ -32,6 +38,7 @@ def deploy_ecs(
         cpus: CPU cores of a task on the stack cpu, if the archives have no core groups.
         service_name: the name of the service; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a task and the number of tasks.
+        host: of the image.
 
     Raises:
         DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
@@ -41,7 +48,7 @@ def deploy_ecs(
     scale = read_scale(plan, archives) if plan else None
     with new_folder(output) as folder:
         replicas = scale.replicas if scale else Replicas()
-        task = task_definition(archives, name, stack, cpus, scale)
+        task = task_definition(archives, name, stack, cpus, scale, host)
         service = service_of(name, replicas.wanted, archives[0].hosting.families)
         write_json(folder / "task-definition.json", task)
         write_json(folder / "service.json", service)
@@ -51,10 +58,15 @@ def deploy_ecs(
 
 
 def task_definition(
-    archives: Sequence[Archive], name: str, stack: str, cpus: int, scale: Scale | None = None
+    archives: Sequence[Archive],
+    name: str,
+    stack: str,
+    cpus: int,
+    scale: Scale | None = None,
+    host: str = DEFAULT_HOST,
 ) -> dict[str, Any]:
     """The fields of RegisterTaskDefinition, without those of an account."""
-    needs = needs_of(archives, stack, cpus, scale)
+    needs = needs_of(archives, stack, cpus, scale, host)
     container: dict[str, Any] = {
         "name": "marina",
         "essential": True,

@@ -8,14 +8,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import marina
+from handlers.worker.engines.packages import installed
 from handlers.worker.engines.releases import minor
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
+from marina.deploy.hosts import HOSTS
 from marina.deploy.image.base import BASES, Base
 from marina.deploy.source import stack_of
 from marina.engines import engine_of
 from marina.errors import DeployError
 from marina.project import Project
+from marina.server.state import DEFAULT_HOST
 from marina.server.torchserve.memory import with_java_memory
 
 FILES = Path(__file__).parent / "files"
@@ -28,7 +31,9 @@ LIFETIME = "token_expiration_min=5256000"  # ten years: nginx knows one token on
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
 
 
-def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mounted: bool) -> None:
+def deploy_image(
+    project: Project, archives: Sequence[Archive], output: Path, mounted: bool, host: str = DEFAULT_HOST
+) -> None:
     """Write the folder: a Dockerfile, pinned requirements, Marina's own code, the configuration, and the archives.
 
     Args:
@@ -36,6 +41,7 @@ def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mo
         archives: archives of one stack.
         output: the folder to write, which must not exist.
         mounted: whether the archives are mounted at /srv/marina/archives later, and are not in the image.
+        host: what carries the workers.
 
     Raises:
         DeployError: the archives need different images or another release of the SDK, or `output` exists.
@@ -44,22 +50,28 @@ def deploy_image(project: Project, archives: Sequence[Archive], output: Path, mo
     _check_framework(archives, BASES[stack])
     torch = any(archive.needs_torch for archive in archives)
     with new_folder(output) as folder:
-        pins = requirements(archives)
+        pins = requirements(archives, host)
         values = {
             "base": BASES[stack],
             "stack": stack,
             "without_dependencies": {name: pins.pop(name) for name in WITHOUT_DEPENDENCIES if name in pins},
             "pins": pins,
+            "host": host,
             "torchserve": TORCHSERVE,
             "torch": torch_pins(archives) if torch else {},
             "names": [archive.name for archive in archives],
             "versions": [archive.version for archive in archives],
             "mounted": mounted,
         }
-        render(FILES, folder, values, include=lambda name: name != ("torch.py" if torch else "requirements-torch.txt"))
+        left_out = {
+            "requirements-torch.txt": not torch,
+            # in place of PyTorch, for TorchServe's worker
+            "torch.py": torch or host != DEFAULT_HOST,
+        }
+        render(FILES, folder, values, include=lambda name: not left_out.get(name))
         shutil.copytree(Path(marina.__file__).parent, folder / "marina", ignore=NOT_COPIED)
         shutil.copytree(_handlers(), folder / "marina" / "bundled" / "handlers", ignore=NOT_COPIED)
-        _configure(project, folder / "project")
+        _configure(project, folder / "project", host)
         for archive in archives:
             if not mounted:
                 shutil.copy(archive.path, folder / "project" / "archives")
@@ -78,7 +90,7 @@ def _check_framework(archives: Sequence[Archive], base: Base) -> None:
             )
 
 
-def requirements(archives: Sequence[Archive]) -> dict[str, str]:
+def requirements(archives: Sequence[Archive], host: str = DEFAULT_HOST) -> dict[str, str]:
     """The packages of the image with versions.
 
     Raises:
@@ -92,7 +104,8 @@ def requirements(archives: Sequence[Archive]) -> dict[str, str]:
                     f"{archive.name} was compiled with {name} {pin}, and {archives[0].name} with {pins[name]}",
                     "compile them with the same versions, or make an image for each",
                 )
-    for name in SERVER_PACKAGES:
+    optional = [name for name in HOSTS[host].optional if installed(name)]
+    for name in (*SERVER_PACKAGES, *HOSTS[host].packages, *optional):
         try:
             pins.setdefault(name, version(name))
         except PackageNotFoundError:
@@ -114,7 +127,7 @@ def _handlers() -> Path:
     return Path(str(handlers.__file__)).parent
 
 
-def _configure(project: Project, target: Path) -> None:
+def _configure(project: Project, target: Path, host: str) -> None:
     """Write the folder that `marina serve` takes for its project."""
     for name in ("models", "archives", "deploy"):
         (target / name).mkdir(parents=True)
@@ -122,5 +135,5 @@ def _configure(project: Project, target: Path) -> None:
     lines = [line for line in text.splitlines() if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]]
     configured = [*with_java_memory(lines), LIFETIME, ""]
     (target / "config.properties").write_text("\n".join(configured), encoding="utf-8")
-    for name in ("log4j2.xml", "metrics.yaml"):
+    for name in ("log4j2.xml", "metrics.yaml") if host == DEFAULT_HOST else ():
         shutil.copy(project.root / "deploy" / name, target / "deploy")

@@ -11,10 +11,11 @@ from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
 from marina.deploy.image import NOT_COPIED, requirements, torch_pins
 from marina.deploy.kubernetes import mebibytes
-from marina.deploy.needs import LIMIT_FACTOR, OVERHEAD_BYTES
+from marina.deploy.needs import LIMIT_FACTOR
 from marina.deploy.scale import read_scale
 from marina.deploy.source import instance_types, joint_name, stack_of
 
+RAY_BYTES = 800_000_000  # Ray's own processes on a machine
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf2")  # Ray knows NeuronCores of Inf2 and Trn1
 RAY = "2.60.0"
@@ -73,7 +74,7 @@ def deploy_ray(
         "cpus": cores if stack == "cpu" else 1 + workers,
         "neuron_cores": 0 if stack == "cpu" else cores,
         "instance_types": instance_types(archives[0]),
-        "memory": mebibytes(LIMIT_FACTOR * (4 * OVERHEAD_BYTES + sum(archive.memory for archive in archives))),
+        "memory": mebibytes(LIMIT_FACTOR * (RAY_BYTES + sum(archive.memory for archive in archives))),
     }
     with new_folder(output) as folder:
         render(FILES, folder, values)

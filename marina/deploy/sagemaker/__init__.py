@@ -17,6 +17,7 @@ from marina.deploy.source import names_of, stack_of
 from marina.errors import DeployError
 from marina.files import write_json
 from marina.project import Project
+from marina.server.state import DEFAULT_HOST
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
@@ -33,6 +34,7 @@ def deploy_sagemaker(
     bench: Path | None,
     plan: Path | None = None,
     aws_image: bool = False,
+    host: str = DEFAULT_HOST,
 ) -> None:
     """Write the folder of Marina's image or every archive's model.tar.gz, endpoints.json, and the files that read it.
 
@@ -45,6 +47,7 @@ def deploy_sagemaker(
         bench: a result.json of `marina bench`, for the target of autoscaling.
         plan: a plan.json of `marina plan --write`, for the instances and the target of autoscaling.
         aws_image: whether AWS's image runs the archives of CPUs, as it does those of Neuron and `functions`.
+        host: of Marina's image.
 
     Raises:
         DeployError: SageMaker cannot run an archive, the archives need different images, `output` exists, `bench` has
@@ -59,6 +62,8 @@ def deploy_sagemaker(
                 "ECS, Kubernetes or an instance",
             )
     has_image = stack_of(archives, STACKS, "SageMaker") == "cpu" and not (functions or aws_image)
+    if host != DEFAULT_HOST and not has_image:
+        raise DeployError(f"AWS's images have TorchServe, and no host {host}", "leave --host out")
     archives_by_name = names_of(archives)
     if bench and plan:
         raise DeployError("--bench and --plan both say when to scale", "give one of them")
@@ -72,7 +77,7 @@ def deploy_sagemaker(
     with new_folder(output) as folder:
         endpoints = {}
         if has_image:
-            deploy_image(project, archives, folder / "image", mounted=False)
+            deploy_image(project, archives, folder / "image", mounted=False, host=host)
         for name, archive in archives_by_name.items():
             content = {"environment": {"MARINA_MODELS": archive.name}}
             endpoints[name] = {

@@ -121,7 +121,7 @@ def _infer(front: Front, response: Any) -> Call:
         reply = await _ask(front, context, "POST", f"{url}/infer", body)
         if reply.status != 200:
             await _refuse(context, reply)
-        return infer_response(orjson.loads(reply.body), response())
+        return infer_response(orjson.loads(reply.body), response(), bool(request.raw_input_contents))
 
     return infer
 

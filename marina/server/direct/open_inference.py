@@ -73,13 +73,15 @@ def infer_document(request: Any) -> Json:
     """The body of POST /v2/models/NAME/infer for a ModelInferRequest.
 
     Raises:
-        ValueError: a text is not UTF-8, or raw contents do not fit.
+        ValueError: a tensor does not hold texts in UTF-8, or raw contents do not fit.
     """
     raw = list(request.raw_input_contents)
     if raw and len(raw) != len(request.inputs):
         raise ValueError(f"there are {len(request.inputs)} inputs, and raw_input_contents for {len(raw)}")
     inputs = []
     for number, tensor in enumerate(request.inputs):
+        if tensor.datatype != "BYTES":
+            raise ValueError(f"input {tensor.name}: texts come in a tensor of datatype BYTES")
         elements = _split(raw[number]) if raw else list(tensor.contents.bytes_contents)
         try:
             texts = [element.decode() for element in elements]
@@ -95,18 +97,27 @@ def infer_document(request: Any) -> Json:
     return document
 
 
-def infer_response(document: dict[str, Any], response: Any) -> Any:
-    """Fill a ModelInferResponse from the answer to POST /v2/models/NAME/infer."""
+def infer_response(document: dict[str, Any], response: Any, raw: bool) -> Any:
+    """Fill a ModelInferResponse from the answer to POST /v2/models/NAME/infer.
+
+    Args:
+        document: the answer.
+        response: the message.
+        raw: whether tensors are raw bytes, as clients read them that send raw bytes.
+    """
     for name in ("model_name", "model_version", "id"):
         setattr(response, name, document.get(name, ""))
     for name, value in document.get("parameters", {}).items():
         response.parameters[name].string_param = value
     for output in document["outputs"]:
         tensor = response.outputs.add(name=output["name"], datatype=output["datatype"], shape=output["shape"])
-        if output["datatype"] == "BYTES":
-            tensor.contents.bytes_contents.extend(text.encode() for text in output["data"])
+        data = [text.encode() for text in output["data"]] if output["datatype"] == "BYTES" else output["data"]
+        if raw:
+            response.raw_output_contents.append(_joined(data))
+        elif output["datatype"] == "BYTES":
+            tensor.contents.bytes_contents.extend(data)
         else:
-            tensor.contents.fp32_contents.extend(output["data"])
+            tensor.contents.fp32_contents.extend(data)
     return response
 
 
@@ -116,6 +127,13 @@ def _parameters(message: Any) -> dict[str, Json]:
         for name, value in message.parameters.items()
         if (kind := value.WhichOneof("choice")) is not None
     }
+
+
+def _joined(data: list[Any]) -> bytes:
+    """A tensor of bytes, each behind its length in 4 bytes, or of float32, in little-endian order."""
+    if data and isinstance(data[0], bytes):
+        return b"".join(struct.pack("<I", len(element)) + element for element in data)
+    return struct.pack(f"<{len(data)}f", *data)
 
 
 def _split(raw: bytes) -> list[bytes]:

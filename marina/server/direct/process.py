@@ -21,6 +21,8 @@ from marina.server.run import console_log
 from marina.server.state import RunState, logs_folder, write_state
 
 SERVER = "marina.server.direct"
+# gRPC looks for threads at each start of a worker, and says so, unless it is told that no child uses it
+GRPC_VARIABLES = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
 
 
 def start_direct(project: Project, state: RunState, tokens: Sequence[str] = ()) -> RunState:
@@ -39,7 +41,7 @@ def start_direct(project: Project, state: RunState, tokens: Sequence[str] = ()) 
             "logs": str(logs),
         },
     )
-    environment = serving_env() | {"PATH": programs_path(), "TMPDIR": state.temp, "TEMP": state.temp}
+    environment = serving_env() | {"PATH": programs_path(), "TMPDIR": state.temp, "TEMP": state.temp, **GRPC_VARIABLES}
     with console_log(project).open("a") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", SERVER, str(config_file(project))],
