@@ -87,7 +87,7 @@ def serve(
             project, RunState(0, "", ports, "", trusted=trusted, foreground=foreground, host=host, access=access)
         )
         try:
-            state = _start(project, state, timeout_s, tokens)
+            state = _start(project, state, timeout_s, [path.stem for path in archives], tokens)
             return register_new(project, state, archives, timeout_s, report)
         except BaseException:
             report("stopping the server")
@@ -143,7 +143,7 @@ def restart(project: Project, state: RunState, timeout_s: float, report: Report)
     stop_process(project, state, keep_state=True)
     report("starting the server again")
     # a state without a process is that of an attempt that failed
-    new_state = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s)
+    new_state = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s, list(state.models))
     archives = [kept_copies(project, name).current for name in state.models]
     try:
         return register_new(project, new_state, archives, timeout_s, report, strict=False)
@@ -164,8 +164,10 @@ def remove_stale_run(project: Project) -> None:
         stop_process(project, stale_state)
 
 
-def _start(project: Project, state: RunState, timeout_s: float, tokens: Sequence[str] = ()) -> RunState:
+def _start(
+    project: Project, state: RunState, timeout_s: float, models: Sequence[str], tokens: Sequence[str] = ()
+) -> RunState:
     write_state(project, state)
-    state = start_process(project, state, tokens)
+    state = start_process(project, state, models, tokens)
     wait_until_listening(project, state, time.monotonic() + max(timeout_s, START_S))
     return state

@@ -28,14 +28,14 @@ class Host(NamedTuple):
     """What carries workers and speaks to clients.
 
     Attributes:
-        start: starts its process without models, with tokens that requests may bring beside the server's own; returns
-            the state with the process filled in. ServerError if not.
+        start: starts its process without models, given the names of those that will be registered, and tokens that
+            requests may bring beside the server's own; returns the state with its process. ServerError if it fails.
         processes: the processes of a run, orphaned ones included.
         ports: the names of the ports that it listens on.
         has_access: whether it does what an `Access` says.
     """
 
-    start: Callable[[Project, RunState, Sequence[str]], RunState]
+    start: Callable[[Project, RunState, Sequence[str], Sequence[str]], RunState]
     processes: Callable[[Project, RunState], list[psutil.Process]]
     ports: tuple[str, ...]
     has_access: bool
@@ -48,9 +48,15 @@ HOSTS: Mapping[str, Host] = {
 }
 
 
-def start_process(project: Project, state: RunState, tokens: Sequence[str] = ()) -> RunState:
-    """Start the process of the state's host; returns the state with the process filled in. ServerError if it fails."""
-    return HOSTS[state.host].start(project, state, tokens)
+def start_process(project: Project, state: RunState, models: Sequence[str], tokens: Sequence[str]) -> RunState:
+    """Start the process of the state's host; returns the state with the process filled in. ServerError if it fails.
+
+    Args:
+        project, state: of the run.
+        models: the names of models that will be registered.
+        tokens: that requests may bring beside the server's own.
+    """
+    return HOSTS[state.host].start(project, state, models, tokens)
 
 
 def wait_until_listening(project: Project, state: RunState, deadline: float) -> None:

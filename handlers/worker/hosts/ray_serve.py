@@ -22,7 +22,7 @@ from handlers.worker.contents import read_contents
 from handlers.worker.engines import engine_module
 from handlers.worker.errors import PlacementError, RequestError
 from handlers.worker.hosts.batches import Batches
-from handlers.worker.hosts.urls import Urls, read_tokens, refusal, unknown_version
+from handlers.worker.hosts.urls import BODY_BYTES, Urls, read_tokens, refusal, unknown_version
 from handlers.worker.model import Model
 from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.reply import Reply, error_reply
@@ -67,6 +67,8 @@ class Remote:
     Args:
         handle: the handle of its deployment.
     """
+
+    body_bytes = BODY_BYTES
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -131,6 +133,8 @@ class Replica:
         name: the model's name.
         archives: the file names of its archives: the version to serve, and other versions that requests may name.
     """
+
+    body_bytes = BODY_BYTES
 
     def __init__(self, name: str, archives: list[str]) -> None:
         import ray
@@ -201,7 +205,7 @@ async def _respond(urls: Urls, request: Any) -> Any:
     """Answer a request of Starlette."""
     from starlette.responses import Response
 
-    reply = await urls.answer(request.method, request.scope["path"], dict(request.headers), request.body)
+    reply = await urls.answer(request.method, request.scope["path"], dict(request.headers), lambda _: request.body())
     return Response(reply.body, reply.status, dict(reply.headers), reply.media_type)
 
 

@@ -10,7 +10,7 @@ import hmac
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
@@ -24,13 +24,17 @@ from handlers.worker.request.protocols import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
 from handlers.worker.values import Json
 
-BODY_BYTES = 6_553_500  # TorchServe's max_request_size in config.properties
+BODY_BYTES = 6_553_500  # the largest body where it is not known what models take: TorchServe's default
 MAX_NAME = 100  # characters of a model's name that are looked at
 CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 
 class ServedModel(Protocol):
     """A model, here or elsewhere."""
+
+    @property
+    def body_bytes(self) -> int:
+        """The largest body that it takes."""
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
         """The reply of a version of the model, by default of its default version."""
@@ -102,6 +106,7 @@ class Urls:
         tokens: requests must send one of them as `Authorization: Bearer TOKEN`; none if they need none.
         dead_s: after so many seconds in which a model could not answer, the server is not alive any more.
         limits: gives the answer to SageMaker's Batch Transform, which asks for limits; None if there are none.
+        coming: the names of models that are still to be added; the server is not ready before.
     """
 
     def __init__(
@@ -110,21 +115,22 @@ class Urls:
         tokens: Sequence[str],
         dead_s: float = math.inf,
         limits: Callable[[], Json] | None = None,
+        coming: Collection[str] = (),
     ) -> None:
         self._models = models
         self._tokens = tokens
         self._dead_s, self._failing_since = dead_s, math.inf
-        self._limits = limits
+        self._limits, self._coming = limits, coming
 
     async def answer(
-        self, method: str, path: str, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]
+        self, method: str, path: str, headers: Mapping[str, str], body: Callable[[int], Awaitable[bytes]]
     ) -> Reply:
         """Answer a request.
 
         Args:
             method, path: the method and path of the request.
             headers: the request's headers, with lower-case names.
-            body: reads the body.
+            body: reads the body, which may end when it has more than so many bytes.
         """
         route = route_of(method, path.rstrip("/") or "/")
         if route is None:
@@ -136,7 +142,7 @@ class Urls:
             reply = await self._answer(route, headers, body)
         return reply._replace(headers={**reply.headers, **returned_headers(headers)})
 
-    async def _answer(self, route: Route, headers: Mapping[str, str], body: Callable[[], Awaitable[bytes]]) -> Reply:
+    async def _answer(self, route: Route, headers: Mapping[str, str], body: Callable[[int], Awaitable[bytes]]) -> Reply:
         if route.action is Action.LIVE:
             return await self._liveness()
         if route.action is Action.SERVER:
@@ -156,12 +162,15 @@ class Urls:
             except Exception:  # no worker answers
                 return refusal(503, "NotReady", f"{route.model} has no worker that is READY", RETRY_AFTER)
             return unknown_version(route.model, route.version) if description is None else _document(description)
-        if int(headers.get("content-length") or 0) > BODY_BYTES:
-            return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
+        limits = [model.body_bytes for name, model in self._models.items() if route.model in (None, name)]
+        limit = max(limits, default=BODY_BYTES)
+        too_large = error_reply(RequestError("BodyTooLarge", f"the body has more than {limit} bytes"))
+        if int(headers.get("content-length") or 0) > limit:
+            return too_large
         timed_headers = {REQUEST_START: f"t={time.time():.3f}", **headers}
-        content = await body()
-        if len(content) > BODY_BYTES:  # a body in chunks has no content-length
-            return error_reply(RequestError("BodyTooLarge", f"the body has more than {BODY_BYTES} bytes"))
+        content = await body(limit)
+        if len(content) > limit:  # a body in chunks has no content-length
+            return too_large
         name = route.model or self._model_of(headers, content)
         if name not in self._models:
             return self._unknown_model(name, self._models)
@@ -201,7 +210,8 @@ class Urls:
         ready = await asyncio.gather(*(self._models[model].is_ready(version) for model in names))
         if name and ready[0] is None:
             return unknown_version(name, version)
-        missing: list[Json] = [model for model, is_ready in zip(names, ready, strict=True) if not is_ready]
+        missing: list[Json] = [] if name else [*self._coming]
+        missing += [model for model, is_ready in zip(names, ready, strict=True) if not is_ready]
         return _document({"name": name or "marina", "ready": not missing, "missing": missing}, 503 if missing else 200)
 
     def _allows(self, headers: Mapping[str, str]) -> bool:

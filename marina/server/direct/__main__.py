@@ -1,8 +1,8 @@
 """The process of the host `direct`: python -m marina.server.direct CONFIG
 
-CONFIG is a JSON file: ports, who reaches them, the model store, the temporary folder, and the folder of logs. Tokens
-that requests may bring beside the server's own are lines of standard input, so that they are in no file. The process
-writes its own tokens beside CONFIG, and ends on SIGTERM.
+CONFIG is a JSON file: ports, who reaches them, the names of models that will be registered, the model store, the
+temporary folder, and the folder of logs. Tokens that requests may bring beside the server's own are lines of standard
+input, so that they are in no file. The process writes its own tokens beside CONFIG, and ends on SIGTERM.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max
     ports, access = Ports(**config["ports"]), Access(**config["access"])
     log = worker_log(Path(config["logs"]))
     models = Models(Path(config["model_store"]), Path(config["temp"]), serving_env(), log.info)
+    models.coming.update(config["models"])
     addresses = {ports.inference: access.address, ports.management: LOOPBACK, ports.metrics: access.address}
     written = write_tokens(folder)
     inference_tokens = [written["inference"], *tokens] if access.needs_token else []

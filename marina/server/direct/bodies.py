@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
-from handlers.worker.hosts.urls import BODY_BYTES
-
 ALL_BODIES_BYTES = 64 << 20
 BODY_S = 60.0  # for a client to send its body
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -67,12 +65,13 @@ class Share:
             self._bodies.take(size - self._size)
             self._size = size
 
-    async def read(self, receive: Receive, length: int) -> bytes:
+    async def read(self, receive: Receive, length: int, limit: int) -> bytes:
         """The body of a request, up to a little more than the largest that is allowed.
 
         Args:
             receive: the next message of ASGI.
             length: as the client says; 0 if it does not.
+            limit: bytes of the largest body that is allowed.
 
         Raises:
             ClientGone: the client has closed its connection.
@@ -84,7 +83,7 @@ class Share:
         assert task
         timer = loop.call_later(BODY_S, task.cancel)  # wait_for would start a task for each request
         try:
-            return await self._read_parts(receive)
+            return await self._read_parts(receive, limit)
         except asyncio.CancelledError:
             if loop.time() >= timer.when():
                 raise SlowBody from None
@@ -92,7 +91,7 @@ class Share:
         finally:
             timer.cancel()
 
-    async def _read_parts(self, receive: Receive) -> bytes:
+    async def _read_parts(self, receive: Receive, limit: int) -> bytes:
         parts, size = [], 0
         while True:
             message = await receive()
@@ -101,5 +100,5 @@ class Share:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             self.grow(size)
-            if not message.get("more_body") or size > BODY_BYTES:
+            if not message.get("more_body") or size > limit:
                 return b"".join(parts)

@@ -40,7 +40,7 @@ class Front:
         pages: Mapping[str, Reply],
     ) -> None:
         self._models, self._ports, self._management_token, self._pages = models, ports, management_token, pages
-        self._urls = Urls(models.by_name, tokens, DEAD_S, models.execution_parameters)
+        self._urls = Urls(models.by_name, tokens, DEAD_S, models.execution_parameters, models.coming)
         self._bodies = Bodies()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -61,18 +61,18 @@ class Front:
         await send({"type": "http.response.body", "body": reply.body})
 
     async def answer(
-        self, method: str, path: str, headers: Mapping[str, str], read: Callable[[Share], Awaitable[bytes]]
+        self, method: str, path: str, headers: Mapping[str, str], read: Callable[[Share, int], Awaitable[bytes]]
     ) -> Reply:
         """Answer a request to the inference port, and count the answer.
 
         Args:
             method, path: of the request.
             headers: with lower-case names.
-            read: reads the body into its share of the memory.
+            read: reads the body into its share of the memory, up to a little more than so many bytes.
         """
         with self._bodies.share() as share:
             try:
-                reply = await self._urls.answer(method, path, headers, lambda: read(share))
+                reply = await self._urls.answer(method, path, headers, lambda limit: read(share, limit))
             except NoMemory:
                 reply = error_reply(RequestError("Overloaded", "the server has as many bodies as it has memory for"))
             except SlowBody:
@@ -89,8 +89,8 @@ class Front:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         with _leaving(receive) as watch:
 
-            async def read(share: Share) -> bytes:
-                body = await share.read(receive, int(headers.get("content-length") or 0))
+            async def read(share: Share, limit: int) -> bytes:
+                body = await share.read(receive, int(headers.get("content-length") or 0), limit)
                 watch()  # the client sends nothing more: what comes now is that it leaves
                 return body
 

@@ -10,10 +10,9 @@ from typing import Any
 import orjson
 
 from handlers.worker.engines.packages import installed
-from handlers.worker.hosts.urls import BODY_BYTES
 from handlers.worker.reply import Reply
 from marina.client.messages import PACKAGE, PREDICTION, make_messages
-from marina.server.direct.bodies import Share
+from marina.server.direct.bodies import ALL_BODIES_BYTES, Share
 from marina.server.direct.front import Front
 from marina.server.direct.open_inference import INFER, infer_document, infer_response
 
@@ -50,7 +49,7 @@ async def serving_grpc(front: Front, address: str) -> AsyncIterator[None]:
     import grpc.aio
 
     options = [
-        ("grpc.max_receive_message_length", BODY_BYTES),
+        ("grpc.max_receive_message_length", ALL_BODIES_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
         ("grpc.max_metadata_size", 16_384),
@@ -170,7 +169,7 @@ async def _ask(front: Front, context: Any, method: str, path: str, body: bytes =
     for name in ("content-type", "content-encoding", "content-length"):
         headers.pop(name, None)  # of gRPC
 
-    async def read(share: Share) -> bytes:
+    async def read(share: Share, _: int) -> bytes:
         share.grow(len(body))
         return body
 

@@ -44,6 +44,11 @@ class ServedModel:
         self.versions = {first.version: first}
         self.default = first.version
 
+    @property
+    def body_bytes(self) -> int:
+        """The largest body that one of its versions takes."""
+        return min(ALL_BODIES_BYTES, max(version.body_bytes for version in self.versions.values()))
+
     def version(self, version: str | None) -> Version:
         """A version, by default the default one; ServerError if there is none."""
         try:
@@ -83,6 +88,7 @@ class Models:
 
     Attributes:
         by_name: the models.
+        coming: names of models that are to be registered first; the server is not ready before.
         counts: what their workers have counted.
     """
 
@@ -92,6 +98,7 @@ class Models:
         self._model_store, self._temp, self._environment, self._write_log = model_store, temp, environment, write_log
         self._numbers = itertools.count(9000)
         self.by_name: dict[str, ServedModel] = {}
+        self.coming: set[str] = set()
         self.counts = Counts()
         self._ending: set[asyncio.Task[None]] = set()  # end versions that are registered no more
 
@@ -131,6 +138,7 @@ class Models:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        self.coming.discard(name)
         if name in self.by_name:
             self.by_name[name].versions[number] = version
         else:
@@ -143,6 +151,7 @@ class Models:
 
         What has begun to end goes on if the caller is cancelled.
         """
+        self.coming.discard(name)
         model = self.model(name)
         gone = [model.version(number)] if number else list(model.versions.values())
         for version in gone:

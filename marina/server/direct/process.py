@@ -25,7 +25,7 @@ SERVER = "marina.server.direct"
 GRPC_VARIABLES = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
 
 
-def start_direct(project: Project, state: RunState, tokens: Sequence[str] = ()) -> RunState:
+def start_direct(project: Project, state: RunState, models: Sequence[str], tokens: Sequence[str]) -> RunState:
     """Start the front without models, in its own process session; returns the state, with the process filled in.
 
     The tokens reach it over a pipe: workers could read its environment, its arguments and its files.
@@ -36,6 +36,7 @@ def start_direct(project: Project, state: RunState, tokens: Sequence[str] = ()) 
         {
             "ports": asdict(state.ports),
             "access": asdict(state.access),
+            "models": list(models),
             "model_store": str(project.model_store),
             "temp": state.temp,
             "logs": str(logs),

@@ -11,7 +11,7 @@ from typing import Any
 
 from handlers.worker.errors import RequestError
 from handlers.worker.hosts.frames import Message
-from handlers.worker.hosts.urls import refusal
+from handlers.worker.hosts.urls import BODY_BYTES, refusal
 from handlers.worker.reply import RETRY_AFTER, Reply, error_reply
 from marina.server.direct.metrics import Traffic
 from marina.server.direct.queue import Priority, Queue, Request
@@ -35,6 +35,7 @@ class Version:
 
     Attributes:
         config: its model-config.yaml; empty for an archive without workers.
+        body_bytes: the largest body that one of its models takes.
         workers: of the version.
         traffic: what has gone through its queue.
     """
@@ -52,6 +53,8 @@ class Version:
         self.name, self.version, self.folder = name, version, folder
         self.config = config = dict(config or {})
         deadline_s = config["handler"]["deadline_ms"] / 1000 if config else 0.0
+        members = config["handler"]["members"].values() if config else ()
+        self.body_bytes = max((int(member["max_body_bytes"]) for member in members), default=BODY_BYTES)
         self.batch_size = int(config.get("batchSize", 1))
         self._count = count
         self._response_s = float(config.get("responseTimeout", 120))

@@ -26,7 +26,7 @@ PID_FILE = ".model_server.pid"  # TorchServe's launcher writes the server's pid 
 LAUNCHER, SERVER, WORKER = "ts.model_server", "org.pytorch.serve.ModelServer", "model_service_worker.py"
 
 
-def start_torchserve(project: Project, state: RunState, _: Sequence[str] = ()) -> RunState:
+def start_torchserve(project: Project, state: RunState, *_: Sequence[str]) -> RunState:
     """Start TorchServe without models, in its own process session.
 
     Returns:

@@ -46,6 +46,8 @@ def test_routes(method: str, path: str, route: Route | None) -> None:
 class Known:
     """A model that answers what it was asked, or does not answer at all."""
 
+    body_bytes = BODY_BYTES
+
     def __init__(self, lost: bool = False) -> None:
         self._lost = lost
         self.headers: Mapping[str, str] = {}
@@ -68,7 +70,7 @@ class Known:
 def ask(
     urls: Urls, method: str, path: str, headers: Mapping[str, str] | None = None, content: bytes = b"text"
 ) -> tuple[int, Any]:
-    async def body() -> bytes:
+    async def body(_: int) -> bytes:
         return content
 
     reply = asyncio.run(urls.answer(method, path, headers or {}, body))
@@ -118,6 +120,36 @@ def test_it_is_ready_when_all_models_answer() -> None:
 def test_a_body_that_is_too_large_is_not_read() -> None:
     status, found = ask(Urls({"m": Known()}, ()), "POST", "/predictions/m", {"content-length": str(BODY_BYTES + 1)})
     assert (status, found["type"]) == (413, "BodyTooLarge")
+
+
+def test_a_body_may_be_as_large_as_its_model_takes() -> None:
+    small, large = Known(), Known()
+    small.body_bytes, large.body_bytes = 3, 5
+    urls = Urls({"small": small, "large": large}, ())
+    assert ask(urls, "POST", "/predictions/small", content=b"text")[0] == 413
+    assert ask(urls, "POST", "/predictions/large", content=b"text")[0] == 200
+    assert ask(urls, "POST", "/predictions/large", {"content-length": "6"})[0] == 413
+    assert ask(urls, "POST", "/invocations", {"x-amzn-sagemaker-custom-attributes": "large"})[0] == 200
+
+
+def test_it_is_not_alive_if_models_do_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    model = Known(lost=True)
+    urls = Urls({"m": model}, (), dead_s=60)
+    for seconds, status in ((0, 200), (59, 200), (60, 503)):
+        now[0] = 100.0 + seconds
+        assert ask(urls, "GET", "/v2/health/live")[0] == status
+    model._lost = False
+    assert ask(urls, "GET", "/v2/health/live")[0] == 200
+
+
+def test_limits_for_batch_transform() -> None:
+    assert ask(Urls({}, ["token"], limits=lambda: {"MaxPayloadInMB": 1}), "GET", "/execution-parameters") == (
+        200,
+        {"MaxPayloadInMB": 1},
+    )
+    assert ask(Urls({}, ()), "GET", "/execution-parameters")[0] == 404
 
 
 def test_when_a_request_came_is_passed_on() -> None:

@@ -43,7 +43,7 @@ while message := read_message(stream.read):
 """
 CONFIG = {
     **{"minWorkers": 1, "batchSize": 4, "jobQueueSize": 8, "responseTimeout": 1.0, "startupTimeout": 20},
-    "handler": {"deadline_ms": 2000},
+    "handler": {"deadline_ms": 2000, "members": {"m": {"max_body_bytes": 500_000}}},
 }
 
 

@@ -19,6 +19,10 @@ from marina.server.management.readiness import DIED_MESSAGE
 from tests.marina.server.direct.fake import served, until_logged, until_ready
 
 
+def handler(deadline_ms: int) -> dict[str, Any]:
+    return {"deadline_ms": deadline_ms, "members": {}}
+
+
 async def ask(version: Version, bodies: Sequence[str]) -> list[Reply]:
     return list(await asyncio.gather(*(version.reply(body.encode(), {}) for body in bodies)))
 
@@ -73,7 +77,10 @@ def test_a_worker_that_answers_wrongly_or_not_at_all_is_replaced(tmp_path: Path,
 
 def test_a_full_queue_refuses_and_old_requests_expire(tmp_path: Path) -> None:
     async def run() -> None:
-        async with served(tmp_path, jobQueueSize=2, batchSize=1, handler={"deadline_ms": 100}) as (version, _):
+        async with served(tmp_path, jobQueueSize=2, batchSize=1, handler=handler(100)) as (
+            version,
+            _,
+        ):
             await until_ready(version)
             replies = await ask(version, ["slow", "slow", "a", "b"])
             assert [reply.status for reply in replies] == [200, 503, 503, 503]
@@ -141,7 +148,7 @@ def test_seconds_of_workers_that_are_ready_are_counted(tmp_path: Path) -> None:
 def test_a_worker_of_another_release_is_not_asked_anything(tmp_path: Path) -> None:
     async def run() -> None:
         (tmp_path / "old").touch()
-        async with served(tmp_path, handler={"deadline_ms": 300}) as (version, lines):
+        async with served(tmp_path, handler=handler(300)) as (version, lines):
             assert [reply.status for reply in await ask(version, ["a"])] == [503]
             await until_logged(lines, "of another release of Marina; pack it again")
             assert not version.workers.ready
@@ -152,7 +159,7 @@ def test_a_worker_of_another_release_is_not_asked_anything(tmp_path: Path) -> No
 def test_a_worker_that_cannot_start_says_why_and_requests_do_not_wait_forever(tmp_path: Path) -> None:
     async def run() -> None:
         (tmp_path / "broken").touch()
-        async with served(tmp_path, handler={"deadline_ms": 300}) as (version, lines):
+        async with served(tmp_path, handler=handler(300)) as (version, lines):
             assert [reply.status for reply in await ask(version, ["a"])] == [503]
             await until_logged(lines, DIED_MESSAGE)
             assert lines.index("marina: cannot serve: it is broken") < len(lines) - 1
