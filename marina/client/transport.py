@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from marina.errors import MarinaError, TimedOutError, UnreachableError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 JSON_LINES = "application/jsonlines"
+BULK = {"X-Marina-Priority": "bulk"}  # lets the requests of people pass, where the host knows it
 PREDICTIONS = "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions"
 
 
@@ -69,17 +71,20 @@ class HttpTransport:
     def send_lines(self, model: str, body: bytes, timeout_s: float) -> Sent:
         """Send a body of JSON Lines once; ClientError if it is refused as a whole."""
         url = f"{self._url}/predictions/{model}"
-        response = with_token(self._token, lambda token: self._send(url, body, JSON_LINES, token, timeout_s))
+        headers = {"Content-Type": JSON_LINES, **BULK}
+        response = with_token(self._token, lambda token: self._send(url, body, headers, token, timeout_s))
         truncated = response.headers.get("x-marina-truncated", "")
         return Sent(response.content, frozenset(map(int, truncated.split(","))) if truncated else frozenset())
 
     def _post(self, url: str, body: bytes, token: str | None, timeout_s: float) -> Json:
-        response = self._send(url, body, "application/json", token, timeout_s)
+        response = self._send(url, body, {"Content-Type": "application/json"}, token, timeout_s)
         content_type = response.headers.get("Content-Type", "no Content-Type")[:80]
         return read_answer(response.content, self._url, f"an answer (HTTP {response.status_code}, {content_type})")
 
-    def _send(self, url: str, body: bytes, content_type: str, token: str | None, timeout_s: float) -> requests.Response:
-        headers = {"Content-Type": content_type, **authorization(token)}
+    def _send(
+        self, url: str, body: bytes, headers: Mapping[str, str], token: str | None, timeout_s: float
+    ) -> requests.Response:
+        headers = {**headers, **authorization(token)}
         try:
             # pass verify with each request, because REQUESTS_CA_BUNDLE in the environment overrides the session's
             response = self._session.post(url, data=body, headers=headers, timeout=timeout_s, verify=self._verify)

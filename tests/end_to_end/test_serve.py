@@ -297,7 +297,6 @@ def test_metrics_are_there_for_prometheus(server: Server) -> None:
     assert metric(server, "marina_request_seconds_bucket", le="+Inf") == metric(server, "marina_request_seconds_count")
 
 
-@pytest.mark.torchserve
 def test_grpc_clients_made_from_torchserves_own_protocol_files(server: Server, tmp_path: Path) -> None:
     over_http = server.post("ava-intent", {"inputs": "change company address"}).json()
     code = """

@@ -166,16 +166,20 @@ SUITES = {
     "chaos": Suite(
         tests=("tests/chaos",), files=("models/ava-intent.yaml", "examples/ava_intent"), needs=(f"{TRAINED}ava-intent",)
     ),
-    # the same tests as those of TorchServe, with the other host
+    # the same tests as those of TorchServe, with the other host, and its own
     "direct": Suite(
         tests=(
-            *(f"{END}test_{name}.py" for name in ("serve", "failures")),
+            *(f"{END}test_{name}.py" for name in ("direct", "serve", "failures", "tasks", "openapi")),
             *(f"tests/chaos/test_{name}.py" for name in ("change", "crashes", "overload", "stop")),
+            "tests/marina/server/direct",
         ),
         options=("-m", "not torchserve"),
         files=("models", "examples/ava_intent"),
         needs=(f"{TRAINED}ava-intent",),
         environment={"MARINA_HOST": "direct"},
+    ),
+    "direct-images": Suite(
+        tests=(f"{END}test_image.py",), files=("marina/container",), environment={"MARINA_HOST": "direct"}
     ),
     "sagemaker": Suite(tests=(f"{END}test_sagemaker.py",), requirements=("sagemaker-toolkit.txt",), needs=(TOOLKIT,)),
     "torchserve-0.11": Suite(

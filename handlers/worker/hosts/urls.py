@@ -98,6 +98,11 @@ def route_of(method: str, path: str) -> Route | None:
     return None
 
 
+def methods_of(path: str) -> list[str]:
+    """The methods that a path has; none if there is no such URL."""
+    return [method for method, pattern, _ in _COMPILED if pattern.fullmatch(path)]
+
+
 class Urls:
     """The URLs, in front of models.
 
@@ -132,8 +137,12 @@ class Urls:
             headers: the request's headers, with lower-case names.
             body: reads the body, which may end when it has more than so many bytes.
         """
-        route = route_of(method, path.rstrip("/") or "/")
-        if route is None:
+        path = path.rstrip("/") or "/"
+        route = route_of(method, path)
+        if route is None and (methods := methods_of(path)):
+            allowed = ", ".join(methods)
+            reply = refusal(405, "MethodNotAllowed", f"send {allowed}", {"allow": allowed})
+        elif route is None:
             urls = "/predictions/NAME, /v1, /v2, /rerank, /invocations, /ping and /health"
             reply = refusal(404, "NotFound", f"there are {urls}")
         elif route.action in (Action.PREDICT, Action.DESCRIBE, Action.LIST) and not self._allows(headers):

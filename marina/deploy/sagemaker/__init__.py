@@ -63,7 +63,7 @@ def deploy_sagemaker(
             )
     has_image = stack_of(archives, STACKS, "SageMaker") == "cpu" and not (functions or aws_image)
     if host != DEFAULT_HOST and not has_image:
-        raise DeployError(f"AWS's images have TorchServe, and no host {host}", "leave --host out")
+        raise DeployError(f"AWS's images have TorchServe, and no host {host}", "leave --host and MARINA_HOST out")
     archives_by_name = names_of(archives)
     if bench and plan:
         raise DeployError("--bench and --plan both say when to scale", "give one of them")

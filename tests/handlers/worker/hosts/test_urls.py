@@ -132,6 +132,14 @@ def test_a_body_may_be_as_large_as_its_model_takes() -> None:
     assert ask(urls, "POST", "/invocations", {"x-amzn-sagemaker-custom-attributes": "large"})[0] == 200
 
 
+def test_a_method_that_a_url_does_not_have() -> None:
+    urls = Urls({"m": Known()}, ())
+    reply = asyncio.run(urls.answer("PUT", "/predictions/m", {}, lambda _: asyncio.sleep(0, b"")))
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+    assert ask(urls, "POST", "/v1/models/m")[0] == 405
+    assert ask(urls, "POST", "/elsewhere")[0] == 404
+
+
 def test_it_is_not_alive_if_models_do_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])

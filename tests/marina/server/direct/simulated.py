@@ -14,7 +14,7 @@ import selectors
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class FakeWorker:
         self.world.running.add(self)
 
     @classmethod
-    async def start(cls, folder: Path, environment: Mapping[str, str], log: Any) -> FakeWorker:
+    async def start(cls, *_: Any) -> FakeWorker:
         await asyncio.sleep(cls.world.dice.uniform(0, 0.2))
         if cls.world.dice.random() < 0.1:
             raise OSError("no process can be started")

@@ -1,0 +1,85 @@
+"""Messages of the Open Inference Protocol: what goes in as tensors comes out as a document, and back."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marina.client.messages import make_messages
+from marina.server.direct.open_inference import INFER, infer_document, infer_response
+
+MESSAGES = make_messages("inference", INFER)
+
+
+def request(texts: list[bytes], raw: bool) -> Any:
+    made = MESSAGES["ModelInferRequest"](model_name="m", id="7")
+    tensor = made.inputs.add(name="text", datatype="BYTES", shape=[len(texts)])
+    if raw:
+        made.raw_input_contents.append(b"".join(struct.pack("<I", len(text)) + text for text in texts))
+    else:
+        tensor.contents.bytes_contents.extend(texts)
+    return made
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))), st.booleans())
+def test_texts_are_read_however_they_come(texts: list[str], raw: bool) -> None:
+    document = infer_document(request([text.encode() for text in texts], raw))
+    assert document["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [len(texts)], "data": texts}]
+    assert (document["id"], document["parameters"]) == ("7", {})
+
+
+def test_parameters_and_outputs() -> None:
+    made = request([b"a"], raw=False)
+    made.parameters["top_k"].int64_param = 3
+    made.parameters["raw"].bool_param = True
+    made.outputs.add(name="label").parameters["classification"].int64_param = 2
+    document = infer_document(made)
+    assert document["parameters"] == {"top_k": 3, "raw": True}
+    assert document["outputs"] == [{"name": "label", "parameters": {"classification": 2}}]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda made: made.raw_input_contents.append(b""), "there are 1 inputs, and raw_input_contents for 2"),
+        (lambda made: made.raw_input_contents.__setitem__(0, b"\x09\0\0\0a"), "longer than the tensor"),
+        (lambda made: made.raw_input_contents.__setitem__(0, b"\x09"), "longer than the tensor"),
+        (lambda made: made.raw_input_contents.__setitem__(0, b"\x01\0\0\0\xff"), "a text is not UTF-8"),
+        (lambda made: setattr(made.inputs[0], "datatype", "FP32"), "datatype BYTES"),
+    ],
+)
+def test_tensors_that_hold_no_texts(change: Any, message: str) -> None:
+    made = request([b"a"], raw=True)
+    change(made)
+    with pytest.raises(ValueError, match=message):
+        infer_document(made)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_answers_come_as_the_texts_went(raw: bool) -> None:
+    document = {
+        "model_name": "m",
+        "model_version": "2",
+        "parameters": {"truncated": "[0]"},
+        "outputs": [
+            {"name": "label", "datatype": "BYTES", "shape": [1, 2], "data": ["é", "b"]},
+            {"name": "score", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 0.25]},
+        ],
+    }
+    response = infer_response(document, MESSAGES["ModelInferResponse"](), raw)
+    assert (response.model_name, response.model_version, response.id) == ("m", "2", "")
+    assert response.parameters["truncated"].string_param == "[0]"
+    label, score = response.outputs
+    assert (list(label.shape), list(score.shape)) == ([1, 2], [1, 2])
+    if raw:
+        assert list(response.raw_output_contents) == [
+            b"\x02\0\0\0\xc3\xa9\x01\0\0\0b",
+            struct.pack("<2f", 0.5, 0.25),
+        ]
+    else:
+        assert list(label.contents.bytes_contents) == [b"\xc3\xa9", b"b"]
+        assert list(score.contents.fp32_contents) == [0.5, 0.25]
