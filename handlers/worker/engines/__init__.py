@@ -51,10 +51,12 @@ class Runtime(Protocol):
         replicas: the number of copies of a graph that share the rows of one call. The graph's inputs have
             `replicas` times the rows of the compiled shape.
         calls_at_once: the maximum number of concurrent calls, each on a graph with its own inputs.
+        loads_at_once: how many graphs are loaded at once: more than 1 where a load keeps one core busy.
     """
 
     replicas: int
     calls_at_once: int
+    loads_at_once: int
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
         """Load one graph; ArtifactError if its files cannot be used.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -72,6 +73,8 @@ class _OpenvinoRuntime:
 
     def __init__(self, setup: Setup) -> None:
         self._core = import_openvino().Core()
+        self.loads_at_once = setup.threads  # OpenVINO compiles a graph for this CPU on one thread
+        self._mapping_weights = threading.Lock()
         self._settings = {
             "INFERENCE_PRECISION_HINT": HINTS[setup.precision],
             "PERFORMANCE_HINT": "LATENCY",
@@ -86,8 +89,9 @@ class _OpenvinoRuntime:
         try:
             if weights is None:
                 raise ValueError("no file of weights is named")
-            if weights not in self._weights:
-                self._weights[weights] = _Weights(weights)
+            with self._mapping_weights:
+                if weights not in self._weights:
+                    self._weights[weights] = _Weights(weights)
             mapped = self._weights[weights]
             model = self._core.read_model(graph.read_text(encoding="utf-8"), mapped.tensor)
             compiled = self._core.compile_model(model, "CPU", self._settings)

@@ -43,14 +43,15 @@ def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], si
         ArtifactError: a graph cannot be loaded.
     """
     streams: list[dict[Shape, Graph]] = [{} for _ in range(runtime.calls_at_once)]
-    for file in files:
+
+    def load(file: GraphFile) -> tuple[Shape, list[Graph]]:
         shape = file.shape._replace(batch_size=file.shape.batch_size * runtime.replicas)
-        loaded = runtime.load(
-            *file.paths(locate),
-            [new_inputs(shape, signature) for _ in streams],
-        )
-        for stream, graph in zip(streams, loaded, strict=True):
-            stream[shape] = graph
+        return shape, runtime.load(*file.paths(locate), [new_inputs(shape, signature) for _ in streams])
+
+    with ThreadPoolExecutor(runtime.loads_at_once) as threads:
+        for shape, loaded in threads.map(load, files):
+            for stream, graph in zip(streams, loaded, strict=True):
+                stream[shape] = graph
     return list(streams)
 
 
