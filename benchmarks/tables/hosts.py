@@ -1,13 +1,15 @@
-"""The same archive, hosted by TorchServe, by the host `direct` and by Ray Serve, on all cores of this machine."""
+"""The same archive on all cores of this machine: its bare graphs, TorchServe, the host `direct`, and Ray Serve."""
 
 from __future__ import annotations
 
 import shutil
+import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.ray_cluster import served_by_ray
 from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.values import Instance
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of
@@ -16,15 +18,17 @@ from marina.bench.report.figures import Figures, figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Table, TableLayout, number
+from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
+from marina.bench.sweep.strategies import bare_strategy
 from marina.bench.tables.job import TableJob
 from marina.errors import MarinaError
 from marina.spec import Spec, make_spec
 
 KIND = "table-hosts"
 MODEL = "ava-intent"
-TORCHSERVE, DIRECT, RAY = "TorchServe", "direct", "Ray Serve"
+TORCHSERVE, DIRECT, RAY, BARE = "TorchServe", "direct", "Ray Serve", "bare graphs"
 MANAGED = {TORCHSERVE: "torchserve", DIRECT: "direct"}  # the hosts that `marina serve` has, by their names there
 LOADS = ((1, 1), (1, 16), (1, 64), (32, 16))  # texts in a request, connections
 ROUNDS, WARM_UP_S, WINDOW_S = 3, 2.0, 6.0
@@ -39,9 +43,17 @@ def measure(job: TableJob) -> Result:
     for texts, connections in LOADS:
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=WINDOW_S, seconds=WINDOW_S)
         workloads.append(LoadCase(load, Payload(bodies_of(mixed_texts(), texts), texts, MIX_NAME)))
-    strategies = [*(_managed(job, spec, workloads, host) for host in MANAGED), _ray(job, spec, workloads)]
-    entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
-    return Result(KIND, f"{base.name} on three hosts", entries, job.price)
+    paced_ms: list[float] = []
+    instances = [Instance(text) for text in mixed_texts()]
+    with bare_graphs(spec, job.server.archive(spec), instances) as graphs:
+        row = Configuration(model=spec.name, strategy=BARE)
+        strategies = [
+            bare_strategy(graphs, BARE, row, 2 * WINDOW_S, paced_ms, {}),
+            *(_managed(job, spec, workloads, host) for host in MANAGED),
+            _ray(job, spec, workloads),
+        ]
+        entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
+    return Result(KIND, f"{base.name} on three hosts", entries, job.price, more={"paced_ms": paced_ms})
 
 
 def _managed(job: TableJob, spec: Spec, workloads: list[LoadCase], host: str) -> Strategy:
@@ -77,13 +89,16 @@ def _measure(endpoint: Endpoint, workload: LoadCase, host: str) -> tuple[Configu
 
 def layout(result: Result) -> TableLayout:
     """Rates and latencies by load; ratios are within rounds."""
-    figures = figures_of(result)
+    every_figure = figures_of(result)
+    (bare,) = [figure for figure in every_figure if figure.entry.configuration.strategy == BARE]
+    figures = [figure for figure in every_figure if figure is not bare]
     bases = {_load(figure): figure for figure in figures if figure.entry.configuration.strategy == TORCHSERVE}
-    rows: list[list[str]] = []
+    rows: list[list[str]] = [[BARE, "", "", number(bare.throughput.median, 0), "", "", "", ""]]
     ratios: dict[str, list[float]] = {DIRECT: [], RAY: []}
     for figure in sorted(figures, key=_load):
         base = bases[_load(figure)]
         share = throughput_ratio(figure.entry.rounds, base.entry.rounds) if figure is not base else None
+        of_bare = throughput_ratio(figure.entry.rounds, bare.entry.rounds)
         if share:
             ratios[str(figure.entry.configuration.strategy)].append(share.median)
         rows.append(
@@ -94,13 +109,18 @@ def layout(result: Result) -> TableLayout:
                     number(figure.throughput.median, 0),
                 ),
                 *(number(figure.latency_ms.get(percentile), 1) for percentile in ("p50", "p99")),
+                f"{of_bare.median:.0%}" if of_bare else "",
                 f"{share.median:.0%}" if share else "",
             ]
         )
-    columns = ["host", "texts a request", "connections", "texts/s", "p50 ms", "p99 ms", "of TorchServe"]
+    columns = ["host", "texts a request", "connections", "texts/s", "p50 ms", "p99 ms", "of bare", "of TorchServe"]
     shares = [f"{host} answers {min(ratio):.0%} to {max(ratio):.0%}" for host, ratio in ratios.items() if ratio]
     conclusion = f"{', '.join(shares)} of what TorchServe does on the same cores."
-    notes = ["one worker, or one replica, on all cores; the load generator shares them", *warnings_of(result)]
+    notes = [
+        "one worker, or one replica, on all cores; the load generator shares them",
+        f"a text alone, after a pause, takes {statistics.median(result.more['paced_ms']):.1f} ms in the bare graphs",
+        *warnings_of(result),
+    ]
     return TableLayout([Table(columns, rows, 6)], notes, conclusion)
 
 

@@ -185,22 +185,26 @@ def test_the_table_of_hosts_compares_them_under_the_same_load() -> None:
     entries = [
         entry(rounds(rate), strategy=host, connections=connections, instances=1)
         for host, connections, rate in (
+            ("bare graphs", None, 500),
             *(("TorchServe", 1, 100), ("TorchServe", 64, 400)),
             *(("direct", 1, 150), ("direct", 64, 420)),
             *(("Ray Serve", 1, 80), ("Ray Serve", 64, 200)),
         )
     ]
-    found = layout_of(result(entries, kind="table-hosts", price=None), TABLES)
+    measured = result(entries, kind="table-hosts", price=None)
+    found = layout_of(replace(measured, more={"paced_ms": [2.0, 4.0, 3.0]}), TABLES)
+    assert "a text alone, after a pause, takes 3.0 ms in the bare graphs" in found.notes
     assert found.conclusion == (
         "direct answers 105% to 150%, Ray Serve answers 50% to 80% of what TorchServe does on the same cores."
     )
-    assert [[row[0], row[2], row[3], row[-1]] for row in found.tables[0].rows] == [
-        ["TorchServe", "1", "100", ""],
-        ["direct", "1", "150", "150%"],
-        ["Ray Serve", "1", "80", "80%"],
-        ["TorchServe", "64", "400", ""],
-        ["direct", "64", "420", "105%"],
-        ["Ray Serve", "64", "200", "50%"],
+    assert [[row[0], row[2], row[3], *row[-2:]] for row in found.tables[0].rows] == [
+        ["bare graphs", "", "500", "", ""],
+        ["TorchServe", "1", "100", "20%", ""],
+        ["direct", "1", "150", "30%", "150%"],
+        ["Ray Serve", "1", "80", "16%", "80%"],
+        ["TorchServe", "64", "400", "80%", ""],
+        ["direct", "64", "420", "84%", "105%"],
+        ["Ray Serve", "64", "200", "40%", "50%"],
     ]
 
 
