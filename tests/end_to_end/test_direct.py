@@ -242,6 +242,8 @@ def test_without_tokens(server: Server, tmp_path: Path) -> None:
         assert "warning: requests need no token" in started.stdout, started.stderr
         url = f"http://127.0.0.1:{ports[0]}"
         assert requests.post(f"{url}/predictions/embed", json={"inputs": "a"}, timeout=30).status_code == 200
+        rebound = requests.get(f"{url}/v1/models", headers={"Host": f"evil.example:{ports[0]}"}, timeout=30)
+        assert (rebound.status_code, rebound.json()["type"]) == (403, "WrongHost")
         assert requests.get(f"http://127.0.0.1:{ports[1]}/models", timeout=10).status_code == 401
         chromium = shutil.which("chromium")
         if chromium:  # the page then shows the models at once

@@ -38,6 +38,7 @@ from marina.server.state import LOOPBACK, Access, Ports
 LOG_BYTES, LOG_FILES = 10_000_000, 5
 BACKLOG = 1024  # connections that wait to be accepted
 MAX_CONNECTIONS, OTHER_FILES = 20_000, 256  # a connection is an open file; workers, logs and sockets are others
+LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 DRAIN_S = 15.0  # for workers to answer what they have, when the server ends
 NEVER = "9999-12-31T00:00:00.000000000Z"
 
@@ -92,7 +93,8 @@ async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max
     addresses = {ports.inference: access.address, ports.management: LOOPBACK, ports.metrics: access.address}
     written = write_tokens(folder)
     inference_tokens = [written["inference"], *tokens] if access.needs_token else []
-    front = Front(models, ports, inference_tokens, written["management"], pages() if access.docs else {})
+    names = LOOPBACK_NAMES if access.address == LOOPBACK and not access.needs_token else ()
+    front = Front(models, ports, inference_tokens, written["management"], pages() if access.docs else {}, names)
     server = DrainingServer(
         models,
         uvicorn.Config(

@@ -29,8 +29,13 @@ class Connections:
         self._waiting: dict[Connection, None] = {}  # in the order in which they began to wait
 
     def wait(self, connection: Connection) -> None:
-        """A connection begins to wait."""
+        """A connection begins to wait, as the last of them."""
+        self.stop_waiting(connection)
         self._waiting[connection] = None
+
+    def has(self, connection: Connection) -> bool:
+        """Whether a connection waits."""
+        return connection in self._waiting
 
     def stop_waiting(self, connection: Connection) -> None:
         """A connection has a request, or is closed."""
@@ -67,7 +72,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
-            if not self._head_bytes:
+            if not self._head_bytes and self._waiting.has(self):
                 self._close_after(HEAD_S)
             self._head_bytes += len(data)
         super().data_received(data)
@@ -91,15 +96,18 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._is_receiving = False
+        self._in_head, self._head_bytes = True, 0  # of the next request, which may come before the answer
         super().on_message_complete()
         if self.cycle and self.cycle.response_complete:
             self._wait()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if not self.cycle.response_complete:
+            return  # the next request came before this answer
         if self._is_receiving:
             self._close_after(LINGER_S)
-        elif not self.pipeline and self.cycle.response_complete:
+        else:
             self._wait()
 
     def close(self) -> None:
@@ -108,11 +116,9 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _wait(self) -> None:
-        """Wait for the next request."""
-        self._in_head, self._head_bytes = True, 0
-        self._waiting.stop_waiting(self)  # it is the last to wait
+        """Wait for the next request, or for the rest of its head."""
         self._waiting.wait(self)
-        self._close_after(IDLE_S)
+        self._close_after(HEAD_S if self._head_bytes else IDLE_S)
 
     def _close_after(self, seconds: float | None) -> None:
         """Close the connection after so many seconds, and not as planned before."""

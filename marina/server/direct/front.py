@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl
@@ -29,6 +29,8 @@ class Front:
         tokens: of which requests must bring one; none if they need none.
         management_token: that management needs.
         pages: what GET answers on the inference port without a token, by path.
+        names: of the server in headers `Host`; empty for any. Pages of other sites can give a name of their own to this
+            machine, and read what needs no token.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class Front:
         tokens: Sequence[str],
         management_token: str,
         pages: Mapping[str, Reply],
+        names: Collection[str] = (),
     ) -> None:
-        self._models, self._ports, self._management_token, self._pages = models, ports, management_token, pages
+        self._models, self._ports, self._management_token = models, ports, management_token
+        self._pages, self._names = pages, names
         self._urls = Urls(models.by_name, tokens, DEAD_S, models.execution_parameters, models.coming)
         self._bodies = Bodies()
 
@@ -87,6 +91,8 @@ class Front:
         if method == "GET" and scope["path"] in self._pages:
             return self._pages[scope["path"]]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if self._names and headers.get("host", "").rpartition(":")[0] not in self._names:
+            return refusal(403, "WrongHost", f"without tokens, the host in URLs must be {' or '.join(self._names)}")
         with _leaving(receive) as watch:
 
             async def read(share: Share, limit: int) -> bytes:
