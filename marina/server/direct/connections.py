@@ -44,7 +44,9 @@ class Connections:
     def make_room(self, connections: int) -> None:
         """Close the connection that has waited longest if there are too many."""
         if connections > self._limit and self._waiting:
-            next(iter(self._waiting)).close()
+            oldest = next(iter(self._waiting))
+            self.stop_waiting(oldest)  # so that the next call finds another
+            oldest.close()
 
 
 class Connection(HttpToolsProtocol):
@@ -58,7 +60,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(**uvicorn)
         self._waiting = waiting
         self._timer: asyncio.TimerHandle | None = None
-        self._in_head, self._head_bytes, self._is_receiving = True, 0, False
+        self._in_head, self._head_bytes = True, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -79,10 +81,6 @@ class Connection(HttpToolsProtocol):
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response(f"the head of the request has more than {MAX_HEAD_BYTES} bytes")
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._is_receiving = True
-
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
         if len(self.headers) > MAX_HEADERS:
@@ -95,7 +93,6 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._is_receiving = False
         self._in_head, self._head_bytes = True, 0  # of the next request, which may come before the answer
         super().on_message_complete()
         if self.cycle and self.cycle.response_complete:
@@ -105,10 +102,10 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if not self.cycle.response_complete:
             return  # the next request came before this answer
-        if self._is_receiving:
-            self._close_after(LINGER_S)
-        else:
+        if self._in_head:
             self._wait()
+        else:
+            self._close_after(LINGER_S)
 
     def close(self) -> None:
         """Close the connection."""

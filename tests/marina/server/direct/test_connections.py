@@ -47,12 +47,14 @@ async def listening(limit: int = 100) -> AsyncIterator[Connect]:
             writers.append(writer)
             return reader, writer
 
-        yield connect
-        for writer in writers:
-            writer.close()
-        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
-        server.should_exit = True
-        await serving
+        try:
+            yield connect
+        finally:
+            for writer in writers:
+                writer.close()
+            await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+            server.should_exit = True
+            await serving
 
 
 async def is_closed(reader: asyncio.StreamReader, seconds: float) -> bool:
