@@ -23,7 +23,7 @@ import tritonclient.grpc
 
 from marina.client.messages import make_messages
 from marina.server.direct.open_inference import INFER
-from tests.conftest import make_project, save_tiny_model, write_spec
+from tests.conftest import ROOT, make_project, save_tiny_model, write_spec
 from tests.embedders import save_embedder
 from tests.end_to_end.conftest import Server, port_options, run_marina, serving
 from tests.ports import free_ports
@@ -80,6 +80,15 @@ def test_tritons_client_over_grpc(server: Server) -> None:
             with pytest.raises(tritonclient.grpc.InferenceServerException) as refused:
                 triton.infer(model, [tensor], headers=sent)
             assert refused.value.status() == f"StatusCode.{status}", refused.value.message()
+
+
+def test_the_page_on_clients_shows_tritons(server: Server) -> None:
+    shown = (ROOT / "docs" / "guides" / "clients.md").read_text().partition("import numpy, tritonclient")
+    code = "".join(shown[1:]).partition("```")[0]
+    seen: dict[str, Any] = {"token": server.token()}
+    exec(code.replace("resume-search", "embed").replace("7070", str(server.ports[3])), seen)
+    assert seen["answer"].as_numpy("embedding").shape == (2, WIDTH)
+    seen["client"].close()
 
 
 @pytest.mark.parametrize("package", ["inference", "org.pytorch.serve.grpc.openinference"])

@@ -140,8 +140,9 @@ class Workers:
                 self._start_ending(self._end(starting))
                 raise
             except Exception as error:  # it may fail in any way, and is started again
+                # its last lines, which say why, come into the log first
+                await asyncio.wait([self._start_ending(self._end(starting, at_once=True))])
                 self._log(slot.number, f"{DIED_MESSAGE} {error}")
-                self._start_ending(self._end(starting, at_once=True))
             finally:
                 slot.worker = None
 
@@ -183,8 +184,9 @@ class Workers:
         self._count([[READY_SECONDS, [], now - worker.counted_at]])
         worker.counted_at = now
 
-    def _start_ending(self, work: Coroutine[Any, Any, None]) -> None:
-        """End a worker while others serve; `close` waits for it."""
+    def _start_ending(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """End a worker in a task of its own, which `close` waits for."""
         task = asyncio.create_task(work)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
+        return task
