@@ -84,8 +84,46 @@ OF_TORCHSERVE = (
 )
 
 
+OF_DIRECT = (
+    ("401", "`Unauthorized`", "The token is missing or wrong.", "`marina token` prints the token."),
+    (
+        "403",
+        "`WrongHost`",
+        "With `--no-auth`, the URL names another host, or a page of another site asks.",
+        "Use 127.0.0.1.",
+    ),
+    (
+        "404",
+        "`UnknownModel`",
+        "No model of this name, or no such version of it, is served.",
+        "The message names the nearest.",
+    ),
+    (
+        "404, 405",
+        "`NotFound`, `MethodNotAllowed`",
+        "There is no such URL, or not for this method.",
+        "The message names those that exist.",
+    ),
+    ("408", "`RequestTimeout`", "The body did not come within 60 seconds.", "Send it faster, or in several requests."),
+    ("503", "`NotReady`", "No worker of the model is READY.", "Try again later. Read `marina logs`."),
+    (
+        "503",
+        "`Overloaded`",
+        "All bodies together have as many bytes as they may.",
+        "Try again later, or send smaller requests.",
+    ),
+    ("503", "`Stopping`", "The model is upgraded, unregistered or stopped.", "Send the request again."),
+    ("503", "`WorkerDied`", "Two workers died while they had the request.", "Read `marina logs`."),
+)
+
+
 def errors_page() -> str:
     """docs/reference/errors.md."""
     ours = table(COLUMNS, [(str(kind.status), f"`{name}`", kind.meaning, kind.fix) for name, kind in KINDS.items()])
     theirs = table(COLUMNS, OF_TORCHSERVE)
-    return f"{HEAD}\n{ours}\n\nTorchServe itself sends these, with `code`, `type` and `message`:\n\n{theirs}\n"
+    direct = table(COLUMNS, OF_DIRECT)
+    return (
+        f"{HEAD}\n{ours}\n\nTorchServe itself sends these, with `code`, `type` and `message`:\n\n{theirs}\n\n"
+        "The [host `direct`](../guides/hosts.md) itself sends these; Ray Serve those that are not about connections:\n\n"
+        f"{direct}\n"
+    )

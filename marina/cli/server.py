@@ -92,7 +92,7 @@ def serve(
     """
     from marina.server import serve as serve_models
     from marina.server.foreground import drop_secrets, serve_in_foreground
-    from marina.server.state import Access
+    from marina.server.state import DEFAULT_HOST, Access
     from marina.server.torchserve.config import configured_ports
     from marina.server.watch import start_watch
 
@@ -109,7 +109,7 @@ def serve(
     if given_ports or port_offset:
         ports = replace_fields(configured_ports(project.config).shifted(port_offset), **given_ports)
     access = Access(needs_token=not no_auth, docs=not no_docs)
-    if no_auth:
+    if no_auth and host not in (None, DEFAULT_HOST):
         say(NO_TOKEN)
     if foreground:
         drop_secrets()

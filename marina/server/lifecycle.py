@@ -80,7 +80,7 @@ def serve(
             raise ServerError(f"there is no host {host}", f"choose one of {', '.join(HOSTS)}")
         if access != DEFAULT_ACCESS and not HOSTS[host].has_access:
             raise ServerError(f"{host} needs tokens, and has no page", "add --host direct, or leave the option out")
-        check_ports(ports, HOSTS[host].ports)
+        check_ports(ports, HOSTS[host].ports, access.address)
         check_room(archives)
         report("starting the server")
         state = prepare_run(

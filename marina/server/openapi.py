@@ -41,10 +41,10 @@ SHARED: dict[str, Schema] = {
         "additionalProperties": False,
     },
     "ServerError": {
-        "description": "What TorchServe refuses itself: a wrong token, or a model that is not served.",
+        "description": "What the host refuses itself: a wrong token, or a model that is not served.",
         "type": "object",
         "required": ["code", "type", "message"],
-        "properties": {"code": {"type": "integer"}, "type": TEXT, "message": TEXT},
+        "properties": {"code": {"type": "integer"}, "type": TEXT, "message": TEXT, "error": TEXT},
         "additionalProperties": False,
     },
     "OpenAIEmbeddings": {

@@ -7,6 +7,7 @@ import resource
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +60,7 @@ def test_tritons_client_over_grpc(server: Server) -> None:
     plain = server.post("embed", {"inputs": ["a text", "grüße 👍"]}).json()
     with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.ports[3]}") as triton:
         assert triton.is_server_live() and triton.is_server_ready()
-        assert triton.is_model_ready("embed")
+        assert triton.is_model_ready("embed", headers=headers)
         assert triton.get_server_metadata(as_json=True)["name"] == "marina"
         metadata = triton.get_model_metadata("classify", headers=headers, as_json=True)
         assert (metadata["name"], len(metadata["versions"])) == ("classify", 1)
@@ -116,13 +117,76 @@ def test_tensors_that_are_not_raw(server: Server, package: str) -> None:
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_a_call_that_its_client_cancels_is_not_computed(server: Server) -> None:
-    with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.ports[3]}") as triton:
+def test_calls_that_their_clients_cancel_harm_no_worker(server: Server) -> None:
+    workers = server.worker_pids("embed")
+    metadata = (("authorization", f"Bearer {server.token()}"),)
+    messages = make_messages("inference", INFER)
+    request = messages["ModelInferRequest"](model_name="embed")
+    tensor = request.inputs.add(name="text", datatype="BYTES", shape=[8])
+    tensor.contents.bytes_contents.extend([b"a text"] * 8)
+    named = messages["Named"](name="embed")
+    cancelled = 0
+    with grpc.insecure_channel(f"127.0.0.1:{server.ports[3]}") as channel:
+        infer, describe = (
+            channel.unary_unary(f"/inference.GRPCInferenceService/{name}") for name in ("ModelInfer", "ModelMetadata")
+        )
+        for number in range(100):
+            for call, message in ((infer, request), (describe, named)):
+                future = call.future(message.SerializeToString(), metadata=metadata)
+                time.sleep(number / 20_000)  # at every stage of it
+                cancelled += future.cancel()
+    assert cancelled > 20
+    assert server.post("embed", {"inputs": "a text"}).status_code == 200
+    assert server.worker_pids("embed") == workers
+
+
+def test_calls_without_tokens_or_messages_keep_nobody_out(server: Server) -> None:
+    infer = "/inference.GRPCInferenceService/ModelInfer"
+    metadata = (("authorization", f"Bearer {server.token()}"),)
+    go_on = threading.Event()
+
+    def silent() -> Iterator[bytes]:
+        go_on.wait(60)
+        yield from ()
+
+    with ExitStack() as stack:
+        stack.callback(go_on.set)
+        channels = [stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{server.ports[3]}")) for _ in range(2)]
+        started = time.monotonic()
+        refused = [channels[0].stream_unary(infer).future(silent()) for _ in range(1500)]
+        # before their messages come; a client that still sends may see its stream end before the status
+        codes = {call.exception(timeout=30).code() for call in refused}
+        assert (
+            {grpc.StatusCode.PERMISSION_DENIED}
+            <= codes
+            <= {
+                grpc.StatusCode.PERMISSION_DENIED,
+                grpc.StatusCode.CANCELLED,
+            }
+        )
+        assert time.monotonic() - started < 30
+        large = channels[0].unary_unary(infer).future(b"x" * 900_000)
+        assert large.exception(timeout=30).code() is grpc.StatusCode.PERMISSION_DENIED
+        waiting = [channels[0].stream_unary(infer).future(silent(), metadata=metadata) for _ in range(20)]
         headers = {"authorization": f"Bearer {server.token()}"}
-        for _ in range(50):
-            with suppress(tritonclient.grpc.InferenceServerException):
-                triton.infer("embed", [infer_tensor(["a text"] * 8)], headers=headers, client_timeout=0.002)
-        assert triton.infer("embed", [infer_tensor(["a text"])], headers=headers).as_numpy("embedding").size == WIDTH
+        with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.ports[3]}") as triton:
+            assert triton.infer("embed", [infer_tensor(["a"])], headers=headers).as_numpy("embedding").size == WIDTH
+        for call in waiting:
+            call.cancel()
+
+
+def test_clients_that_do_not_read_keep_nobody_out(server: Server) -> None:
+    front = psutil.Process(json.loads(server.marina("status", "--json").stdout)["pid"])
+    before = front.memory_info().rss
+    page = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(200):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.ports[0]), timeout=5))
+            with suppress(OSError):
+                connection.sendall(page * 2000)
+        assert ask(server)[0] == 200
+        assert front.memory_info().rss - before < 200e6
+    assert "Traceback" not in (server.project.run / "logs" / "console.log").read_text()
 
 
 def ask(server: Server) -> tuple[int, float]:
@@ -251,8 +315,11 @@ def test_without_tokens(server: Server, tmp_path: Path) -> None:
         assert "warning: requests need no token" in started.stdout, started.stderr
         url = f"http://127.0.0.1:{ports[0]}"
         assert requests.post(f"{url}/predictions/embed", json={"inputs": "a"}, timeout=30).status_code == 200
-        rebound = requests.get(f"{url}/v1/models", headers={"Host": f"evil.example:{ports[0]}"}, timeout=30)
-        assert (rebound.status_code, rebound.json()["type"]) == (403, "WrongHost")
+        assert requests.get(f"{url}/v1/models", headers={"Host": "LOCALHOST"}, timeout=30).status_code == 200
+        for port in (ports[0], ports[2]):
+            for name, value in (("Host", f"evil.example:{ports[0]}"), ("Origin", "https://evil.example")):
+                sent = requests.get(f"http://127.0.0.1:{port}/metrics", headers={name: value}, timeout=30)
+                assert (sent.status_code, sent.json()["type"]) == (403, "WrongHost")
         assert requests.get(f"http://127.0.0.1:{ports[1]}/models", timeout=10).status_code == 401
         chromium = shutil.which("chromium")
         if chromium:  # the page then shows the models at once

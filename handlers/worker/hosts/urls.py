@@ -145,7 +145,7 @@ class Urls:
         elif route is None:
             urls = "/predictions/NAME, /v1, /v2, /rerank, /invocations, /ping and /health"
             reply = refusal(404, "NotFound", f"there are {urls}")
-        elif route.action in (Action.PREDICT, Action.DESCRIBE, Action.LIST) and not self._allows(headers):
+        elif route.action in (Action.PREDICT, Action.DESCRIBE, Action.LIST) and not self.allows(headers):
             reply = unauthorized("send the header Authorization: Bearer TOKEN")
         else:
             reply = await self._answer(route, headers, body)
@@ -162,7 +162,7 @@ class Urls:
             entries: list[Json] = [{"id": name, "object": "model", "owned_by": "marina"} for name in self._models]
             return _document({"object": "list", "data": entries})
         if route.model is not None and route.model not in self._models:
-            return self._unknown_model(route.model, self._models if self._allows(headers) else ())
+            return self._unknown_model(route.model, self._models if self.allows(headers) else ())
         if route.action is Action.READY:
             return await self._readiness(route.model, route.version)
         if route.action is Action.DESCRIBE and route.model:
@@ -208,7 +208,7 @@ class Urls:
     async def _liveness(self) -> Reply:
         """Whether the server is alive: not if a model has been without workers for so long that they do not come."""
         if math.isfinite(self._dead_s):
-            ready = (await self._readiness(None, None)).status == 200
+            ready = all(await asyncio.gather(*(model.is_ready(None) for model in self._models.values())))
             self._failing_since = math.inf if ready else min(self._failing_since, time.monotonic())
         alive = time.monotonic() - self._failing_since < self._dead_s
         return _document({"live": alive}, 200 if alive else 503)
@@ -223,7 +223,8 @@ class Urls:
         missing += [model for model, is_ready in zip(names, ready, strict=True) if not is_ready]
         return _document({"name": name or "marina", "ready": not missing, "missing": missing}, 503 if missing else 200)
 
-    def _allows(self, headers: Mapping[str, str]) -> bool:
+    def allows(self, headers: Mapping[str, str]) -> bool:
+        """Whether headers have a token, or none is needed."""
         return not self._tokens or bears_token(headers.get("authorization", "").encode(), self._tokens)
 
 

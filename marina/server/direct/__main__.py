@@ -80,8 +80,8 @@ class DrainingServer(uvicorn.Server):
 def listen(address: str, port: int) -> socket.socket:
     """A socket that listens; with IPv4 too if the address is that of IPv6 for all interfaces."""
     if address != "::":
-        return socket.create_server((address, port), backlog=BACKLOG)
-    return socket.create_server((address, port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+        return socket.create_server((address, port))
+    return socket.create_server((address, port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max_connections: int) -> None:
@@ -101,6 +101,7 @@ async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max
             front,
             http=partial(Connection, Connections(max_connections)),  # type: ignore[arg-type]
             ws="none",
+            backlog=BACKLOG,
             lifespan="off",
             proxy_headers=False,
             access_log=False,
@@ -124,11 +125,12 @@ async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max
 def main() -> None:
     """The command line."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # each connection is one
+    files = min(most_files, MAX_CONNECTIONS + OTHER_FILES)  # each connection is one
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, most_files))
     path = Path(sys.argv[1])
     config = json.loads(path.read_text(encoding="utf-8"))
     tokens = sys.stdin.read().split()
-    uvloop.run(serve(config, path.parent, tokens, min(MAX_CONNECTIONS, max(1, most_files - OTHER_FILES))))
+    uvloop.run(serve(config, path.parent, tokens, max(1, files - OTHER_FILES)))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 ALL_BODIES_BYTES = 64 << 20
+FIRST_BYTES = 65_536  # of a body, before it comes
 BODY_S = 60.0  # for a client to send its body
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -65,6 +66,11 @@ class Share:
             self._bodies.take(size - self._size)
             self._size = size
 
+    def shrink(self, size: int) -> None:
+        """Have no more than so many bytes."""
+        self._bodies.take(min(0, size - self._size))
+        self._size = min(size, self._size)
+
     async def read(self, receive: Receive, length: int, limit: int) -> bytes:
         """The body of a request, up to a little more than the largest that is allowed.
 
@@ -78,7 +84,7 @@ class Share:
             SlowBody: the body does not come.
             NoMemory: there are too many bytes of bodies.
         """
-        self.grow(length)
+        self.grow(min(length, FIRST_BYTES))
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task
         timer = loop.call_later(BODY_S, task.cancel)  # wait_for would start a task for each request

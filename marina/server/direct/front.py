@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl
 
-from handlers.worker.errors import RequestError
 from handlers.worker.hosts.urls import Urls, bears_token, refusal, unauthorized
-from handlers.worker.reply import Reply, error_reply
+from handlers.worker.reply import RETRY_AFTER, Reply
 from marina.server.direct.bodies import BODY_S, Bodies, ClientGone, NoMemory, Receive, Share, SlowBody
 from marina.server.direct.management import manage
 from marina.server.direct.models import Models
@@ -29,8 +28,8 @@ class Front:
         tokens: of which requests must bring one; none if they need none.
         management_token: that management needs.
         pages: what GET answers on the inference port without a token, by path.
-        names: of the server in headers `Host`; empty for any. Pages of other sites can give a name of their own to this
-            machine, and read what needs no token.
+        names: of the server in headers `Host` and `Origin` of predictions and metrics; empty for any. Pages of other
+            sites can give a name of their own to this machine, and send requests that need no token.
     """
 
     def __init__(
@@ -51,7 +50,9 @@ class Front:
         """Answer a request."""
         port = scope["server"][1]
         try:
-            if port == self._ports.inference:
+            if port != self._ports.management and not self._is_named(scope):
+                reply = refusal(403, "WrongHost", f"without tokens, use the name {' or '.join(self._names)}")
+            elif port == self._ports.inference:
                 reply = await self._predict(scope, receive)
             elif port == self._ports.management:
                 reply = await self._manage(scope)
@@ -65,23 +66,22 @@ class Front:
         await send({"type": "http.response.body", "body": reply.body})
 
     async def answer(
-        self, method: str, path: str, headers: Mapping[str, str], read: Callable[[Share, int], Awaitable[bytes]]
+        self, method: str, path: str, headers: Mapping[str, str], read: Callable[[int], Awaitable[bytes]]
     ) -> Reply:
         """Answer a request to the inference port, and count the answer.
 
         Args:
             method, path: of the request.
             headers: with lower-case names.
-            read: reads the body into its share of the memory, up to a little more than so many bytes.
+            read: reads the body, up to a little more than so many bytes, into a share of the memory.
         """
-        with self._bodies.share() as share:
-            try:
-                reply = await self._urls.answer(method, path, headers, lambda limit: read(share, limit))
-            except NoMemory:
-                reply = error_reply(RequestError("Overloaded", "the server has as many bodies as it has memory for"))
-            except SlowBody:
-                closing = {"connection": "close"}
-                reply = refusal(408, "RequestTimeout", f"the body did not come within {BODY_S:.0f} s", closing)
+        try:
+            reply = await self._urls.answer(method, path, headers, read)
+        except NoMemory:
+            reply = refusal(503, "Overloaded", "bodies take all the memory that they may have", RETRY_AFTER)
+        except SlowBody:
+            closing = {"connection": "close"}
+            reply = refusal(408, "RequestTimeout", f"the body did not come within {BODY_S:.0f} s", closing)
         self._models.counts.answered(reply.status)
         return reply
 
@@ -91,16 +91,31 @@ class Front:
         if method == "GET" and scope["path"] in self._pages:
             return self._pages[scope["path"]]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if self._names and headers.get("host", "").rpartition(":")[0] not in self._names:
-            return refusal(403, "WrongHost", f"without tokens, the host in URLs must be {' or '.join(self._names)}")
-        with _leaving(receive) as watch:
+        with _leaving(receive) as watch, self.share() as share:
 
-            async def read(share: Share, limit: int) -> bytes:
+            async def read(limit: int) -> bytes:
                 body = await share.read(receive, int(headers.get("content-length") or 0), limit)
                 watch()  # the client sends nothing more: what comes now is that it leaves
                 return body
 
             return await self.answer(method, scope["path"], headers, read)
+
+    def share(self) -> Share:
+        """The memory of a request, for a context."""
+        return self._bodies.share()
+
+    def allows(self, headers: Mapping[str, str]) -> bool:
+        """Whether the headers of a request have a token, or none is needed."""
+        return self._urls.allows(headers)
+
+    def _is_named(self, scope: dict[str, Any]) -> bool:
+        """Whether a request calls the server by its names, and comes from no page of another."""
+        if not self._names:
+            return True
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin", b"//127.0.0.1").decode("latin-1").partition("//")[2]
+        hosts = (headers.get(b"host", b"").decode("latin-1"), origin)
+        return all(host.lower().partition(":")[0] in self._names for host in hosts)
 
     async def _manage(self, scope: dict[str, Any]) -> Reply:
         authorization = dict(scope["headers"]).get(b"authorization", b"")

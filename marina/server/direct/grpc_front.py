@@ -1,4 +1,8 @@
-"""What comes in over gRPC: TorchServe's `Predictions`, and the Open Inference Protocol, with the URLs behind them."""
+"""What comes in over gRPC: TorchServe's `Predictions`, and the Open Inference Protocol, with the URLs behind them.
+
+gRPC does not say how large a message is before it comes. So a call is refused without a token before its message is
+read, and has the memory of the largest message until it has been read.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ import orjson
 from handlers.worker.engines.packages import installed
 from handlers.worker.reply import Reply
 from marina.client.messages import PACKAGE, PREDICTION, make_messages
-from marina.server.direct.bodies import ALL_BODIES_BYTES, Share
+from marina.server.direct.bodies import BODY_S, NoMemory, Share
 from marina.server.direct.front import Front
 from marina.server.direct.open_inference import INFER, infer_document, infer_response
 
@@ -20,6 +24,8 @@ from marina.server.direct.open_inference import INFER, infer_document, infer_res
 INFERENCE_PACKAGES = ("inference", "org.pytorch.serve.grpc.openinference")
 INPUTS = ("body", "data")  # names that clients give to what would be the body over HTTP
 MAX_CALLS = 1024  # at once
+MESSAGE_BYTES = 1_000_000  # the largest
+IDLE_S = 300.0  # for a connection without calls
 END_S = 1.0
 STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -31,7 +37,8 @@ STATUSES = {
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
-Call = Callable[[Any, Any], Awaitable[Any]]
+# the answer to the message of a call, which has a share of the memory
+Call = Callable[[Any, Any, Share], Awaitable[Any]]
 
 
 def has_grpc() -> bool:
@@ -49,7 +56,8 @@ async def serving_grpc(front: Front, address: str) -> AsyncIterator[None]:
     import grpc.aio
 
     options = [
-        ("grpc.max_receive_message_length", ALL_BODIES_BYTES),
+        ("grpc.max_receive_message_length", MESSAGE_BYTES),
+        ("grpc.max_connection_idle_ms", int(IDLE_S * 1000)),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
         ("grpc.max_metadata_size", 16_384),
@@ -66,11 +74,9 @@ async def serving_grpc(front: Front, address: str) -> AsyncIterator[None]:
 
 
 def _services(front: Front) -> list[Any]:
-    import grpc
-
     predictions = make_messages(PACKAGE, PREDICTION)
     methods = {"Predictions": ("PredictionsRequest", "PredictionResponse", _predictions(front, predictions))}
-    services = [_service(grpc, f"{PACKAGE}.InferenceAPIsService", predictions, methods)]
+    services = [_service(front, f"{PACKAGE}.InferenceAPIsService", predictions, methods)]
     for package in INFERENCE_PACKAGES:
         messages = make_messages(package, INFER)
         calls = {
@@ -81,27 +87,52 @@ def _services(front: Front) -> list[Any]:
             "ModelMetadata": ("Named", "ModelMetadata", _model_metadata(front, messages["ModelMetadata"])),
             "ModelInfer": ("ModelInferRequest", "ModelInferResponse", _infer(front, messages["ModelInferResponse"])),
         }
-        services.append(_service(grpc, f"{package}.GRPCInferenceService", messages, calls))
+        services.append(_service(front, f"{package}.GRPCInferenceService", messages, calls))
     return services
 
 
-def _service(grpc: Any, name: str, messages: dict[str, Any], methods: dict[str, tuple[str, str, Call]]) -> Any:
+def _service(front: Front, name: str, messages: dict[str, Any], methods: dict[str, tuple[str, str, Call]]) -> Any:
+    import grpc
+
     handlers = {
-        method: grpc.unary_unary_rpc_method_handler(
-            call,
-            request_deserializer=messages[request].FromString,
-            response_serializer=messages[response].SerializeToString,
+        method: grpc.stream_unary_rpc_method_handler(
+            _reading(front, messages[request], call), response_serializer=messages[response].SerializeToString
         )
         for method, (request, response, call) in methods.items()
     }
     return grpc.method_handlers_generic_handler(name, handlers)
 
 
+def _reading(front: Front, message: Any, call: Call) -> Any:
+    """A method that reads its message when it has a token and memory; those without fields need neither."""
+
+    async def read(parts: AsyncIterator[bytes], context: Any) -> Any:
+        with front.share() as share:
+            if not message.DESCRIPTOR.fields:
+                return await call(message(), context, share)
+            if not front.allows(_headers(context)):
+                await context.abort(_status(401), "send the metadata authorization: Bearer TOKEN")
+            try:
+                share.grow(MESSAGE_BYTES)
+                content = await asyncio.wait_for(anext(parts), BODY_S)
+                share.shrink(len(content))
+                request = message.FromString(content)
+            except NoMemory:
+                await context.abort(_status(429), "messages take all the memory that they may have")
+            except asyncio.TimeoutError:
+                await context.abort(_status(408), f"the message did not come within {BODY_S:.0f} s")
+            except (StopAsyncIteration, ValueError):
+                await context.abort(_status(400), "there is no message that can be read")
+            return await call(request, context, share)
+
+    return read
+
+
 def _predictions(front: Front, messages: dict[str, Any]) -> Call:
-    async def predictions(request: Any, context: Any) -> Any:
+    async def predictions(request: Any, context: Any, share: Share) -> Any:
         body = next((request.input[name] for name in INPUTS if name in request.input), b"")
         version = f"/{request.model_version}" if request.model_version else ""
-        reply = await _ask(front, context, "POST", f"/predictions/{request.model_name}{version}", body)
+        reply = await _ask(front, context, share, "POST", f"/predictions/{request.model_name}{version}", body)
         if reply.status in (401, 404):
             await _refuse(context, reply)
         # other errors are in the answer, as TorchServe has them
@@ -111,13 +142,13 @@ def _predictions(front: Front, messages: dict[str, Any]) -> Call:
 
 
 def _infer(front: Front, response: Any) -> Call:
-    async def infer(request: Any, context: Any) -> Any:
+    async def infer(request: Any, context: Any, share: Share) -> Any:
         try:
             body = orjson.dumps(infer_document(request))
         except ValueError as error:
             await context.abort(_status(400), str(error))
         url = _model_url(request.model_name, request.model_version)
-        reply = await _ask(front, context, "POST", f"{url}/infer", body)
+        reply = await _ask(front, context, share, "POST", f"{url}/infer", body)
         if reply.status != 200:
             await _refuse(context, reply)
         return infer_response(orjson.loads(reply.body), response(), bool(request.raw_input_contents))
@@ -126,16 +157,16 @@ def _infer(front: Front, response: Any) -> Call:
 
 
 def _health(front: Front, response: Any, field: str, path: str) -> Call:
-    async def health(_: Any, context: Any) -> Any:
-        return response(**{field: (await _ask(front, context, "GET", path)).status == 200})
+    async def health(_: Any, context: Any, share: Share) -> Any:
+        return response(**{field: (await _ask(front, context, share, "GET", path)).status == 200})
 
     return health
 
 
 def _model_ready(front: Front, response: Any) -> Call:
-    async def model_ready(request: Any, context: Any) -> Any:
-        reply = await _ask(front, context, "GET", f"{_model_url(request.name, request.version)}/ready")
-        if reply.status == 404:
+    async def model_ready(request: Any, context: Any, share: Share) -> Any:
+        reply = await _ask(front, context, share, "GET", f"{_model_url(request.name, request.version)}/ready")
+        if reply.status not in (200, 503):
             await _refuse(context, reply)
         return response(ready=reply.status == 200)
 
@@ -143,15 +174,15 @@ def _model_ready(front: Front, response: Any) -> Call:
 
 
 def _server_metadata(front: Front, response: Any) -> Call:
-    async def server_metadata(_: Any, context: Any) -> Any:
-        return response(**orjson.loads((await _ask(front, context, "GET", "/v2")).body))
+    async def server_metadata(_: Any, context: Any, share: Share) -> Any:
+        return response(**orjson.loads((await _ask(front, context, share, "GET", "/v2")).body))
 
     return server_metadata
 
 
 def _model_metadata(front: Front, response: Any) -> Call:
-    async def model_metadata(request: Any, context: Any) -> Any:
-        reply = await _ask(front, context, "GET", _model_url(request.name, request.version))
+    async def model_metadata(request: Any, context: Any, share: Share) -> Any:
+        reply = await _ask(front, context, share, "GET", _model_url(request.name, request.version))
         if reply.status != 200:
             await _refuse(context, reply)
         return response(name=request.name, versions=[str(orjson.loads(reply.body)["version"])], platform="marina")
@@ -163,17 +194,22 @@ def _model_url(name: str, version: str) -> str:
     return f"/v2/models/{name}" + (f"/versions/{version}" if version else "")
 
 
-async def _ask(front: Front, context: Any, method: str, path: str, body: bytes = b"") -> Reply:
-    """The reply of a URL, with the metadata of a call as headers."""
-    headers = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+def _headers(context: Any) -> dict[str, str]:
+    """The metadata of a call as headers, without those that are of gRPC."""
+    metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
     for name in ("content-type", "content-encoding", "content-length"):
-        headers.pop(name, None)  # of gRPC
+        metadata.pop(name, None)
+    return metadata
 
-    async def read(share: Share, _: int) -> bytes:
-        share.grow(len(body))
+
+async def _ask(front: Front, context: Any, share: Share, method: str, path: str, body: bytes = b"") -> Reply:
+    """The reply of a URL, with the metadata of a call as headers."""
+
+    async def read(_: int) -> bytes:
+        share.grow(len(body))  # the document may be larger than its message
         return body
 
-    return await front.answer(method, path, headers, read)
+    return await front.answer(method, path, _headers(context), read)
 
 
 async def _refuse(context: Any, reply: Reply) -> None:

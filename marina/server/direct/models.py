@@ -106,7 +106,7 @@ class Models:
         """The answer to SageMaker's Batch Transform; of no use without a model that has workers."""
         versions = [version for model in self.by_name.values() for version in model.versions.values()]
         configs = [version.config for version in versions if version.config]
-        return execution_parameters(configs, lambda size: ALL_BODIES_BYTES // size) if configs else {}
+        return execution_parameters(configs, lambda size: max(1, ALL_BODIES_BYTES // size)) if configs else {}
 
     def model(self, name: str) -> ServedModel:
         """A model; ServerError if it is not registered."""

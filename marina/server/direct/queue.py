@@ -132,6 +132,8 @@ class Queue:
 
     def leave(self, request: Request) -> None:
         """The client of a request has gone: it is not computed any more, if no worker has it yet."""
+        if request.state is State.WAITING:
+            request.body = b""  # its place is given to others later, its memory at once
         if (request.state, Event.LEAVE) in TRANSITIONS:
             request.happens(Event.LEAVE)
 

@@ -104,7 +104,10 @@ class Workers:
             raise WorkerLost("there is no worker that is READY")
         # each worker in turn: a caller that waits until all are idle hears of every one
         worker = ready[next(self._turn) % len(ready)]
-        return (await worker.call(Message({"describe": True}), DESCRIBE_S)).fields["description"]
+        # a caller that is cancelled leaves the worker its call: half of an answer would be read with the next
+        call = asyncio.create_task(worker.call(Message({"describe": True}), DESCRIBE_S))
+        call.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return (await asyncio.shield(call)).fields["description"]
 
     async def take_counts(self) -> None:
         """Pass on what workers have counted; one that is busy for long does so later."""

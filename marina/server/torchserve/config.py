@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from marina.errors import ServerError
-from marina.server.state import Ports
+from marina.server.state import LOOPBACK, Ports
 
 HTTP, GRPC = ("inference", "management", "metrics"), ("grpc_inference", "grpc_management")  # ports of `Ports`
 PORT_RANGE = (20_000, 32_000)  # above the ports of Ray's workers, below those of outgoing connections
@@ -75,8 +75,8 @@ def configured_ports(config: Path) -> Ports:
     return Ports(**{field: port for field, port in ports.items() if port})
 
 
-def check_ports(ports: Ports, used: Sequence[str] = (*HTTP, *GRPC)) -> None:
-    """Check that the ports of these names are free, and that none is given twice.
+def check_ports(ports: Ports, used: Sequence[str] = (*HTTP, *GRPC), address: str = LOOPBACK) -> None:
+    """Check that the ports of these names are free on an address, and that none is given twice.
 
     Raises:
         ServerError: ports are taken, or one is used twice; the message names each port and its purpose.
@@ -87,7 +87,7 @@ def check_ports(ports: Ports, used: Sequence[str] = (*HTTP, *GRPC)) -> None:
         if port in uses:
             raise ServerError(f"port {port} is given for both {uses[port]} and {use}; give each its own")
         uses[port] = use
-    taken = {field: error for field in used if (error := _bind_error(getattr(ports, field)))}
+    taken = {field: error for field in used if (error := _bind_error(getattr(ports, field), address))}
     if not taken:
         return
     names = [f"port {getattr(ports, field)} for {field.replace('_', ' ')}" for field in taken]
@@ -99,12 +99,12 @@ def check_ports(ports: Ports, used: Sequence[str] = (*HTTP, *GRPC)) -> None:
     )
 
 
-def _bind_error(port: int) -> str | None:
-    """Why a port of the loopback address cannot be used; None if it can."""
-    with socket.socket() as probe:
+def _bind_error(port: int, address: str) -> str | None:
+    """Why a port of an address cannot be used; None if it can."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((address, port))
         except OverflowError:
             return "no port is higher than 65535"
         except OSError as error:

@@ -16,16 +16,22 @@ from marina.server.direct import connections
 from marina.server.direct.connections import Connection, Connections
 
 ANSWER_S = 0.3
+ended: list[str] = []  # requests whose clients have left
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Answers with the path, later if it is /slow, and without reading the body if it is /refused."""
+    if scope["path"] == "/until-it-leaves":
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        ended.append(scope["path"])
+        return
     if scope["path"] != "/refused":
         while (await receive()).get("more_body"):
             pass
     await asyncio.sleep(ANSWER_S if scope["path"] == "/slow" else 0)
-    body = scope["path"].encode()
+    body = b"x" * 5_000_000 if scope["path"] == "/large" else scope["path"].encode()
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [length]})
     await send({"type": "http.response.body", "body": body})
@@ -63,6 +69,44 @@ async def is_closed(reader: asyncio.StreamReader, seconds: float) -> bool:
         return await asyncio.wait_for(reader.read(), seconds) is not None
     except (asyncio.TimeoutError, ConnectionError) as error:
         return isinstance(error, ConnectionError)
+
+
+def test_a_client_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "WRITE_S", 0.3)
+
+    async def run() -> None:
+        async with listening() as connect:
+            reader, writer = await connect()
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            for _ in range(20):
+                writer.write(GET % b"/large")
+                await asyncio.sleep(0.05)
+            reading = await connect()
+            reading[1].write(GET % b"/a")
+            await reading[0].readuntil(b"/a")
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            assert await is_closed(reader, 2)
+
+    asyncio.run(run())
+
+
+def test_requests_that_come_before_an_answer_are_few_and_end_with_the_client() -> None:
+    async def run() -> None:
+        async with listening() as connect:
+            reader, writer = await connect()
+            writer.write((GET % b"/slow") * 3 + GET % b"/a")
+            assert (await reader.readuntil(b"/a")).count(b"HTTP/1.1 200") == 4
+            writer.write(GET % b"/slow" + (GET % b"/a") * 1000)
+            assert await is_closed(reader, 2)
+            ended.clear()
+            _, writer = await connect()
+            writer.write(GET % b"/until-it-leaves" + GET % b"/a")
+            await asyncio.sleep(0.1)
+            writer.close()
+            await asyncio.sleep(0.1)
+            assert ended == ["/until-it-leaves"]
+
+    asyncio.run(run())
 
 
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -159,8 +203,8 @@ def test_a_head_has_a_limit_also_behind_another_request(first: bytes) -> None:
                     await asyncio.sleep(0)
                     if reader.at_eof() or writer.is_closing():
                         break
-            except ConnectionError:
-                pass
+            except (ConnectionError, asyncio.TimeoutError):
+                pass  # it is closed, or not read before the answer to the other
             assert sent < 20_000_000
 
     asyncio.run(run())
