@@ -58,9 +58,9 @@ def error_of(status: int, answer: Json, retry_after_s: float = 0) -> ClientError
     fields = answer if isinstance(answer, dict) else {}
     message = str(fields.get("error") or fields.get("message") or f"HTTP status {status}")
     kind = str(fields.get("type", ""))
-    if kind == "InvalidKeyException":
+    if status == 401 or kind == "InvalidKeyException":
         return UnauthorizedError(f"{message}; {TOKEN_HINT}")
-    if kind in ("ModelNotFoundException", "ModelVersionNotFoundException"):
+    if kind in ("ModelNotFoundException", "ModelVersionNotFoundException", "UnknownModel"):
         return UnknownModelError(message)
     if status in (429, 503):  # 429 is a proxy's
         return OverloadedError(message, transient=True, retry_after_s=retry_after_s)

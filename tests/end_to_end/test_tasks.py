@@ -304,12 +304,19 @@ print(json.dumps([streamed, plain, answers]))
     assert len(post(tiny_server, "/predictions/embed", {"inputs": "ok"})) == 32
 
 
+@pytest.mark.torchserve  # other hosts answer 405
+def test_a_request_without_a_body_is_no_text(tiny_server: Server) -> None:
+    headers = {"Authorization": f"Bearer {tiny_server.token()}"}
+    url = f"{tiny_server.url}/predictions/embed"
+    response = requests.get(url, params={"data": "hello"}, headers=headers, timeout=30)
+    assert (response.status_code, response.json()["type"]) == (400, "NoBody")
+
+
 def test_nothing_at_all_is_no_text(tiny_server: Server) -> None:
     headers = {"Authorization": f"Bearer {tiny_server.token()}"}
     url = f"http://127.0.0.1:{tiny_server.ports[0]}/predictions/embed"
     form = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
     for response in (
-        requests.get(url, params={"data": "hello"}, headers=headers, timeout=30),
         requests.post(url, params={"data": "hello"}, headers=headers, timeout=30),
         requests.post(url, headers=headers, timeout=30),
         requests.post(url, data="data=hello", headers=form, timeout=30),

@@ -111,7 +111,7 @@ class Urls:
         tokens: requests must send one of them as `Authorization: Bearer TOKEN`; none if they need none.
         dead_s: after so many seconds in which a model could not answer, the server is not alive any more.
         limits: gives the answer to SageMaker's Batch Transform, which asks for limits; None if there are none.
-        coming: the names of models that are still to be added; the server is not ready before.
+        coming: the names of models that are still to be added; the server is not ready before, and requests get 503.
     """
 
     def __init__(
@@ -198,7 +198,9 @@ class Urls:
         return str(body.get("model", "")) if isinstance(body, dict) else ""
 
     def _unknown_model(self, name: str, others: Iterable[str]) -> Reply:
-        """The reply to a request for a model that does not exist, with those others that may be named."""
+        """The reply to a request for a model that is not there, with those others that may be named."""
+        if name in self._coming:
+            return refusal(503, "NotReady", f"{name} is not served yet", RETRY_AFTER)
         name, known = name[:MAX_NAME], list(others)
         near = get_close_matches(name, known, 1)
         names = f"; there are {', '.join(known)}" if known else ""

@@ -75,7 +75,8 @@ async def serving_grpc(front: Front, address: str) -> AsyncIterator[None]:
 
 def _services(front: Front) -> list[Any]:
     predictions = make_messages(PACKAGE, PREDICTION)
-    methods = {"Predictions": ("PredictionsRequest", "PredictionResponse", _predictions(front, predictions))}
+    prediction = ("PredictionsRequest", "PredictionResponse", _predictions(front, predictions))
+    methods = {"Predictions": prediction, "StreamPredictions": prediction}
     services = [_service(front, f"{PACKAGE}.InferenceAPIsService", predictions, methods)]
     for package in INFERENCE_PACKAGES:
         messages = make_messages(package, INFER)
@@ -94,12 +95,13 @@ def _services(front: Front) -> list[Any]:
 def _service(front: Front, name: str, messages: dict[str, Any], methods: dict[str, tuple[str, str, Call]]) -> Any:
     import grpc
 
-    handlers = {
-        method: grpc.stream_unary_rpc_method_handler(
-            _reading(front, messages[request], call), response_serializer=messages[response].SerializeToString
-        )
-        for method, (request, response, call) in methods.items()
-    }
+    handlers = {}
+    for method, (request, response, call) in methods.items():
+        read = _reading(front, messages[request], call)
+        is_stream = method.startswith("Stream")  # of one answer
+        make = grpc.stream_stream_rpc_method_handler if is_stream else grpc.stream_unary_rpc_method_handler
+        serializer = messages[response].SerializeToString
+        handlers[method] = make(_streaming(read) if is_stream else read, response_serializer=serializer)
     return grpc.method_handlers_generic_handler(name, handlers)
 
 
@@ -126,6 +128,15 @@ def _reading(front: Front, message: Any, call: Call) -> Any:
             return await call(request, context, share)
 
     return read
+
+
+def _streaming(read: Any) -> Any:
+    """A method whose one answer is a stream."""
+
+    async def stream(parts: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        yield await read(parts, context)
+
+    return stream
 
 
 def _predictions(front: Front, messages: dict[str, Any]) -> Call:

@@ -117,6 +117,17 @@ def test_it_is_ready_when_all_models_answer() -> None:
         assert [ask(urls, "GET", path.format(version))[0] for version in (2, 3)] == [200, 404]
 
 
+def test_a_model_that_is_still_to_come_is_not_unknown() -> None:
+    coming = {"late"}
+    urls = Urls({"m": Known()}, (), coming=coming)
+    assert ask(urls, "GET", "/ping") == (503, {"name": "marina", "ready": False, "missing": ["late"]})
+    status, refused = ask(urls, "POST", "/predictions/late")
+    assert (status, refused["type"]) == (503, "NotReady")
+    coming.clear()
+    assert ask(urls, "GET", "/ping")[0] == 200
+    assert ask(urls, "POST", "/predictions/late")[0] == 404
+
+
 def test_a_body_that_is_too_large_is_not_read() -> None:
     status, found = ask(Urls({"m": Known()}, ()), "POST", "/predictions/m", {"content-length": str(BODY_BYTES + 1)})
     assert (status, found["type"]) == (413, "BodyTooLarge")
