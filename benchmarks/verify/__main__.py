@@ -23,6 +23,8 @@ from marina.plan.calibration.calibrate import calibrate
 from marina.plan.calibration.record import read_calibration
 from marina.plan.places import Calibrated
 from marina.project import find_project
+from marina.server.process import HOSTS
+from marina.server.state import DEFAULT_HOST
 from marina.spec import read_spec
 
 ROUNDS = 2  # through all workloads, so that the two measurements of a workload are minutes apart
@@ -33,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+", help="models; every fifth workload has the first two")
     parser.add_argument("--cases", type=int, default=30, help="number of workloads")
+    parser.add_argument("--host", choices=list(HOSTS), default=DEFAULT_HOST, help="what carries the workers")
     parser.add_argument("--seed", type=int, default=0, help="other seeds draw other workloads")
     parser.add_argument("--workloads", type=Path, help="a YAML file with workloads, in place of random ones")
     parser.add_argument(
@@ -40,16 +43,16 @@ def main() -> None:
     )
     options = parser.parse_args()
     try:
-        run(options.models, options.cases, options.seed, options.workloads, options.sweep_rounds)
+        run(options.models, options.cases, options.seed, options.workloads, options.sweep_rounds, options.host)
     except MarinaError as error:
         print_error(str(error))
         sys.exit(1)
 
 
-def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_rounds: int) -> None:
+def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_rounds: int, host: str) -> None:
     """Calibrate the models without a calibration, then predict and measure."""
     cores = len(cpu_cores())
-    cases = read_cases(workloads, names) if workloads else draw_cases(names, cores, count, seed)
+    cases = read_cases(workloads, names, host) if workloads else draw_cases(names, cores, count, seed, host)
     count = len(cases)
     project = find_project()
     folder = project.root / "build" / "plan" / "verify"
@@ -58,9 +61,9 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
     comparisons: list[Comparison] = []
     with progress_bar("verify-plan") as progress, benchmark_server(project, progress) as server:
         for spec in specs.values():
-            if read_calibration(server.archive(spec)) is None:
-                calibrate(spec, project, server, None, progress)
-        models = {name: Calibrated(spec, project) for name, spec in specs.items()}
+            if read_calibration(server.archive(spec), host) is None:
+                calibrate(spec, project, server, None, progress, host)
+        models = {name: Calibrated(spec, project, host) for name, spec in specs.items()}
         case_inputs = [
             (
                 [models[name] for name in case.models],
@@ -97,6 +100,7 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
                 {
                     "machine": machine(),
                     "command": command(),
+                    "host": host,
                     "seed": seed,
                     "medians": medians(comparisons),
                     "cases": [asdict(comparison) for comparison in comparisons],

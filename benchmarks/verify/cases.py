@@ -11,11 +11,12 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from marina.errors import SpecError
+from marina.plan.simulator.batches import NO_DELAY
 
 SHARES = (0.10, 0.95)  # of capacity
 INSTANCES = (1, 1, 1, 2, 4, 8, 16, 32)
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 32, 64)
-DELAYS_MS = (1, 1, 2, 5)
+DELAYS_MS = {"torchserve": (1, 1, 2, 5), "direct": (NO_DELAY,)}  # by host
 # texts of the built-in mix by their number of tokens
 LENGTHS = {"mix": (0, 1000), "short": (0, 16), "long": (32, 1000), "middle": (12, 40)}
 TWO_MODEL_INTERVAL = 5  # every fifth workload has two models
@@ -31,7 +32,7 @@ class Case:
         instances: texts per request.
         lengths: source of texts: a key of `LENGTHS`, or a file, as `marina bench --texts` takes it.
         groups: core groups of each model.
-        batch_size, delay_ms: batch size and delay of TorchServe.
+        batch_size, delay_ms: batch size and batch delay; the host direct has no delay.
         share: rate of requests, as a share of the capacity.
     """
 
@@ -50,10 +51,11 @@ class Case:
             f"{instances} texts ({kind})" for instances, kind in zip(self.instances, self.lengths, strict=True)
         )
         groups = ",".join(map(str, self.groups))
-        return f"{texts}, groups {groups}, batch {self.batch_size}, delay {self.delay_ms}, {self.share:.0%}"
+        delay = f", delay {self.delay_ms}" if self.delay_ms else ""
+        return f"{texts}, groups {groups}, batch {self.batch_size}, {self.share:.0%}{delay}"
 
 
-def draw_cases(models: Sequence[str], cores: int, count: int, seed: int) -> list[Case]:
+def draw_cases(models: Sequence[str], cores: int, count: int, seed: int, host: str) -> list[Case]:
     """Random workloads: the same for the same seed.
 
     Args:
@@ -61,6 +63,7 @@ def draw_cases(models: Sequence[str], cores: int, count: int, seed: int) -> list
         cores: cores of the machine.
         count: number of workloads.
         seed: seed of the random numbers.
+        host: what carries the workers.
     """
     rng = random.Random(seed)
     cases = []
@@ -75,7 +78,7 @@ def draw_cases(models: Sequence[str], cores: int, count: int, seed: int) -> list
                 lengths=tuple(rng.choice(list(LENGTHS)) for _ in names),
                 groups=rng.choice([(cores,), (1,) * cores]),
                 batch_size=rng.choice(BATCH_SIZES),
-                delay_ms=rng.choice(DELAYS_MS),
+                delay_ms=rng.choice(DELAYS_MS[host]),
                 share=round(rng.uniform(*SHARES), 3),
             )
         )
@@ -85,12 +88,13 @@ def draw_cases(models: Sequence[str], cores: int, count: int, seed: int) -> list
 _CASE = TypeAdapter(Case)
 
 
-def read_cases(path: Path, model_names: Sequence[str]) -> list[Case]:
+def read_cases(path: Path, model_names: Sequence[str], host: str) -> list[Case]:
     """The workloads of a YAML file: a list, each with the fields of `Case` except its number.
 
     Args:
         path: the file.
         model_names: names of models.
+        host: what carries the workers.
 
     Raises:
         SpecError: the file cannot be read, or a workload is wrong; the message names its place.
@@ -102,10 +106,12 @@ def read_cases(path: Path, model_names: Sequence[str]) -> list[Case]:
     if not isinstance(entries, list) or not entries:
         raise SpecError(f"{path} must be a list of workloads")
     field_names = {field.name for field in fields(Case)} - {"number"}
-    return [_read_case(number, entry, field_names, model_names, path) for number, entry in enumerate(entries)]
+    return [_read_case(number, entry, field_names, model_names, path, host) for number, entry in enumerate(entries)]
 
 
-def _read_case(number: int, entry: object, field_names: set[str], model_names: Sequence[str], path: Path) -> Case:
+def _read_case(
+    number: int, entry: object, field_names: set[str], model_names: Sequence[str], path: Path, host: str
+) -> Case:
     where = f"{path}: workload {number + 1}"
     if not isinstance(entry, dict) or set(entry) != field_names:
         raise SpecError(f"{where} must have exactly the fields {', '.join(sorted(field_names))}")
@@ -118,8 +124,10 @@ def _read_case(number: int, entry: object, field_names: set[str], model_names: S
         raise SpecError(f"{where} must have models of these: {', '.join(model_names)}")
     if not len(case.models) == len(case.instances) == len(case.lengths):
         raise SpecError(f"{where} must have instances and lengths for each of its models")
-    if not case.groups or min(*case.groups, *case.instances, case.batch_size, case.delay_ms) < 1:
-        raise SpecError(f"{where}: groups, instances, batch_size and delay_ms are at least 1")
+    if not case.groups or min(*case.groups, *case.instances, case.batch_size) < 1:
+        raise SpecError(f"{where}: groups, instances and batch_size are at least 1")
+    if case.delay_ms < 0 or (case.delay_ms == NO_DELAY) != (host == "direct"):
+        raise SpecError(f"{where}: delay_ms is 0 with the host direct, and at least 1 with TorchServe")
     if not 0 < case.share < 1:
         raise SpecError(f"{where}: share is between 0 and 1, of the predicted capacity")
     return case

@@ -165,10 +165,10 @@ def serve(case: Case, models: list[Calibrated], server: BenchmarkServer) -> list
     groups = ",".join(map(str, case.groups))
     for model in models:
         serving = model.spec.serving.model_copy(
-            update={"batch_size": case.batch_size, "batch_delay_ms": case.delay_ms, "queue_size": QUEUE}
+            update={"batch_size": case.batch_size, "batch_delay_ms": max(1, case.delay_ms), "queue_size": QUEUE}
         )
         server.archive(model.spec.model_copy(update={"core_groups": groups, "serving": serving}))
-    return server.serve_together([model.spec.name for model in models])
+    return server.serve_together([model.spec.name for model in models], host=models[0].host)
 
 
 def measure(case: Case, endpoints: list[Endpoint], texts: list[Texts], rate: float) -> list[Figures]:

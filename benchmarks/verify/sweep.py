@@ -14,9 +14,11 @@ from marina.console import Progress
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.places import Calibrated, place_here
 from marina.plan.search import search
+from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.workload import Promise, Traffic
 
-BATCH_SIZES, DELAYS_MS = (1, 4, 16, 64), (1, 5)
+BATCH_SIZES = (1, 4, 16, 64)
+DELAYS_MS = {"torchserve": (1, 5), "direct": (NO_DELAY,)}  # by host
 SHARE = 0.6  # of the best predicted throughput: the rate of the open loops
 CONNECTIONS = 64  # of the closed loops
 LOOSE_MS = 10_000.0  # a promise that all configurations keep, so that the plan's choice is the fastest
@@ -46,13 +48,13 @@ def sweep(
     model: Calibrated, server: BenchmarkServer, cores: int, rounds: int, progress: Progress
 ) -> tuple[float, list[SweepEntry]]:
     """Measure a grid of configurations and the plan's choice, in interleaved rounds; returns the rate of open loops."""
-    texts = [texts_of(model, KIND)]
+    texts, delays = [texts_of(model, KIND)], DELAYS_MS[model.host]
     cases = [
         _case(model, number, groups, batch_size, delay)
         for number, (groups, (batch_size, delay)) in enumerate(
-            itertools.product([(cores,), (1,) * cores], itertools.product(BATCH_SIZES, DELAYS_MS))
+            itertools.product([(cores,), (1,) * cores], itertools.product(BATCH_SIZES, delays))
         )
-        if batch_size > 1 or delay == DELAYS_MS[0]
+        if batch_size > 1 or delay == delays[0]
     ]
     throughputs = {case.number: capacity(case, [model], texts, CONNECTIONS) for case in cases}
     rate = SHARE * max(throughputs.values())

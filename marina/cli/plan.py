@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from marina.cli.options import EngineOption, JsonOption, SomeNames
+from marina.cli.options import EngineOption, HostName, HostOption, JsonOption, SomeNames
 from marina.console import print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError
 from marina.project import find_project
@@ -30,11 +30,12 @@ def calibrate(
         typer.Option(metavar="FILE", help="Texts like those to serve, as for marina bench. Default: the spec's."),
     ] = None,
     engine: EngineOption = None,
+    host: HostOption = "torchserve",
     as_json: JsonOption = False,
 ) -> None:
     """Measure what serving a model costs on this machine, for marina plan: about five minutes a model.
 
-    Graphs, the stages of a worker, and TorchServe's own part are measured, and kept beside the artifact. The machine
+    Graphs, the stages of a worker, and the host's own part are measured, and kept beside the artifact. The machine
     should do nothing else meanwhile. The results say how well simulations of the measured loads fit.
     """
     from marina.bench.server.benchmark_server import benchmark_server
@@ -45,7 +46,7 @@ def calibrate(
     calibrations: dict[str, tuple[Calibration, Path]] = {}
     for spec in specs:
         with progress_bar(spec.name) as progress, benchmark_server(project, progress) as server:
-            calibrations[spec.name] = measure(spec, project, server, texts, progress)
+            calibrations[spec.name] = measure(spec, project, server, texts, progress, host)
     if as_json:
         print_json(
             {
@@ -56,7 +57,8 @@ def calibrate(
         return
     for name, (calibration, path) in calibrations.items():
         say(f"{name}: simulations of its loads are within {calibration.error:.1%} (median) of what was measured")
-        say(f"written to {relative(path)}; next: marina plan {name} --rate 100 --promise 'p99 <= 50 ms'")
+        with_host = "" if host == "torchserve" else f" --host {host}"
+        say(f"written to {relative(path)}; next: marina plan {name}{with_host} --rate 100 --promise 'p99 <= 50 ms'")
 
 
 def plan(
@@ -89,6 +91,7 @@ def plan(
     ] = False,
     budget: Annotated[float | None, typer.Option(metavar="USD", help="The most to pay a month.")] = None,
     price: Annotated[float | None, typer.Option(metavar="USD", help="Of a machine like this one, an hour.")] = None,
+    host: HostOption = "torchserve",
     compare: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Show AWS's answer beside ours: the JSON of an Inference Recommender job."),
@@ -98,7 +101,7 @@ def plan(
 ) -> None:
     """Compute what to deploy: the cheapest way to serve that keeps a promise about latency, before anything is bought.
 
-    Every way to serve the models is judged by bounds, and the promising ones by a simulation of TorchServe's queues and
+    Every way to serve the models is judged by bounds, and the promising ones by a simulation of the host's queues and
     batches with the times that marina calibrate measured. Times for Inferentia and Trainium are estimates from AWS's
     published figures, and marked as such.
     """
@@ -110,7 +113,7 @@ def plan(
 
     project = find_project()
     requested_workload = _workload(
-        names, workload, rate, promise, instances, lengths, replay, on, one_down, budget, price
+        names, workload, rate, promise, instances, lengths, replay, on, one_down, budget, price, host
     )
     recommendations = read_recommendations(compare) if compare else []
     with progress_bar("plan") as progress:
@@ -147,6 +150,7 @@ def _workload(
     one_down: bool,
     budget: float | None,
     price: float | None,
+    host: HostName,
 ) -> Workload:
     """The workload of a file, or of options."""
     from marina.fields import read_fields
@@ -180,6 +184,7 @@ def _workload(
                 },
                 "budget": budget,
                 "price": price,
+                "host": host,
                 "places": on or [HERE],
             }
         )

@@ -45,7 +45,7 @@ def unused_artifacts(
     unused = []
     for description in sorted(project.artifacts.glob(f"*/*/{ARTIFACT_FILE}")):
         folder, model = description.parent, description.parent.parent.name
-        calibrated = folder.with_name(f"{folder.name}.calibration.json").exists()
+        calibrated = any(folder.parent.glob(f"{folder.name}.*.calibration.json"))
         if folder.suffix == ".partial" or calibrated or description.read_bytes() in packed:
             continue
         if model in current and current[model] in (None, folder.name):

@@ -42,6 +42,7 @@ class Scale:
 
     Attributes:
         models: names of the models.
+        host: what carries the workers.
         instance_type: the instance type of EC2; None for machines like the one that planned.
         cores: the cores of an instance.
         instances, least_instances: the number of instances for the peak, and for the quietest hour.
@@ -52,6 +53,7 @@ class Scale:
     """
 
     models: list[str]
+    host: str
     instance_type: str | None
     cores: int
     instances: int
@@ -76,11 +78,17 @@ class Scale:
 _SCALE = TypeAdapter(Scale)
 
 
-def read_scale(path: Path, archives: Sequence[Archive]) -> Scale:
+def read_scale(path: Path, archives: Sequence[Archive], host: str | None = None) -> Scale:
     """Read a plan for archives that share instances.
 
+    Args:
+        path: the plan.
+        archives: the archives.
+        host: what carries the workers; None for a host that no plan is made for.
+
     Raises:
-        DeployError: the file is no plan, is for other models, or the archives were packed with other settings.
+        DeployError: the file is no plan, is for other models or another host, or the archives were packed with other
+            settings.
     """
     try:
         scale = _SCALE.validate_python(json.loads(path.read_text(encoding="utf-8")))
@@ -94,6 +102,10 @@ def read_scale(path: Path, archives: Sequence[Archive]) -> Scale:
             f"{path} is a plan for {' and '.join(scale.models)}, which share instances, not for "
             f"{' and '.join(archive.name for archive in archives)}",
             "deploy the models of one plan together, or plan again",
+        )
+    if host not in (None, scale.host):
+        raise DeployError(
+            f"{path} is a plan for the host {scale.host}, not for {host}", f"add --host {scale.host}, or plan again"
         )
     planned_groups = dict(zip(scale.models, scale.choice.core_groups, strict=True))
     for archive in archives:

@@ -218,7 +218,7 @@ def describe(trial: Evaluation) -> str:
     basis = f" ({candidate.basis})" if candidate.basis else ""
     return (
         f"{where}{basis}: {' and '.join(variants)}, {len(candidate.variants[0].shapes)} graphs, groups {groups}, "
-        f"batch {candidate.batch_size}, delay {candidate.delay_ms}"
+        f"batch {candidate.batch_size}, {f'delay {candidate.delay_ms}' if candidate.delay_ms else 'no delay'}"
     )
 
 

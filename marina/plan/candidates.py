@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.system import WorkerModel
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
-DELAYS_MS = (1, 2, 5, 10)
+DELAYS_MS: Mapping[str, tuple[int, ...]] = {"torchserve": (1, 2, 5, 10), "direct": (NO_DELAY,)}  # by host
 
 
 class Variant(NamedTuple):
@@ -38,6 +39,7 @@ class MachineType(NamedTuple):
 
     Attributes:
         name: `here`, or an instance type.
+        host: what carries workers there.
         cores: that workers compute on.
         memory_gib: of the host.
         per_hour: USD; None if unknown.
@@ -47,6 +49,7 @@ class MachineType(NamedTuple):
     """
 
     name: str
+    host: str
     cores: int
     memory_gib: float
     per_hour: float | None
@@ -94,8 +97,9 @@ def candidates_of(place: MachineType) -> Iterator[Candidate]:
     models = len(place.variants)
     for variants in itertools.product(*place.variants):
         for groups in _groups(place, variants, models):
-            for batch_size, delay in itertools.product(BATCH_SIZES, DELAYS_MS):
-                if batch_size == 1 and delay != DELAYS_MS[0]:
+            delays = DELAYS_MS[place.host]
+            for batch_size, delay in itertools.product(BATCH_SIZES, delays):
+                if batch_size == 1 and delay != delays[0]:
                     continue
                 candidate = Candidate(place, variants, groups, batch_size, delay)
                 if candidate.megabytes <= place.memory_gib * 1024 * 0.9:

@@ -43,7 +43,9 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         MarinaError: a model is not calibrated on this machine.
     """
     models = [
-        Calibrated(with_known_shapes(read_spec(project.models / f"{demand.name}.yaml"), project), project)
+        Calibrated(
+            with_known_shapes(read_spec(project.models / f"{demand.name}.yaml"), project), project, workload.host
+        )
         for demand in workload.models
     ]
     traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models, strict=True)]

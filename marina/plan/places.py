@@ -17,7 +17,7 @@ from marina.compiler.sources import open_source
 from marina.engines import engine_of
 from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.calibrate import core_usage_of, costs_of
-from marina.plan.calibration.record import Calibration, WorkerCosts, read_calibration
+from marina.plan.calibration.record import SUFFIX, Calibration, WorkerCosts, read_calibration
 from marina.plan.candidates import MachineType, Variant
 from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
 from marina.plan.proposals import propose
@@ -25,6 +25,7 @@ from marina.plan.simulator.system import WorkerModel
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE
 from marina.project import Project
+from marina.server.state import DEFAULT_HOST
 from marina.spec import Spec
 
 REPORT = Path("build", "hardware", "report.json")  # of `make verify-hardware`
@@ -39,6 +40,7 @@ class Calibrated:
     Args:
         spec: of the model.
         project: of the spec.
+        host: what carries the workers.
 
     Attributes:
         calibrations: each with the folder of its artifact; the newest first.
@@ -47,17 +49,22 @@ class Calibrated:
         MarinaError: no artifact is calibrated.
     """
 
-    def __init__(self, spec: Spec, project: Project) -> None:
-        self.spec, self.project = spec, project
+    def __init__(self, spec: Spec, project: Project, host: str) -> None:
+        self.spec, self.project, self.host = spec, project, host
         here = machine()["processor"], len(cpu_cores())
         calibrations: list[tuple[Calibration, Path]] = []
-        for path in (project.artifacts / spec.name).glob("*.calibration.json"):
-            artifact = path.with_name(path.name.removesuffix(".calibration.json"))
-            calibration = read_calibration(artifact)
+        suffix = f".{host}{SUFFIX}"
+        for path in (project.artifacts / spec.name).glob(f"*{suffix}"):
+            artifact = path.with_name(path.name.removesuffix(suffix))
+            calibration = read_calibration(artifact, host)
             if calibration and artifact.is_dir() and (calibration.machine["processor"], calibration.cores) == here:
                 calibrations.append((calibration, artifact))
         if not calibrations:
-            raise MarinaError(f"{spec.name} has not been calibrated on this machine", f"marina calibrate {spec.name}")
+            with_host = "" if host == DEFAULT_HOST else f" --host {host}"
+            raise MarinaError(
+                f"{spec.name} has not been calibrated on this machine{with_host and f' with the host {host}'}",
+                f"marina calibrate {spec.name}{with_host}",
+            )
         self.calibrations = sorted(calibrations, key=lambda calibrated: calibrated[0].made, reverse=True)
 
     @property
@@ -94,6 +101,7 @@ def place_here(
     newest = [model.newest for model in models]
     return MachineType(
         name=HERE,
+        host=models[0].host,
         cores=newest[0].cores,
         memory_gib=newest[0].machine["memory_gib"],
         per_hour=per_hour,
@@ -161,7 +169,7 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequen
     if family not in DEVICES:
         raise SpecError(f"no published figures are known for {name}, so nothing can be estimated for it")
     variants = tuple(tuple(_device_variants(family, model, root)) for model in models)
-    # workers have CPU cores of their own there, so TorchServe takes nothing from them
+    # workers have CPU cores of their own there, so the host takes nothing from them
     return here._replace(
         name=name,
         cores=instance.cores,

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from marina.errors import SpecError
 from marina.fields import Section
 from marina.plan.simulator.values import Floats, Ints, Requests
+from marina.server.state import DEFAULT_HOST
 
 HERE = "here"  # this machine, among the places to run
 
@@ -94,6 +95,9 @@ class Workload(Section):
 
     places: tuple[str, ...] = (HERE,)
     """Where it may run: `here`, or instance types of instances.yaml."""
+
+    host: str = Field(default=DEFAULT_HOST, pattern="^(torchserve|direct)$")
+    """What carries the workers: `torchserve` or `direct`."""
 
     price: float | None = Field(default=None, ge=0)
     """USD an hour of a machine like this one."""

@@ -39,7 +39,7 @@ def write_choice(answer: Recommendation, project: Project) -> list[Path]:
             "serving": {
                 **(yaml.safe_load(path.read_text(encoding="utf-8")).get("serving") or {}),
                 "batch_size": candidate.batch_size,
-                "batch_delay_ms": candidate.delay_ms,
+                **({"batch_delay_ms": candidate.delay_ms} if candidate.delay_ms else {}),
             },
         }
     write_fields(changes)
@@ -61,6 +61,7 @@ def plan_json(answer: Recommendation) -> dict[str, object]:
     place = best.candidate.place
     return {
         "models": names,
+        "host": place.host,
         "instance_type": None if place.name == HERE else place.name,
         "cores": place.cores,
         "instances": best.figures.count,

@@ -25,10 +25,11 @@ def as_entry(case: Case) -> dict[str, Any]:
     return entry
 
 
-def test_workloads_of_a_file_are_those_that_were_drawn(tmp_path: Path) -> None:
-    drawn = draw_cases(["a", "b"], 2, 10, 3)
+@pytest.mark.parametrize("host", ["torchserve", "direct"])
+def test_workloads_of_a_file_are_those_that_were_drawn(tmp_path: Path, host: str) -> None:
+    drawn = draw_cases(["a", "b"], 2, 10, 3, host)
     (tmp_path / "w.yaml").write_text(yaml.safe_dump([as_entry(case) for case in drawn]))
-    assert read_cases(tmp_path / "w.yaml", ["a", "b"]) == drawn
+    assert read_cases(tmp_path / "w.yaml", ["a", "b"], host) == drawn
 
 
 @pytest.mark.parametrize(
@@ -38,17 +39,18 @@ def test_workloads_of_a_file_are_those_that_were_drawn(tmp_path: Path) -> None:
         ({"models": ["a", "a"]}, "instances and lengths for each"),
         ({"share": 1.5}, "share is between 0 and 1"),
         ({"batch_size": 0}, "at least 1"),
+        ({"delay_ms": 0}, "delay_ms is 0 with the host direct"),
         ({"batch_size": "many"}, "batch_size: Input should be a valid integer"),
         ({"speed": 1}, "exactly the fields"),
     ],
 )
 def test_what_is_wrong_with_a_workload_is_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    (case,) = draw_cases(["a"], 2, 1, 0)
+    (case,) = draw_cases(["a"], 2, 1, 0, "torchserve")
     (tmp_path / "w.yaml").write_text(yaml.safe_dump([{**as_entry(case), **changed}]))
     with pytest.raises(SpecError, match=message):
-        read_cases(tmp_path / "w.yaml", ["a"])
+        read_cases(tmp_path / "w.yaml", ["a"], "torchserve")
     with pytest.raises(SpecError, match="cannot be read"):
-        read_cases(tmp_path / "none.yaml", ["a"])
+        read_cases(tmp_path / "none.yaml", ["a"], "torchserve")
 
 
 def test_a_sweep_says_how_far_the_choice_is_from_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +69,7 @@ def test_a_sweep_says_how_far_the_choice_is_from_the_best(monkeypatch: pytest.Mo
         "_choice": lambda *_: chosen,
     }.items():
         monkeypatch.setattr(sweeping, name, found)
-    model: Any = SimpleNamespace(spec=SimpleNamespace(name="m"))
+    model: Any = SimpleNamespace(spec=SimpleNamespace(name="m"), host="torchserve")
     server: Any = None
     rate, swept = sweeping.sweep(model, server, 2, 2, lambda *_: None)
     assert rate == pytest.approx(0.6 * 164)

@@ -45,7 +45,7 @@ def deploy_ecs(
     """
     stack = stack_of(archives, STACKS, "Amazon ECS")
     name = joint_name(archives, service_name)
-    scale = read_scale(plan, archives) if plan else None
+    scale = read_scale(plan, archives, host) if plan else None
     with new_folder(output) as folder:
         replicas = scale.replicas if scale else Replicas()
         task = task_definition(archives, name, stack, cpus, scale, host)

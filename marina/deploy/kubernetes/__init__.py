@@ -47,7 +47,7 @@ def deploy_kubernetes(
         DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
     """
     stack = stack_of(archives, STACKS, "Kubernetes")
-    scale = read_scale(plan, archives) if plan else None
+    scale = read_scale(plan, archives, host) if plan else None
     name = joint_name(archives, resource_name)
     if secret and not SECRET_NAME.fullmatch(secret):
         raise DeployError(f"--secret {secret} is not the name of a Secret", "write lower-case letters, digits, - and .")

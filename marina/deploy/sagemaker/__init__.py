@@ -71,7 +71,7 @@ def deploy_sagemaker(
         raise DeployError(
             "a plan is for models that share instances, and every endpoint has its own", "deploy one archive"
         )
-    scale = read_scale(plan, archives) if plan else None
+    scale = read_scale(plan, archives, host) if plan else None
     targets = invocations_per_minute(archives, bench) if bench else scale.calls_per_minute if scale else {}
     instance = f"ml.{scale.instance_type}" if scale and scale.instance_type else archives[0].hosting.instance
     with new_folder(output) as folder:

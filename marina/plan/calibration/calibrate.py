@@ -35,6 +35,7 @@ from marina.plan.calibration.server import (
     measure_pauses,
 )
 from marina.plan.calibration.worker import RequestSample, measure_contention, measure_worker
+from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
 from marina.plan.simulator.values import Floats, Requests, SimulationResult
@@ -42,13 +43,14 @@ from marina.project import Project
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
 
-BATCH_SIZE, DELAY_MS = 32, 1  # of the server that is measured
+BATCH_SIZE = 32  # of the server that is measured
+DELAYS_MS = {"torchserve": 1, "direct": NO_DELAY}
 SIMULATED_REQUESTS = 4000  # requests of a closed loop
 MAX_SIZES = 4  # of core groups
 
 
 def calibrate(
-    spec: Spec, project: Project, server: BenchmarkServer, texts: str | None, progress: Progress
+    spec: Spec, project: Project, server: BenchmarkServer, texts: str | None, progress: Progress, host: str
 ) -> tuple[Calibration, Path]:
     """Measure a model, and write its calibration beside its artifact; returns the calibration and its file.
 
@@ -58,6 +60,7 @@ def calibrate(
         server: a benchmark server.
         texts: the texts of requests, as `read_payload` takes them; None for the spec's texts.
         progress: called before each step.
+        host: what carries the workers.
 
     Raises:
         MarinaError: the engine computes on cores that belong to one process, which only an instance has.
@@ -85,17 +88,17 @@ def calibrate(
     progress("workers beside each other", len(sizes), len(sizes) + 1)
     contention = measure_contention(folder, cores) if cores > 1 else 0.0
     progress("starting the server", 0, 1)
-    endpoint = server.serve(spec.name)
+    endpoint = server.serve(spec.name, host=host)
     loops, front, client = measure_loops(server, endpoint, payloads, cores, ONE_WORKER, progress)
     progress("the server with pauses between requests", 0, 1)
     idle_latencies = measure_pauses(endpoint, payloads[1])
     if cores > 1:
         _archive(spec, server, ",".join(["1"] * cores))
-        endpoint = server.serve(spec.name)
+        endpoint = server.serve(spec.name, host=host)
         loops += measure_loops(server, endpoint, payloads, 1, WORKER_A_CORE, progress)[0]
     progress("fitting", 0, 1)
     measured = MeasuredServer(loops, idle_latencies, front, client)
-    simulator = LoadSimulator(workers, sample, cores, contention)
+    simulator = LoadSimulator(workers, sample, cores, contention, DELAYS_MS[host])
     fit = fit_server(measured, simulator.closed_loop)
     idle_spread = idle_times(idle_latencies, simulator.paced(fit.server))
     description = read_artifact(artifact)
@@ -103,6 +106,7 @@ def calibrate(
         model=spec.name,
         engine=description.engine,
         precision=description.precision,
+        host=host,
         machine=machine(),
         cores=cores,
         contention=round(contention, 4),
@@ -116,7 +120,7 @@ def calibrate(
 
 def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
     """Pack the model with these core groups; returns its artifact."""
-    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS})
+    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": 1})
     return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))
 
 
@@ -176,11 +180,14 @@ class LoadSimulator:
         sample: the contents of requests.
         cores: of the machine.
         contention: see `Calibration`.
+        delay_ms: see `Service`.
     """
 
-    def __init__(self, workers: Sequence[WorkerCosts], sample: RequestSample, cores: int, contention: float) -> None:
+    def __init__(
+        self, workers: Sequence[WorkerCosts], sample: RequestSample, cores: int, contention: float, delay_ms: int
+    ) -> None:
         self._workers = {worker.cores: worker for worker in workers}
-        self._cores, self._contention = cores, contention
+        self._cores, self._contention, self._delay_ms = cores, contention, delay_ms
         self._tokens = np.array(sample.tokens, np.int64)
 
     def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float, float, float]:
@@ -202,7 +209,7 @@ class LoadSimulator:
         return Requests(at, np.zeros(SIMULATED_REQUESTS, np.int64), first, tokens, connections)
 
     def _run(self, server: ServerCosts, requests: Requests, cores: int) -> SimulationResult:
-        service = Service((cores,) * (self._cores // cores), BATCH_SIZE, DELAY_MS)
+        service = Service((cores,) * (self._cores // cores), BATCH_SIZE, self._delay_ms)
         models = models_of([costs_of(self._workers[cores], server, cores == self._cores, client_here=True)], [service])
         machines = machines_of([service], self._cores, self._contention, server.stolen, server.entering, server.timer)
         return simulate(requests, models, machines, 0)

@@ -11,7 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from marina.files import write_json
 
-FORMAT = 2
+FORMAT = 3
+SUFFIX = ".calibration.json"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class WorkerCosts:
 
 @dataclass(frozen=True)
 class ServerCosts:
-    """What TorchServe and its clients add; times in milliseconds.
+    """What a host and its clients add; times in milliseconds.
 
     Attributes:
         gap: between two batches of a worker.
@@ -45,7 +46,7 @@ class ServerCosts:
         outside: from a client to the queue and from the worker to the client, together.
         entering: at least this between two requests that come at the same time.
         replying: between two answers of a batch.
-        front, client: CPU time for a request of TorchServe's Java process, and of the load generator.
+        front, client: CPU time for a request, of the host's process and of the load generator.
         stolen: how much a millisecond of these delays a batch if all cores compute.
         slower, slower_alone: graphs in a server, as a factor of their times without one: of several workers on an
             instance, and of a worker that has all its cores.
@@ -75,11 +76,12 @@ class Calibration:
 
     Attributes:
         model, engine, precision: of the artifact.
+        host: what carried its workers.
         machine: the processor and its cores, from `marina.bench.report.machine`.
         cores: number of the machine's cores that were used.
         contention: how much longer calls take if all other cores compute too, as a fraction.
         workers: costs of a worker, by its cores.
-        server: costs of TorchServe.
+        server: costs of the host.
         error: how far the simulated loads of the calibration are from the measured ones, as a median fraction.
         made: when, in UTC.
     """
@@ -87,6 +89,7 @@ class Calibration:
     model: str
     engine: str
     precision: str
+    host: str
     machine: dict[str, Any]
     cores: int
     contention: float
@@ -99,22 +102,22 @@ class Calibration:
 _CALIBRATION = TypeAdapter(Calibration)
 
 
-def calibration_file(artifact: Path) -> Path:
-    """The file for the artifact in a folder."""
-    return artifact.parent / f"{artifact.name}.calibration.json"
+def calibration_file(artifact: Path, host: str) -> Path:
+    """The file for the artifact in a folder, and a host."""
+    return artifact.parent / f"{artifact.name}.{host}{SUFFIX}"
 
 
 def write_calibration(artifact: Path, calibration: Calibration) -> Path:
     """Write the file atomically; returns its path."""
-    path = calibration_file(artifact)
+    path = calibration_file(artifact, calibration.host)
     write_json(path, {"format": FORMAT, **asdict(calibration)})
     return path
 
 
-def read_calibration(artifact: Path) -> Calibration | None:
-    """The calibration of the artifact in a folder; None if there is none of this format."""
+def read_calibration(artifact: Path, host: str) -> Calibration | None:
+    """The calibration of the artifact in a folder with a host; None if there is none of this format."""
     try:
-        document = json.loads(calibration_file(artifact).read_text(encoding="utf-8"))
+        document = json.loads(calibration_file(artifact, host).read_text(encoding="utf-8"))
         if document.pop("format") != FORMAT:
             return None
         return _CALIBRATION.validate_python(document)

@@ -1,4 +1,4 @@
-"""Measures a server under a few loads: latency, throughput, and the CPU time of TorchServe and of the generator."""
+"""Measures a server under a few loads: latency, throughput, and the CPU time of the host and of the generator."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MeasuredServer(NamedTuple):
     Attributes:
         loops: closed loops.
         idle: latencies of requests that come one by one with pauses, in milliseconds.
-        front, client: milliseconds of CPU time for a request, in TorchServe's Java process and in the generator.
+        front, client: milliseconds of CPU time for a request, in the host's process and in the generator.
     """
 
     loops: list[ClosedLoop]
@@ -70,20 +70,20 @@ def measure_loops(
         loops: connections, and instances of a request.
         progress: called before each load.
     """
-    java = psutil.Process(psutil.Process(server.worker_pids()[0]).ppid())
+    host = psutil.Process(psutil.Process(server.worker_pids()[0]).ppid())
     rounds_by_loop: dict[tuple[int, int], list[Measurement]] = {loop: [] for loop in loops}
     front, client = [], []
     for number, loop in enumerate(list(loops) * ROUNDS):
         connections, instances = loop
         progress(f"the server with {connections} connections", number, len(loops) * ROUNDS)
-        before = sum(java.cpu_times()[:2])
+        before = sum(host.cpu_times()[:2])
         load = Load(connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
         measured = measure_endpoint(endpoint, LoadCase(load, payloads[instances]))
         rounds_by_loop[loop].append(measured)
         if loop == BUSIEST and measured.generator:
-            # the warm-up is in Java's time, and not among the requests
+            # the warm-up is in the host's time, and not among the requests
             sent_requests = measured.requests * (1 + WARM_UP_S / SECONDS)
-            front.append((sum(java.cpu_times()[:2]) - before) * 1000 / sent_requests)
+            front.append((sum(host.cpu_times()[:2]) - before) * 1000 / sent_requests)
             client.append(measured.generator.cpu * measured.seconds * 1000 / measured.requests)
     closed = []
     for (connections, instances), rounds in rounds_by_loop.items():

@@ -1,10 +1,12 @@
-"""TorchServe's rule for batches (`pollBatch` of Model.java, version 0.12).
+"""The rules by which workers take batches: that of TorchServe, and that of the host `direct`, which has no delay.
 
-One idle worker of a model at a time waits for the first request, without limit. It then takes waiting requests at once,
-and further requests as they come, until it has `batch_size` of them or `delay` is over. The delay is kept in whole
-milliseconds of the clock: each time a request is taken, the ticks since the previous request are subtracted, and the
-next request may come within the rest of the delay. So a delay of 1 ends with the first request that is taken after a
-tick, or with a millisecond without a request.
+TorchServe (`pollBatch` of Model.java, version 0.12): one idle worker of a model at a time waits for the first request,
+without limit. It then takes waiting requests at once, and further requests as they come, until it has `batch_size` of
+them or `delay` is over. The delay is kept in whole milliseconds of the clock: each time a request is taken, the ticks
+since the previous request are subtracted, and the next request may come within the rest of the delay. So a delay of 1
+ends with the first request that is taken after a tick, or with a millisecond without a request.
+
+Direct (`marina.server.direct.queue`): each idle worker takes its share of what waits, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from marina.plan.simulator.values import Ints, compiled
 
 FREE = -1  # no worker forms a batch
 FORMED, WAITING = 1, 0
+NO_DELAY = 0  # the delay of the host `direct`; that of TorchServe is at least 1
 
 
 class Queues(NamedTuple):
@@ -56,31 +59,50 @@ def join_queue(queues: Queues, station: int, request: int) -> None:
 
 
 @compiled
+def _take_idle_worker(queues: Queues, station: int) -> None:
+    """Let the worker that has been idle for longest form a batch."""
+    queues.former[station] = queues.idle[station, 0]
+    for place in range(1, queues.idle_size[station]):
+        queues.idle[station, place - 1] = queues.idle[station, place]
+    queues.idle_size[station] -= 1
+    queues.formed[station] = 0
+
+
+@compiled
+def _take_request(queues: Queues, station: int) -> None:
+    """Add the first request of a queue to the batch that is formed."""
+    queues.batch[queues.former[station], queues.formed[station]] = queues.ring[station, queues.head[station]]
+    queues.head[station] = (queues.head[station] + 1) % queues.ring.shape[1]
+    queues.size[station] -= 1
+    queues.formed[station] += 1
+
+
+@compiled
 def form_batch(queues: Queues, station: int, now: float, batch_size: int, delay: int) -> int:
     """Let the next idle worker take requests.
 
     Returns:
         FORMED if the worker's batch is ready, WAITING if the worker waits for requests: without limit if the batch is
-        empty (`formed` is 0), else for `left` more milliseconds. FREE if no worker is idle.
+        empty (`formed` is 0), else for `left` more milliseconds. FREE if no worker is idle, or, without a delay, if
+        no request waits.
     """
-    worker = queues.former[station]
-    if worker == FREE:
-        if queues.idle_size[station] == 0:
+    idle_workers = queues.idle_size[station]
+    if delay == NO_DELAY:
+        if idle_workers == 0 or queues.size[station] == 0:
             return FREE
-        worker = queues.idle[station, 0]
-        for place in range(1, queues.idle_size[station]):
-            queues.idle[station, place - 1] = queues.idle[station, place]
-        queues.idle_size[station] -= 1
-        queues.former[station] = worker
-        queues.formed[station] = 0
+        share = min(batch_size, -(-queues.size[station] // idle_workers))
+        _take_idle_worker(queues, station)
+        while queues.formed[station] < share:
+            _take_request(queues, station)
+        return FORMED
+    if queues.former[station] == FREE:
+        if idle_workers == 0:
+            return FREE
+        _take_idle_worker(queues, station)
     while queues.size[station] > 0:
         place = queues.formed[station]
         tick = np.int64(np.floor(now))
-        capacity = queues.ring.shape[1]
-        queues.batch[worker, place] = queues.ring[station, queues.head[station]]
-        queues.head[station] = (queues.head[station] + 1) % capacity
-        queues.size[station] -= 1
-        queues.formed[station] += 1
+        _take_request(queues, station)
         queues.left[station] = delay if place == 0 else queues.left[station] - (tick - queues.tick[station])
         queues.tick[station] = tick
         if queues.formed[station] == batch_size or (place > 0 and queues.left[station] <= 0):

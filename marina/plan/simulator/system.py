@@ -46,7 +46,10 @@ class WorkerModel(NamedTuple):
 
 
 class Service(NamedTuple):
-    """How a model is served: the cores of each worker, TorchServe's settings, and the longest wait in milliseconds."""
+    """How a model is served: the cores of each worker, the settings of its host, and the longest wait in milliseconds.
+
+    `delay_ms` is TorchServe's batch delay, or 0 for the host `direct`: see `marina.plan.simulator.batches`.
+    """
 
     groups: tuple[int, ...] = (1,)
     batch_size: int = 1

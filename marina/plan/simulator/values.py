@@ -44,7 +44,7 @@ class Models(NamedTuple):
     """What the models cost, and how they are served; every field but the tables has the shape (models,).
 
     Attributes:
-        batch_size, delay, queue: TorchServe's batch_size, its batch delay, and the places in its queue.
+        batch_size, delay, queue: the most requests of a batch, the batch delay (see `batches`), places in the queue.
         deadline: how long a request may have waited when its batch starts.
         workers: of each instance.
         batch, request, instance, token: a worker's time for each of these, besides its graphs.

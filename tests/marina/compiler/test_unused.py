@@ -26,7 +26,7 @@ def test_what_an_archive_a_spec_or_a_plan_needs_is_kept(project: Project, add_ti
         folders.append(compile_model(spec, project, no_progress).folder)
         if shape == "1x16":
             pack(spec, folders[-1], project.model_store)
-    calibration = folders[2].with_name(f"{folders[2].name}.calibration.json")
+    calibration = folders[2].with_name(f"{folders[2].name}.direct.calibration.json")
     calibration.write_text("{}")
     (project.artifacts / "m" / "unfinished.partial").mkdir()
 

@@ -24,10 +24,13 @@ def variant(scale: float = 1.0, cores: tuple[int, ...] = (1, 2), bounds: Any = N
     return Variant("openvino", "int8", named, {count: costs(count) for count in cores}, 300.0, bounds)
 
 
-def place(name: str = "here", per_hour: float | None = 1.0, cores: int = 2, variants: Any = None) -> MachineType:
+def place(
+    name: str = "here", per_hour: float | None = 1.0, cores: int = 2, variants: Any = None, host: str = "torchserve"
+) -> MachineType:
     """A machine."""
     return MachineType(
         name=name,
+        host=host,
         cores=cores,
         memory_gib=16,
         per_hour=per_hour,

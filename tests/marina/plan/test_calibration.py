@@ -21,6 +21,7 @@ from marina.plan.calibration.record import (
 )
 from marina.plan.calibration.server import ONE_WORKER, WORKER_A_CORE, ClosedLoop, MeasuredServer
 from marina.plan.calibration.worker import RequestSample, spread_of
+from marina.plan.simulator.batches import NO_DELAY
 
 SPREAD = (0.95, 1.0, 1.1)
 TIMES = {1: {"1x16": 2.0, "1x64": 5.0, "8x64": 30.0}, 2: {"1x16": 1.5, "1x64": 3.0, "8x64": 17.0}}
@@ -45,14 +46,15 @@ REAL = ServerCosts(
 def calibration() -> Calibration:
     machine = {"processor": "any", "memory_gib": 8.0}
     return Calibration(
-        "m", "openvino", "int8", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, "2026-11-23T00:00:00+00:00"
+        "m", "openvino", "int8", "direct", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, "2026-11-23T00:00:00+00:00"
     )
 
 
 @pytest.mark.long
-def test_a_fit_explains_the_loads_of_a_known_server() -> None:
+@pytest.mark.parametrize("delay_ms", [1, NO_DELAY])
+def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     lengths = np.clip(np.random.default_rng(0).lognormal(2.8, 0.7, 400), 3, 64).astype(int)
-    model = LoadSimulator(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05)
+    model = LoadSimulator(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05, delay_ms)
     loads = [(2, *loop) for loop in ONE_WORKER] + [(1, *loop) for loop in WORKER_A_CORE]
     loops = [ClosedLoop(*load, *model.closed_loop(REAL, ClosedLoop(*load, 0, 0, 0, 0))) for load in loads]
     fit = fit_server(MeasuredServer(loops, [], REAL.front, REAL.client), model.closed_loop)
@@ -71,11 +73,12 @@ def test_pauses_are_what_simulations_lack() -> None:
 
 def test_a_calibration_is_kept_beside_the_artifact(tmp_path: Path) -> None:
     artifact = tmp_path / "abc"
-    assert read_calibration(artifact) is None
+    assert read_calibration(artifact, "direct") is None
     path = write_calibration(artifact, calibration())
-    assert path == calibration_file(artifact)
-    assert read_calibration(artifact) == calibration()
+    assert path == calibration_file(artifact, "direct")
+    assert read_calibration(artifact, "direct") == calibration()
+    assert read_calibration(artifact, "torchserve") is None
     path.write_text(json.dumps({"format": 0, **asdict(replace(calibration(), cores=4))}))
-    assert read_calibration(artifact) is None
+    assert read_calibration(artifact, "direct") is None
     path.write_text("{")
-    assert read_calibration(artifact) is None
+    assert read_calibration(artifact, "direct") is None

@@ -17,6 +17,7 @@ PROMISE = ("--promise", "p99 <= 50 ms")
     ("arguments", "said"),
     [
         (("plan", "m", "--rate", "5", *PROMISE), "m has not been calibrated on this machine; marina calibrate m"),
+        (("plan", "m", "--rate", "5", *PROMISE, "--host", "direct"), "with the host direct; marina calibrate m --host"),
         (("plan", "m", "--rate", "5", "--promise", "fast"), "say what is promised"),
         (("plan", "m", *PROMISE), "say how many requests per second come"),
         (("plan", "m", "--rate", "-5", *PROMISE), "greater than 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.system import Service
 from marina.plan.simulator.values import ANSWERED, LOST, QUEUE_FULL, TOO_LATE
 from tests.marina.plan.simulator.systems import at_times, poisson, run, service_of
@@ -66,6 +67,22 @@ def test_only_one_idle_worker_forms_a_batch() -> None:
     service = [Service(groups=(1, 1), batch_size=4, delay_ms=1)]
     found = run(at_times([10.1, 10.2]), [service_of(MS)], service, cores=2)
     assert found.batches.tolist() == [1]  # the second worker would have been free
+
+
+def test_without_a_delay_what_waits_is_taken_at_once() -> None:
+    service = [Service(batch_size=4, delay_ms=NO_DELAY)]
+    found = run(at_times([0.5, *np.full(6, 3.0)]), [service_of(MS)], service)
+    # the first one alone, then batches of 4 and 2
+    assert (found.batches.tolist(), found.batched.tolist()) == ([3], [7])
+    assert found.latency.tolist() == pytest.approx([MS, *[2.5 + 4 * MS] * 4, *[2.5 + 6 * MS] * 2])
+
+
+def test_without_a_delay_every_idle_worker_takes_requests() -> None:
+    service = [Service(groups=(1, 1), batch_size=8, delay_ms=NO_DELAY)]
+    found = run(at_times([3.0, 3.0, *np.full(5, 4.0)]), [service_of(MS)], service, cores=2)
+    # each takes one; the first that ends takes all that wait
+    assert (found.batches.tolist(), found.batched.tolist()) == ([3], [7])
+    assert found.latency.tolist() == pytest.approx([MS, MS, *[MS - 1 + 5 * MS] * 5])
 
 
 def test_a_full_queue_refuses() -> None:
