@@ -22,15 +22,6 @@ EngineOption = Annotated[
     str | None,
     typer.Option("--engine", metavar="ENGINE", help=f"Use this engine instead of the spec's: {ENGINE_NAMES}."),
 ]
-HostOption = Annotated[
-    HostName,
-    typer.Option(
-        "--host",
-        envvar="MARINA_HOST",
-        metavar="HOST",
-        help="What carries the workers: torchserve, or direct, which needs no Java.",
-    ),
-]
 ShapesOption = Annotated[
     str | None,
     typer.Option("--shapes", metavar="SHAPES", help="Use these shapes instead of the spec's, for example 1x32,8x128."),

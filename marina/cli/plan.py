@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from marina.cli.options import EngineOption, HostName, HostOption, JsonOption, SomeNames
+from marina.cli.options import EngineOption, HostName, JsonOption, SomeNames
 from marina.console import print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError
 from marina.project import find_project
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from marina.plan.calibration.record import Calibration
     from marina.plan.workload import Workload
 
+HostOption = Annotated[
+    HostName,
+    typer.Option(
+        "--host",
+        envvar="MARINA_HOST",
+        metavar="HOST",
+        help="What carries the workers: torchserve, or direct, which needs no Java.",
+    ),
+]
 PROMISE = re.compile(r"\s*p(\d+(?:\.\d+)?)\s*(?:<=|≤|<)\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
 
 

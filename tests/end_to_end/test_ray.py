@@ -162,7 +162,7 @@ answered.write_parquet({str(intent.root / "ray-data")!r})
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "ignore", "-c", code]
     ran = subprocess.run(
-        command, capture_output=True, timeout=120, cwd=intent.root, env=environment, text=True, check=False
+        command, capture_output=True, timeout=300, cwd=intent.root, env=environment, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert_same(answers_in(intent, "ray-data"), unbroken[:3000])
