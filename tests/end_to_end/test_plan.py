@@ -20,9 +20,12 @@ from tests.end_to_end.conftest import run_marina
 pytestmark = pytest.mark.long
 
 
-def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_tiny: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("host", ["torchserve", "direct"])
+def test_a_model_is_calibrated_planned_for_and_verified(
+    project: Project, add_tiny: Callable[..., Path], host: str
+) -> None:
     path = add_tiny("m")
-    calibrated = run_marina(project, "calibrate", "m", "--json")
+    calibrated = run_marina(project, "calibrate", "m", "--json", "--host", host)
     assert calibrated.returncode == 0, calibrated.stderr
     assert json.loads(calibrated.stdout)["m"]["error"] < 1
     asked = (
@@ -30,6 +33,8 @@ def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_ti
         "m",
         "--rate",
         "20",
+        "--host",
+        host,
         "--price",
         "0.1",
         "--on",
@@ -44,6 +49,7 @@ def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_ti
     document = json.loads(planned.stdout)
     assert document["choice"]["on"] == "here"
     assert document["choice"]["promised"] < 200
+    assert (document["choice"]["batch_delay_ms"] == 0) == (host == "direct")
     assert read_spec(path).serving.batch_size == document["choice"]["batch_size"]
     bases = {one["basis"] for one in document["simulated"] if one["on"] == "here"}
     assert bases <= {"measured here", "shapes that are not compiled yet"}
@@ -51,10 +57,11 @@ def test_a_model_is_calibrated_planned_for_and_verified(project: Project, add_ti
     none = run_marina(project, *asked, "--promise", "p99 <= 0.1 ms")
     assert none.returncode == 1
     assert none.stdout.startswith("None keeps p99 <= 0.1 ms")
-    unknown = run_marina(project, "plan", "m", "--rate", "20", "--on", "inf9.xlarge", "--promise", "p99 <= 200 ms")
+    elsewhere = ("--on", "inf9.xlarge", "--promise", "p99 <= 200 ms", "--host", host)
+    unknown = run_marina(project, "plan", "m", "--rate", "20", *elsewhere)
     assert unknown.stderr.startswith("error: the instance type inf9.xlarge is not known")
     verified = subprocess.run(
-        [sys.executable, "-m", "benchmarks.verify", "m", "--cases", "2", "--sweep-rounds", "0"],
+        [sys.executable, "-m", "benchmarks.verify", "m", "--cases", "2", "--sweep-rounds", "0", "--host", host],
         cwd=project.root,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -35,6 +35,7 @@ def packed(archives: list[Archive]) -> list[Archive]:
 def write_plan(folder: Path, names: list[str], **changed: Any) -> Path:
     plan = {
         "models": names,
+        "host": "torchserve",
         "instance_type": "c7i.xlarge",
         "cores": 4,
         "instances": 3,
@@ -100,3 +101,5 @@ def test_a_plan_for_something_else_is_refused(
         read_scale(write_plan(tmp_path, ["intents"], **changed), packed[:1])
     with pytest.raises(DeployError, match="cannot be read"):
         read_scale(tmp_path / "none.json", packed[:1])
+    with pytest.raises(DeployError, match="is a plan for the host torchserve, not for direct"):
+        read_scale(write_plan(tmp_path, ["intents"]), packed[:1], "direct")
