@@ -52,7 +52,7 @@ class Case:
         )
         groups = ",".join(map(str, self.groups))
         delay = f", delay {self.delay_ms}" if self.delay_ms else ""
-        return f"{texts}, groups {groups}, batch {self.batch_size}, {self.share:.0%}{delay}"
+        return f"{texts}, groups {groups}, batch {self.batch_size}{delay}, {self.share:.0%}"
 
 
 def draw_cases(models: Sequence[str], cores: int, count: int, seed: int, host: str) -> list[Case]:

@@ -94,10 +94,9 @@ class Candidate:
 
 def candidates_of(place: MachineType) -> Iterator[Candidate]:
     """Every way to serve the models on an instance: variants, core groups, batch sizes and delays."""
-    models = len(place.variants)
+    models, delays = len(place.variants), DELAYS_MS[place.host]
     for variants in itertools.product(*place.variants):
         for groups in _groups(place, variants, models):
-            delays = DELAYS_MS[place.host]
             for batch_size, delay in itertools.product(BATCH_SIZES, delays):
                 if batch_size == 1 and delay != delays[0]:
                     continue

@@ -43,8 +43,8 @@ from marina.project import Project
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
 
-BATCH_SIZE = 32  # of the server that is measured
-DELAYS_MS = {"torchserve": 1, "direct": NO_DELAY}
+BATCH_SIZE, DELAY_MS = 32, 1  # of the server that is measured
+SIMULATED_DELAYS_MS = {"torchserve": DELAY_MS, "direct": NO_DELAY}  # by host
 SIMULATED_REQUESTS = 4000  # requests of a closed loop
 MAX_SIZES = 4  # of core groups
 
@@ -98,7 +98,7 @@ def calibrate(
         loops += measure_loops(server, endpoint, payloads, 1, WORKER_A_CORE, progress)[0]
     progress("fitting", 0, 1)
     measured = MeasuredServer(loops, idle_latencies, front, client)
-    simulator = LoadSimulator(workers, sample, cores, contention, DELAYS_MS[host])
+    simulator = LoadSimulator(workers, sample, cores, contention, SIMULATED_DELAYS_MS[host])
     fit = fit_server(measured, simulator.closed_loop)
     idle_spread = idle_times(idle_latencies, simulator.paced(fit.server))
     description = read_artifact(artifact)
@@ -120,7 +120,7 @@ def calibrate(
 
 def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
     """Pack the model with these core groups; returns its artifact."""
-    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": 1})
+    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS})
     return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))
 
 
