@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from marina.cli.options import HostName, JsonOption, SomeNames
+from marina.cli.options import HostOption, JsonOption, SomeNames
 from marina.console import print_json, relative, say
 from marina.project import find_project
 
@@ -24,15 +24,6 @@ PlanOption = Annotated[
     Path | None,
     typer.Option(
         "--plan", metavar="FILE", help="A plan.json of marina plan --write: how many instances, and when to add one."
-    ),
-]
-HostOption = Annotated[
-    HostName,
-    typer.Option(
-        "--host",
-        envvar="MARINA_HOST",
-        metavar="HOST",
-        help="What carries the workers in the image: torchserve, or direct, which needs no Java.",
     ),
 ]
 OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder to write; it must not exist.")]

@@ -26,6 +26,15 @@ ShapesOption = Annotated[
     str | None,
     typer.Option("--shapes", metavar="SHAPES", help="Use these shapes instead of the spec's, for example 1x32,8x128."),
 ]
+HostOption = Annotated[
+    HostName,
+    typer.Option(
+        "--host",
+        envvar="MARINA_HOST",
+        metavar="HOST",
+        help="What carries the workers: torchserve, or direct, which needs no Java.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")]
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="How long the models may take to start.")

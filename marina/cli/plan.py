@@ -10,25 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from marina.cli.options import EngineOption, HostName, JsonOption, SomeNames
+from marina.cli.options import EngineOption, HostName, HostOption, JsonOption, SomeNames
 from marina.console import print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError
 from marina.project import find_project
+from marina.server.state import host_option
 from marina.spec import read_spec
 
 if TYPE_CHECKING:
     from marina.plan.calibration.record import Calibration
     from marina.plan.workload import Workload
 
-HostOption = Annotated[
-    HostName,
-    typer.Option(
-        "--host",
-        envvar="MARINA_HOST",
-        metavar="HOST",
-        help="What carries the workers: torchserve, or direct, which needs no Java.",
-    ),
-]
+BESIDE_WORKLOAD = ("workload", "compare", "write", "as_json")  # the options of `marina plan` that go with a file
 PROMISE = re.compile(r"\s*p(\d+(?:\.\d+)?)\s*(?:<=|≤|<)\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
 
 
@@ -66,11 +59,12 @@ def calibrate(
         return
     for name, (calibration, path) in calibrations.items():
         say(f"{name}: simulations of its loads are within {calibration.error:.1%} (median) of what was measured")
-        with_host = "" if host == "torchserve" else f" --host {host}"
-        say(f"written to {relative(path)}; next: marina plan {name}{with_host} --rate 100 --promise 'p99 <= 50 ms'")
+        command = f"marina plan {name}{host_option(host)} --rate 100 --promise 'p99 <= 50 ms'"
+        say(f"written to {relative(path)}; next: {command}")
 
 
 def plan(
+    context: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Models, which are calibrated.")] = None,
     workload: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A workload.yaml, in place of names and the other options.")
@@ -121,9 +115,12 @@ def plan(
     from marina.plan.write import write_choice
 
     project = find_project()
-    requested_workload = _workload(
-        names, workload, rate, promise, instances, lengths, replay, on, one_down, budget, price, host
-    )
+    if workload is None:
+        requested_workload = _workload_of_options(
+            names, rate, promise, instances, lengths, replay, on, one_down, budget, price, host
+        )
+    else:
+        requested_workload = _workload_of_file(workload, context)
     recommendations = read_recommendations(compare) if compare else []
     with progress_bar("plan") as progress:
         answer = make_plan(requested_workload, project, progress)
@@ -147,9 +144,21 @@ def plan(
         raise typer.Exit(1)
 
 
-def _workload(
+def _workload_of_file(file: Path, context: typer.Context) -> Workload:
+    """The workload of a file; it stands alone, but for options that say nothing of the workload."""
+    from marina.fields import read_fields
+    from marina.plan.workload import Workload
+
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name not in BESIDE_WORKLOAD and source and source.name == "COMMANDLINE":
+            named = option.opts[0] if option.opts[0].startswith("-") else "NAME"
+            raise MarinaError(f"--workload FILE is the whole workload: leave out {named}")
+    return read_fields(file, Workload)
+
+
+def _workload_of_options(
     names: list[str] | None,
-    file: Path | None,
     rate: list[float] | None,
     promise: str | None,
     instances: int,
@@ -161,14 +170,8 @@ def _workload(
     price: float | None,
     host: HostName,
 ) -> Workload:
-    """The workload of a file, or of options."""
-    from marina.fields import read_fields
     from marina.plan.workload import HERE, Workload
 
-    if file is not None:
-        if names:
-            raise MarinaError("--workload FILE names the models itself; leave out NAME")
-        return read_fields(file, Workload)
     if not names:
         raise MarinaError("name the models to plan for, or give a --workload FILE")
     match = PROMISE.fullmatch(promise or "")

@@ -25,7 +25,7 @@ from marina.plan.simulator.system import WorkerModel
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE
 from marina.project import Project
-from marina.server.state import DEFAULT_HOST
+from marina.server.state import DEFAULT_HOST, host_option
 from marina.spec import Spec
 
 REPORT = Path("build", "hardware", "report.json")  # of `make verify-hardware`
@@ -60,10 +60,10 @@ class Calibrated:
             if calibration and artifact.is_dir() and (calibration.machine["processor"], calibration.cores) == here:
                 calibrations.append((calibration, artifact))
         if not calibrations:
-            with_host = "" if host == DEFAULT_HOST else f" --host {host}"
+            with_host = "" if host == DEFAULT_HOST else f" with the host {host}"
             raise MarinaError(
-                f"{spec.name} has not been calibrated on this machine{with_host and f' with the host {host}'}",
-                f"marina calibrate {spec.name}{with_host}",
+                f"{spec.name} has not been calibrated on this machine{with_host}",
+                f"marina calibrate {spec.name}{host_option(host)}",
             )
         self.calibrations = sorted(calibrations, key=lambda calibrated: calibrated[0].made, reverse=True)
 

@@ -17,6 +17,11 @@ DEFAULT_HOST = "torchserve"
 LOOPBACK = "127.0.0.1"
 
 
+def host_option(host: str) -> str:
+    """What a command needs for a host, after its other words; empty for the default host."""
+    return "" if host == DEFAULT_HOST else f" --host {host}"
+
+
 @dataclass(frozen=True)
 class Ports:
     """The ports that a server listens on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import socket
@@ -21,16 +22,24 @@ import psutil
 import pytest
 import requests
 import tritonclient.grpc
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from marina.client.messages import make_messages
 from marina.server.direct.open_inference import INFER
 from tests.conftest import ROOT, make_project, save_tiny_model, write_spec
 from tests.embedders import save_embedder
 from tests.end_to_end.conftest import Server, port_options, run_marina, serving
+from tests.marina.server.direct.hostile import hostile_messages
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.long
 IDLE = 10_000
+METHODS = (
+    *(f"/inference.GRPCInferenceService/{name}" for name in ("ModelInfer", "ModelMetadata", "ModelReady")),
+    "/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions",
+)
+REFUSALS = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.RESOURCE_EXHAUSTED)
 WIDTH = 32
 
 
@@ -277,6 +286,35 @@ def test_heads_and_bodies_without_an_end(server: Server) -> None:
     answer = raw(server, PREDICT + "Transfer-Encoding: chunked\n\n", chunk=chunk, chunks=3000)
     assert answer.startswith(b"HTTP/1.1 413 ") or not answer
     assert front.memory_info().rss - before < 100e6
+    assert ask(server)[0] == 200
+
+
+@settings(max_examples=300)
+@given(mutations=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 40), st.binary(max_size=12)), max_size=4))
+def test_bytes_of_any_kind_keep_nobody_out(server: Server, mutations: list[tuple[int, int, bytes]]) -> None:
+    """A request of which parts are lost, and others come in between."""
+    content = PREDICT.replace("TOKEN", f"Authorization: Bearer {server.token()}").replace("\n", "\r\n")
+    sent = (content + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n").encode()
+    for start, length, part in mutations:
+        sent = sent[:start] + part + sent[start + length :]
+    received = b""
+    with socket.create_connection(("127.0.0.1", server.ports[0])) as connection:
+        connection.settimeout(0.1)  # what is no whole request has no answer
+        with suppress(ConnectionError, TimeoutError):
+            connection.sendall(sent)
+            while part := connection.recv(65536):
+                received += part
+    assert not received or re.match(rb"HTTP/1\.1 (200|400|401|404|405|408|411|413|415|503) ", received), received
+    assert ask(server)[0] == 200
+
+
+@settings(max_examples=300)
+@given(method=st.sampled_from(METHODS), content=hostile_messages("embed") | st.binary(max_size=60))
+def test_messages_of_any_kind_keep_nobody_out(server: Server, method: str, content: bytes) -> None:
+    metadata = (("authorization", f"Bearer {server.token()}"),)
+    with grpc.insecure_channel(f"127.0.0.1:{server.ports[3]}") as channel:
+        error = channel.unary_unary(method).future(content, metadata=metadata).exception(timeout=30)
+    assert error is None or error.code() in REFUSALS, error
     assert ask(server)[0] == 200
 
 

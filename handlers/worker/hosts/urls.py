@@ -173,13 +173,12 @@ class Urls:
             return unknown_version(route.model, route.version) if description is None else _document(description)
         limits = [model.body_bytes for name, model in self._models.items() if route.model in (None, name)]
         limit = max(limits, default=BODY_BYTES)
-        too_large = error_reply(RequestError("BodyTooLarge", f"the body has more than {limit} bytes"))
         if int(headers.get("content-length") or 0) > limit:
-            return too_large
+            return _too_large(limit)
         timed_headers = {REQUEST_START: f"t={time.time():.3f}", **headers}
         content = await body(limit)
         if len(content) > limit:  # a body in chunks has no content-length
-            return too_large
+            return _too_large(limit)
         name = route.model or self._model_of(headers, content)
         if name not in self._models:
             return self._unknown_model(name, self._models)
@@ -250,6 +249,10 @@ def refusal(status: int, kind: str, message: str, headers: Mapping[str, str] | N
 def unknown_version(name: str, version: str | None) -> Reply:
     """The reply to a request for a version that a model does not have."""
     return refusal(404, "UnknownModel", f"{name} has no version {version}")
+
+
+def _too_large(limit: int) -> Reply:
+    return error_reply(RequestError("BodyTooLarge", f"the body has more than {limit} bytes"))
 
 
 def read_tokens(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ read, and has the memory of the largest message until it has been read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from handlers.worker.reply import Reply
 from marina.client.messages import PACKAGE, PREDICTION, make_messages
 from marina.server.direct.bodies import BODY_S, NoMemory, Share
 from marina.server.direct.front import Front
-from marina.server.direct.open_inference import INFER, infer_document, infer_response
+from marina.server.direct.open_inference import INFER, infer_body, infer_response
 
 # names of the same service: of Triton and KServe, and of TorchServe
 INFERENCE_PACKAGES = ("inference", "org.pytorch.serve.grpc.openinference")
@@ -107,6 +107,7 @@ def _service(front: Front, name: str, messages: dict[str, Any], methods: dict[st
 
 def _reading(front: Front, message: Any, call: Call) -> Any:
     """A method that reads its message when it has a token and memory; those without fields need neither."""
+    from google.protobuf.message import DecodeError
 
     async def read(parts: AsyncIterator[bytes], context: Any) -> Any:
         with front.share() as share:
@@ -123,7 +124,7 @@ def _reading(front: Front, message: Any, call: Call) -> Any:
                 await context.abort(_status(429), "messages take all the memory that they may have")
             except asyncio.TimeoutError:
                 await context.abort(_status(408), f"the message did not come within {BODY_S:.0f} s")
-            except (StopAsyncIteration, ValueError):
+            except (StopAsyncIteration, DecodeError):
                 await context.abort(_status(400), "there is no message that can be read")
             return await call(request, context, share)
 
@@ -155,11 +156,11 @@ def _predictions(front: Front, messages: dict[str, Any]) -> Call:
 def _infer(front: Front, response: Any) -> Call:
     async def infer(request: Any, context: Any, share: Share) -> Any:
         try:
-            body = orjson.dumps(infer_document(request))
+            headers, body = infer_body(request)
         except ValueError as error:
             await context.abort(_status(400), str(error))
         url = _model_url(request.model_name, request.model_version)
-        reply = await _ask(front, context, share, "POST", f"{url}/infer", body)
+        reply = await _ask(front, context, share, "POST", f"{url}/infer", body, headers)
         if reply.status != 200:
             await _refuse(context, reply)
         return infer_response(orjson.loads(reply.body), response(), bool(request.raw_input_contents))
@@ -213,14 +214,22 @@ def _headers(context: Any) -> dict[str, str]:
     return metadata
 
 
-async def _ask(front: Front, context: Any, share: Share, method: str, path: str, body: bytes = b"") -> Reply:
-    """The reply of a URL, with the metadata of a call as headers."""
+async def _ask(
+    front: Front,
+    context: Any,
+    share: Share,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    """The reply of a URL, with the metadata of a call as further headers."""
 
     async def read(_: int) -> bytes:
         share.grow(len(body))  # the document may be larger than its message
         return body
 
-    return await front.answer(method, path, _headers(context), read)
+    return await front.answer(method, path, {**_headers(context), **(headers or {})}, read)
 
 
 async def _refuse(context: Any, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The messages of the Open Inference Protocol over gRPC (KServe v2, Triton), from and to its documents of JSON.
+"""The messages of the Open Inference Protocol over gRPC (KServe v2, Triton), from and to those over HTTP.
 
 https://github.com/open-inference/open-inference-protocol/blob/main/specification/protocol/inference_grpc.md
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import orjson
+
+from handlers.worker.request.body import HEADER_LENGTH
 from handlers.worker.values import Json
 from marina.client.messages import Messages
 
@@ -69,32 +72,34 @@ INFER: Messages = {
 }
 
 
-def infer_document(request: Any) -> Json:
-    """The body of POST /v2/models/NAME/infer for a ModelInferRequest.
+def infer_body(request: Any) -> tuple[dict[str, str], bytes]:
+    """Headers and the body of POST /v2/models/NAME/infer for a ModelInferRequest.
+
+    The body is a JSON document with the tensors behind it, as Triton's clients send them over HTTP: the worker reads
+    them.
 
     Raises:
-        ValueError: a tensor does not hold texts in UTF-8, or raw contents do not fit.
+        ValueError: there are raw contents, but not of every input.
     """
-    raw = list(request.raw_input_contents)
-    if raw and len(raw) != len(request.inputs):
-        raise ValueError(f"there are {len(request.inputs)} inputs, and raw_input_contents for {len(raw)}")
-    inputs = []
-    for number, tensor in enumerate(request.inputs):
-        if tensor.datatype != "BYTES":
-            raise ValueError(f"input {tensor.name}: texts come in a tensor of datatype BYTES")
-        elements = _split(raw[number]) if raw else list(tensor.contents.bytes_contents)
-        try:
-            texts = [element.decode() for element in elements]
-        except UnicodeDecodeError:
-            raise ValueError(f"input {tensor.name}: a text is not UTF-8") from None
-        named = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(tensor.shape)}
-        inputs.append({**named, "data": texts})
+    tensors = list(request.raw_input_contents) or [_joined(list(t.contents.bytes_contents)) for t in request.inputs]
+    if len(tensors) != len(request.inputs):
+        raise ValueError(f"there are {len(request.inputs)} inputs, and raw_input_contents for {len(tensors)}")
+    inputs = [
+        {
+            "name": tensor.name,
+            "datatype": tensor.datatype,
+            "shape": list(tensor.shape),
+            "parameters": {"binary_data_size": len(content)},
+        }
+        for tensor, content in zip(request.inputs, tensors, strict=True)
+    ]
     document: dict[str, Json] = {"inputs": inputs, "parameters": _parameters(request)}
     if request.id:
         document["id"] = request.id
     if request.outputs:
         document["outputs"] = [{"name": output.name, "parameters": _parameters(output)} for output in request.outputs]
-    return document
+    head = orjson.dumps(document)
+    return {HEADER_LENGTH: str(len(head))}, b"".join([head, *tensors])
 
 
 def infer_response(document: dict[str, Any], response: Any, raw: bool) -> Any:
@@ -134,15 +139,3 @@ def _joined(data: list[Any]) -> bytes:
     if data and isinstance(data[0], bytes):
         return b"".join(struct.pack("<I", len(element)) + element for element in data)
     return struct.pack(f"<{len(data)}f", *data)
-
-
-def _split(raw: bytes) -> list[bytes]:
-    """The elements of a tensor of bytes, each behind its length in 4 bytes."""
-    elements, end = [], 0
-    while end < len(raw):
-        start = end + 4
-        end = start + (struct.unpack_from("<I", raw, end)[0] if start <= len(raw) else len(raw))
-        if end > len(raw):
-            raise ValueError("an element of raw_input_contents is longer than the tensor")
-        elements.append(raw[start:end])
-    return elements

@@ -61,8 +61,9 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     assert fit.error < 0.02
     # another load, which it has not seen
     other = ClosedLoop(2, 24, 2, 0, 0, 0, 0)
-    assert model.closed_loop(fit.server, other)[:2] == pytest.approx(model.closed_loop(REAL, other)[:2], rel=0.06)
-    assert fit.server.tail == pytest.approx(REAL.tail, rel=0.3)
+    simulated, real = model.closed_loop(fit.server, other), model.closed_loop(REAL, other)
+    assert simulated[:2] == pytest.approx(real[:2], rel=0.06)
+    assert simulated[2] == pytest.approx(real[2], rel=0.1)  # p99, which varies more
 
 
 def test_pauses_are_what_simulations_lack() -> None:

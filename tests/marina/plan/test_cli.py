@@ -23,6 +23,8 @@ PROMISE = ("--promise", "p99 <= 50 ms")
         (("plan", "m", "--rate", "-5", *PROMISE), "greater than 0"),
         (("plan", *PROMISE), "name the models to plan for"),
         (("plan", "m", "--workload", "none.yaml"), "leave out NAME"),
+        (("plan", "--workload", "none.yaml", "--host", "direct"), "leave out --host"),
+        (("plan", "--workload", "none.yaml", "--write"), "none.yaml cannot be read"),
         (("plan", "--workload", "none.yaml"), "none.yaml cannot be read"),
         (("plan", "m", "--rate", "5", *PROMISE, "--compare", "none.json"), "none.json cannot be read"),
         (("calibrate", "none"), "none"),

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marina.client.messages import make_messages
-from marina.server.direct.open_inference import INFER, infer_document, infer_response
+from handlers.worker.errors import RequestError
+from handlers.worker.request.body import decode
+from handlers.worker.request.instances import RequestLimits
+from handlers.worker.request.protocols import open_inference
+from handlers.worker.request.schema import Fields, Schema
+from marina.server.direct.open_inference import infer_body, infer_response
+from tests.marina.server.direct.hostile import MESSAGES, TEXTS, hostile_messages
 
-MESSAGES = make_messages("inference", INFER)
+SCHEMA = Schema(fields=Fields("text", "text_pair", empty=True))
+LIMITS = RequestLimits(instances=8, characters=1000, windows=1, body_bytes=100_000, tokens=10_000)
 
 
 def request(texts: list[bytes], raw: bool) -> Any:
@@ -25,11 +33,17 @@ def request(texts: list[bytes], raw: bool) -> Any:
     return made
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))), st.booleans())
+def read(message: Any) -> Any:
+    """What a worker reads."""
+    headers, body = infer_body(message)
+    return open_inference.read(decode(body, headers, 100_000), SCHEMA, LIMITS, {})
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=LIMITS.instances), st.booleans())
 def test_texts_are_read_however_they_come(texts: list[str], raw: bool) -> None:
-    document = infer_document(request([text.encode() for text in texts], raw))
-    assert document["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [len(texts)], "data": texts}]
-    assert (document["id"], document["parameters"]) == ("7", {})
+    read_request = read(request([text.encode() for text in texts], raw))
+    assert [instance.text for instance in read_request.instances] == texts
+    assert read_request.details["id"] == "7"
 
 
 def test_parameters_and_outputs() -> None:
@@ -37,7 +51,8 @@ def test_parameters_and_outputs() -> None:
     made.parameters["top_k"].int64_param = 3
     made.parameters["raw"].bool_param = True
     made.outputs.add(name="label").parameters["classification"].int64_param = 2
-    document = infer_document(made)
+    headers, body = infer_body(made)
+    document = decode(body, headers, 100_000).value
     assert document["parameters"] == {"top_k": 3, "raw": True}
     assert document["outputs"] == [{"name": "label", "parameters": {"classification": 2}}]
 
@@ -48,15 +63,25 @@ def test_parameters_and_outputs() -> None:
         (lambda made: made.raw_input_contents.append(b""), "there are 1 inputs, and raw_input_contents for 2"),
         (lambda made: made.raw_input_contents.__setitem__(0, b"\x09\0\0\0a"), "longer than the tensor"),
         (lambda made: made.raw_input_contents.__setitem__(0, b"\x09"), "longer than the tensor"),
-        (lambda made: made.raw_input_contents.__setitem__(0, b"\x01\0\0\0\xff"), "a text is not UTF-8"),
-        (lambda made: setattr(made.inputs[0], "datatype", "FP32"), "datatype BYTES"),
+        (lambda made: made.raw_input_contents.__setitem__(0, b"\x01\0\0\0\xff"), "is not UTF-8"),
+        (lambda made: setattr(made.inputs[0], "datatype", "FP32"), "datatype .BYTES"),
     ],
 )
 def test_tensors_that_hold_no_texts(change: Any, message: str) -> None:
     made = request([b"a"], raw=True)
     change(made)
-    with pytest.raises(ValueError, match=message):
-        infer_document(made)
+    with pytest.raises((ValueError, RequestError), match=message):
+        read(made)
+
+
+@given(st.binary(max_size=60) | hostile_messages("m"))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    try:
+        message = MESSAGES["ModelInferRequest"].FromString(content)
+    except DecodeError:
+        return
+    with suppress(ValueError, RequestError):
+        read(message)
 
 
 @pytest.mark.parametrize("raw", [False, True])
