@@ -14,6 +14,9 @@ import logging
 import traceback
 from typing import NamedTuple
 
+# `marina serve` looks for this marker in the log to report why a worker, or a model of its bundle, did not start
+FAILURE_MARK = "marina: cannot serve:"
+
 
 class ErrorKind(NamedTuple):
     """One kind of refusal: its HTTP status, what it means, and what the client can do."""

@@ -19,7 +19,7 @@ from handlers.worker.placement import Placement, place
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
 
-TIMING_BUDGET_S = 1.5  # at a worker's start, for all graphs together
+TIMING_BUDGET_S = 1.0  # at a worker's start, for all graphs together
 T = TypeVar("T")
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from handlers.worker.errors import RequestError
-from handlers.worker.request.protocols import dump, write_error
+from handlers.worker.request.documents import dump, write_error
 
 # bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
 MAX_ANSWER = 6_500_000

@@ -209,7 +209,7 @@ def record(
     Of metrics, the tokens of texts are kept too, rounded up as in their histogram. Ctrl-C ends it, and keeps what came.
     """
     from marina.bench.server.recording import read_log, record_metrics, write_arrivals
-    from marina.server import require_running
+    from marina.server.models import require_running
 
     if log is not None:
         try:

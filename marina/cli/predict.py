@@ -36,8 +36,8 @@ def predict(
     With --json, the answer is printed exactly as the server sent it.
     """
     from marina.client import Client
-    from marina.server import require_running
     from marina.server.management.tokens import token as valid_token
+    from marina.server.models import require_running
 
     project = find_project()
     state = require_running(project)

@@ -90,8 +90,8 @@ def serve(
     again and the worker's error is shown. If the server dies, it is started again. Every port
     listens on 127.0.0.1. Logs and state are in build/run.
     """
-    from marina.server import serve as serve_models
     from marina.server.foreground import drop_secrets, serve_in_foreground
+    from marina.server.lifecycle import serve as serve_models
     from marina.server.state import DEFAULT_HOST, Access
     from marina.server.torchserve.config import configured_ports
     from marina.server.watch import start_watch
@@ -134,7 +134,7 @@ def stop(
 
     New requests get 503 at once. Those that the server has are answered first.
     """
-    from marina.server import stop as stop_server
+    from marina.server.lifecycle import stop as stop_server
 
     stopped = stop_server(find_project(), timeout)
     if as_json:
@@ -145,7 +145,7 @@ def stop(
 
 def status(as_json: JsonOption = False) -> None:
     """Show the running server's models. Exits with 1 if none runs or a worker is not READY."""
-    from marina.server import status as server_status
+    from marina.server.models import status as server_status
     from marina.server.state import DEFAULT_HOST
 
     running = server_status(find_project())
@@ -178,7 +178,7 @@ def register(names: SomeNames, timeout: TimeoutOption = 120, as_json: JsonOption
 
     A model that is served already is upgraded, as by marina upgrade.
     """
-    from marina.server import register as register_models
+    from marina.server.models import register as register_models
 
     with spinner() as report:
         changes = register_models(find_project(), names, timeout, report)
@@ -194,7 +194,7 @@ def upgrade(
     The old version then answers the requests that it has, and goes. If the new version cannot
     start, nothing changes.
     """
-    from marina.server import register as register_models
+    from marina.server.models import register as register_models
 
     with spinner() as report:
         changes = register_models(find_project(), names, timeout, report, replace)
@@ -219,7 +219,7 @@ def rollback(
 
     It also comes back to model_store. A second rollback undoes the first.
     """
-    from marina.server import rollback as roll_back
+    from marina.server.models import rollback as roll_back
 
     with spinner() as report:
         roll_back(find_project(), name, timeout, report, replace)
@@ -231,7 +231,7 @@ def unregister(names: SomeNames, timeout: DrainOption = DRAIN_S, as_json: JsonOp
 
     New requests get 503 at once. Those that the models have are answered first.
     """
-    from marina.server import unregister as unregister_models
+    from marina.server.models import unregister as unregister_models
 
     with spinner() as report:
         report(f"waiting until {', '.join(names)} {'have' if len(names) > 1 else 'has'} answered all requests")
@@ -254,7 +254,7 @@ def scale(
     If one cannot start, the model keeps the workers it had. The change lasts until the model is
     unregistered, upgraded, or the server is started again. To make it permanent, set core_groups in the spec.
     """
-    from marina.server import scale as scale_model
+    from marina.server.scaling import scale as scale_model
 
     with spinner() as report:
         scale_model(find_project(), name, workers, timeout, report, force)
@@ -268,7 +268,7 @@ def health(
     as_json: JsonOption = False,
 ) -> None:
     """Check whether every worker of the models is READY; exits with 1 if not. For probes and scripts."""
-    from marina.server import find_problems
+    from marina.server.models import find_problems
 
     problems = find_problems(find_project(), names or [])
     if as_json:
@@ -301,8 +301,8 @@ def token(
     The inference token is for predictions. The management token is for registering, scaling and
     removing models.
     """
-    from marina.server import require_running
     from marina.server.management.tokens import token as valid_token
+    from marina.server.models import require_running
 
     project = find_project()
     value = valid_token(project.run, kind, require_running(project).ports.management)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from handlers.worker.engines import engine_module
 from handlers.worker.engines.packages import installed
@@ -16,10 +16,12 @@ from handlers.worker.placement.discovery import allowed_cores, cpu_cores
 from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.leases import leases_folder, read_holders
 from handlers.worker.values import Row, Shape
-from marina.engines.model import ExportedModel
 from marina.errors import CompileError
 from marina.fields import Section
 from marina.findings import Finding, fails, ok
+
+if TYPE_CHECKING:
+    from marina.engines.model import ExportedModel
 
 CORE_PER_WORKER, PIPELINE, DATA_PARALLEL = "core-per-worker", "pipeline", "data-parallel"
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from handlers.worker.request.protocols import dump
+from handlers.worker.request.documents import dump
 from handlers.worker.signature import Signature
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Parameters

@@ -15,6 +15,8 @@ POLL_S = 0.3
 SERVER_LOG = "ts_log.log"
 WORKERS_LOG = "model_log.log"
 CONSOLE_LOG = "console.log"
+# a host logs this when a worker has exited; the worker's exception is on an earlier line
+DIED_MESSAGE = "Backend worker process died."
 
 
 def log_lines(project: Project, name: str | None, following: Callable[[], bool]) -> Iterator[str]:

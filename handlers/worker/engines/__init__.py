@@ -11,18 +11,19 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import Cores
 
+if TYPE_CHECKING:  # the processes of a server need names of engines, and no arrays
+    import numpy as np
+    import numpy.typing as npt
+
 ENGINES = ("openvino", "torchscript", "neuron", "neuronx")  # in this release
 GROUP = "marina.runtimes"
 
-Inputs = Sequence[npt.NDArray[np.int64]]
+Inputs = Sequence["npt.NDArray[np.int64]"]
 
 
 class Graph(Protocol):

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.artifact import ARTIFACT_FOLDER
-from handlers.worker.errors import WorkerError
+from handlers.worker.errors import FAILURE_MARK, WorkerError
 from handlers.worker.model import Model
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks.base import Task
-
-# `marina serve` looks for this marker in the log to report why a worker, or a model of its bundle, did not start.
-FAILURE_MARK = "marina: cannot serve:"
 
 
 def load_model(folder: Path, config: Mapping[str, Any], tasks: Mapping[str, Task], knows_wait: bool = False) -> Model:

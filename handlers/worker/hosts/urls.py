@@ -20,7 +20,7 @@ import orjson
 
 from handlers.worker.errors import RequestError
 from handlers.worker.reply import JSON, RETRY_AFTER, Reply, error_reply
-from handlers.worker.request.protocols import dump
+from handlers.worker.request.documents import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
 from handlers.worker.values import Json
 

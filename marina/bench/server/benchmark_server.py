@@ -18,7 +18,8 @@ from marina.compiler import compile_model
 from marina.console import Progress
 from marina.files import locked
 from marina.project import Project, project_beside
-from marina.server import register, serve, status, stop, unregister
+from marina.server.lifecycle import serve, stop
+from marina.server.models import register, status, unregister
 from marina.server.state import DEFAULT_HOST, Ports
 from marina.server.torchserve.config import free_ports
 from marina.shapes.auto import with_shapes

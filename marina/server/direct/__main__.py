@@ -14,7 +14,7 @@ import resource
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from logging.handlers import RotatingFileHandler
@@ -24,12 +24,12 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from handlers.worker.reply import Reply
 from marina.files import replacing
 from marina.server.direct.connections import IDLE_S, Connection, Connections
 from marina.server.direct.front import Front
 from marina.server.direct.grpc_front import has_grpc, serving_grpc
 from marina.server.direct.models import Models
-from marina.server.direct.pages import pages
 from marina.server.environment import serving_env
 from marina.server.logs import WORKERS_LOG
 from marina.server.management.tokens import KEY_FILE
@@ -94,7 +94,7 @@ async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max
     written = write_tokens(folder)
     inference_tokens = [written["inference"], *tokens] if access.needs_token else []
     names = LOOPBACK_NAMES if access.address == LOOPBACK and not access.needs_token else ()
-    front = Front(models, ports, inference_tokens, written["management"], pages() if access.docs else {}, names)
+    front = Front(models, ports, inference_tokens, written["management"], _pages() if access.docs else {}, names)
     server = DrainingServer(
         models,
         uvicorn.Config(
@@ -120,6 +120,13 @@ async def serve(config: dict[str, Any], folder: Path, tokens: Sequence[str], max
             print("gRPC is off: grpcio and protobuf are not installed", flush=True)
         print("Model server started", flush=True)
         await server.serve(sockets)
+
+
+def _pages() -> Mapping[str, Reply]:
+    # 20 MB of imports, which an image without pages does without
+    from marina.server.direct.pages import pages
+
+    return pages()
 
 
 def main() -> None:

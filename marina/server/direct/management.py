@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from handlers.worker.hosts.urls import refusal
 from handlers.worker.reply import RETRY_AFTER, Reply
-from handlers.worker.request.protocols import dump
+from handlers.worker.request.documents import dump
 from handlers.worker.values import Json
 from marina.errors import ServerError
 from marina.server.direct.models import Models

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handlers.worker.hosts.start import FAILURE_MARK
+from handlers.worker.errors import FAILURE_MARK
 from handlers.worker.placement.leases import NO_GROUP_LEFT
 from marina.errors import ServerError
+from marina.server.logs import DIED_MESSAGE
 from marina.server.management.api import Management
 
 POLL_S = 0.2
-# A host logs this when a worker has exited; the worker's exception is on an earlier line.
-DIED_MESSAGE = "Backend worker process died."
 EXCEPTION_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*")
 
 

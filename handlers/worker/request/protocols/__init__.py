@@ -15,10 +15,9 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping, Sequence
 
-import orjson
-
-from handlers.worker.errors import KINDS, RequestError
+from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body, check_size
+from handlers.worker.request.documents import dump
 from handlers.worker.request.instances import Answered, Request, RequestLimits
 from handlers.worker.request.protocols import kserve, open_inference, openai, plain, rerank, similarity
 from handlers.worker.request.schema import Schema
@@ -73,13 +72,3 @@ def write_answers(request: Request, answers: Sequence[Answered], identity: Mappi
     """
     (protocol,) = [protocol for protocol in PROTOCOLS if request.protocol == protocol.NAME]
     return dump(protocol.write(request, answers, identity))
-
-
-def write_error(error: RequestError, where: str = "") -> bytes:
-    """The response body for a refused request; its field `error` marks the refusal, since gRPC carries no status."""
-    return dump({"code": error.status, "type": error.kind, "error": f"{where}{error}", "fix": KINDS[error.kind].fix})
-
-
-def dump(value: Json) -> bytes:
-    """Encode as JSON in UTF-8, on one line."""
-    return orjson.dumps(value)

@@ -9,8 +9,7 @@ from ts.context import Context, RequestProcessor
 
 from handlers.text_classification import TextClassification
 from handlers.worker.artifact import ARTIFACT_FOLDER
-from handlers.worker.errors import ArtifactError, RequestError
-from handlers.worker.hosts.start import FAILURE_MARK
+from handlers.worker.errors import FAILURE_MARK, ArtifactError, RequestError
 from tests.conftest import ENGINE, scores
 from tests.handlers.worker.conftest import Tiny
 

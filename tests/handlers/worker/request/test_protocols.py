@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.request.body import decode
+from handlers.worker.request.documents import write_error
 from handlers.worker.request.instances import Answered, Request, RequestLimits
-from handlers.worker.request.protocols import read_request, write_answers, write_error
+from handlers.worker.request.protocols import read_request, write_answers
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Task
 from handlers.worker.values import Instance

@@ -15,7 +15,7 @@ from handlers.worker.reply import Reply
 from handlers.worker.telemetry.metrics import READY_SECONDS
 from marina.server.direct.version import Version
 from marina.server.direct.worker import WorkerLost
-from marina.server.management.readiness import DIED_MESSAGE
+from marina.server.logs import DIED_MESSAGE
 from tests.marina.server.direct.fake import served, until_logged, until_ready
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.worker.hosts.start import FAILURE_MARK
+from handlers.worker.errors import FAILURE_MARK
 from marina.server.management.readiness import failure, log_size
 
 STARTED = "2026-01-01T00:00:00,000 [INFO ] W-9000-m_1.0-stdout MODEL_LOG - Torch worker started."
