@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from marina.cli.options import HostOption, JsonOption, SomeNames
+from marina.cli.options import HostName, JsonOption, SomeNames
 from marina.console import print_json, relative, say
 from marina.project import find_project
 
@@ -24,6 +24,16 @@ PlanOption = Annotated[
     Path | None,
     typer.Option(
         "--plan", metavar="FILE", help="A plan.json of marina plan --write: how many instances, and when to add one."
+    ),
+]
+ImageHostOption = Annotated[
+    HostName | None,
+    typer.Option(
+        "--host",
+        envvar="MARINA_HOST",
+        metavar="HOST",
+        help="What carries the workers in the image: direct, which needs no Java, or torchserve. Default: the plan's, "
+        "or else direct; torchserve in AWS's images.",
     ),
 ]
 OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder to write; it must not exist.")]
@@ -71,7 +81,7 @@ def sagemaker(
             "--aws-image", metavar="", help="Serve in AWS's image, from model.tar.gz. Always so for Inferentia."
         ),
     ] = False,
-    host: HostOption = "torchserve",
+    host: ImageHostOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Amazon SageMaker: an image or model.tar.gz, endpoints, autoscaling, a Lambda function.
@@ -93,18 +103,19 @@ def image(
         bool,
         typer.Option("--mounted", metavar="", help="Leave the archives out; mount them at /srv/marina/archives."),
     ] = False,
-    host: HostOption = "torchserve",
+    host: ImageHostOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """An image for containers: a Dockerfile, and all that it needs.
 
-    The image runs without root and on a read-only file system, and requests need a token. nginx stands in front of
-    TorchServe; the host direct needs neither nginx nor Java. /ping says 200 while every model has a worker that is
-    READY, and /invocations is SageMaker's URL.
+    The image runs without root and on a read-only file system, and requests need a token. /ping says 200 while every
+    model has a worker that is READY, and /invocations is SageMaker's URL. With --host torchserve, Java is in the image,
+    and nginx stands in front of TorchServe.
     """
+    from marina.deploy.hosts import DEFAULT_HOST
     from marina.deploy.image import deploy_image
 
-    deploy_image(find_project(), _archives(names), output, mounted, host)
+    deploy_image(find_project(), _archives(names), output, mounted, host or DEFAULT_HOST)
     _finish(output, as_json)
 
 
@@ -125,7 +136,7 @@ def kubernetes(
     ] = None,
     name: NameOption = None,
     plan: PlanOption = None,
-    host: HostOption = "torchserve",
+    host: ImageHostOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Kubernetes: manifests for an image of `marina deploy image`, for kubectl apply --kustomize.
@@ -148,7 +159,7 @@ def ecs(
     ] = 2,
     name: NameOption = None,
     plan: PlanOption = None,
-    host: HostOption = "torchserve",
+    host: ImageHostOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Amazon ECS: a task definition and a service for an image of `marina deploy image`.

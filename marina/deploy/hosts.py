@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from marina.archive.describe import JAVA_BYTES
+from marina.deploy.scale import Scale
 from marina.server.direct.bodies import ALL_BODIES_BYTES
 from marina.server.torchserve.memory import JAVA_MAX_BYTES
+
+DEFAULT_HOST = "direct"  # of images: it gets fixes, starts sooner and needs less memory than TorchServe
 
 
 class HostNeeds(NamedTuple):
@@ -16,11 +19,13 @@ class HostNeeds(NamedTuple):
     Attributes:
         packages: that it imports and workers do not.
         optional: packages that it imports if they are installed.
+        java: whether it is TorchServe, which needs Java, its own files, and nginx in front.
         idle_bytes, max_bytes: the memory of its processes, without workers: as measured, see docs/deploy/kubernetes.md.
     """
 
     packages: tuple[str, ...]
     optional: tuple[str, ...]
+    java: bool
     idle_bytes: int
     max_bytes: int
 
@@ -33,12 +38,18 @@ FRONT_MAX_BYTES = FRONT_BYTES + 2 * ALL_BODIES_BYTES + 150_000_000
 
 HOSTS: Mapping[str, HostNeeds] = {
     "torchserve": HostNeeds(
-        (), (), JAVA_BYTES + STARTER_BYTES + NGINX_BYTES, JAVA_MAX_BYTES + 2 * (STARTER_BYTES + NGINX_BYTES)
+        (), (), True, JAVA_BYTES + STARTER_BYTES + NGINX_BYTES, JAVA_MAX_BYTES + 2 * (STARTER_BYTES + NGINX_BYTES)
     ),
     "direct": HostNeeds(
         ("httptools", "uvicorn", "uvloop"),
         ("grpcio", "protobuf"),
+        False,
         FRONT_BYTES + STARTER_BYTES,
         FRONT_MAX_BYTES + STARTER_BYTES,
     ),
 }
+
+
+def host_of(host: str | None, scale: Scale | None) -> str:
+    """The host of an image: the named one, else that of the plan, else the default."""
+    return host or (scale.host if scale else DEFAULT_HOST)

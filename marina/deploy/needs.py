@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from marina.archive.describe import Archive
-from marina.deploy.hosts import HOSTS
+from marina.deploy.hosts import DEFAULT_HOST, HOSTS
 from marina.deploy.scale import Scale
-from marina.server.state import DEFAULT_HOST
 
 # graphs run in memory of their own, which grows with the requests: as measured, see docs/deploy/kubernetes.md
 REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0

@@ -35,8 +35,8 @@ _Model.reply = _leaking_reply
 """
 
 
-def java_mb(served: Server) -> int:
-    """Resident megabytes of Java."""
+def server_mb(served: Server) -> int:
+    """Resident megabytes of the server, without its workers."""
     state = read_state(served.project)
     assert state is not None
     return int(psutil.Process(state.pid).memory_info().rss // 1_000_000)
@@ -56,7 +56,7 @@ def soak(served: Server, record: Record, what: str) -> tuple[Memory, Counts]:
     Returns:
         The memory of the workers, and what patient clients got.
     """
-    before, begun, upgrades = java_mb(served), time.monotonic(), 0
+    before, begun, upgrades = server_mb(served), time.monotonic(), 0
     large = body_of(*["change company address " * 30] * 32)
     with (
         sampled(lambda: workers(served)) as memory,
@@ -74,7 +74,7 @@ def soak(served: Server, record: Record, what: str) -> tuple[Memory, Counts]:
     figures = {
         "minutes": round((time.monotonic() - begun) / 60, 1),
         "upgrades": upgrades,
-        "Java MB": f"{before} to {java_mb(served)}",
+        "server MB": f"{before} to {server_mb(served)}",
         "worker MB": round(max(max(samples) for samples in memory.samples.values())),
         "its growth MB": round(memory.growth_mb(), 1),
     }

@@ -23,6 +23,7 @@ import yaml
 
 from marina.archive.describe import describe_archive
 from marina.client import Client
+from marina.deploy.hosts import DEFAULT_HOST
 from marina.deploy.needs import needs_of
 from marina.errors import UnauthorizedError
 from marina.project import Project
@@ -37,7 +38,7 @@ TOKEN = "A-token-of-the-tests-" + "0123456789abcdef" * 4  # longer than nginx's 
 IMAGE, BASE = "localhost/marina-test", "localhost/debian-test"
 WRITABLE = ("/tmp", "/run/marina")
 LIMIT = 1.5e9
-HOST = os.environ.get("MARINA_HOST", "torchserve")  # of the images
+HOST = os.environ.get("MARINA_HOST", DEFAULT_HOST)  # of the images
 WORKER_PROGRAMS = ("model_service_worker.py", "handlers.worker.hosts.direct")
 MAX_BODY_BYTES = 500_000  # what serving.max_body_bytes is by default
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -170,7 +170,7 @@ SUITES = {
     "direct": Suite(
         tests=(
             *(f"{END}test_{name}.py" for name in ("direct", "serve", "failures", "tasks", "openapi")),
-            *(f"tests/chaos/test_{name}.py" for name in ("change", "crashes", "overload", "stop")),
+            "tests/chaos",
             "tests/marina/server/direct",
         ),
         options=("-m", "not torchserve"),
@@ -178,8 +178,8 @@ SUITES = {
         needs=(f"{TRAINED}ava-intent",),
         environment={"MARINA_HOST": "direct"},
     ),
-    "direct-images": Suite(
-        tests=(f"{END}test_image.py",), files=("marina/container",), environment={"MARINA_HOST": "direct"}
+    "torchserve-images": Suite(
+        tests=(f"{END}test_image.py",), files=("marina/container",), environment={"MARINA_HOST": "torchserve"}
     ),
     "sagemaker": Suite(tests=(f"{END}test_sagemaker.py",), requirements=("sagemaker-toolkit.txt",), needs=(TOOLKIT,)),
     "torchserve-0.11": Suite(

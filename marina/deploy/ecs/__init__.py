@@ -9,11 +9,11 @@ from typing import Any
 from marina.archive.describe import Archive
 from marina.deploy.ecs.cloudformation import template_values
 from marina.deploy.folder import new_folder, render
+from marina.deploy.hosts import DEFAULT_HOST, host_of
 from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, Scale, read_scale
 from marina.deploy.source import joint_name, stack_of
 from marina.files import write_json
-from marina.server.state import DEFAULT_HOST
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
@@ -28,7 +28,7 @@ def deploy_ecs(
     cpus: int,
     service_name: str | None = None,
     plan: Path | None = None,
-    host: str = DEFAULT_HOST,
+    host: str | None = None,
 ) -> None:
     """Write task-definition.json, service.json, scaling.json; deploy.py and service.yaml make a service of them.
 
@@ -38,7 +38,7 @@ def deploy_ecs(
         cpus: CPU cores of a task on the stack cpu, if the archives have no core groups.
         service_name: the name of the service; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a task and the number of tasks.
-        host: of the image.
+        host: of the image; by default the plan's, or else `DEFAULT_HOST`.
 
     Raises:
         DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
@@ -46,6 +46,7 @@ def deploy_ecs(
     stack = stack_of(archives, STACKS, "Amazon ECS")
     name = joint_name(archives, service_name)
     scale = read_scale(plan, archives, host) if plan else None
+    host = host_of(host, scale)
     with new_folder(output) as folder:
         replicas = scale.replicas if scale else Replicas()
         task = task_definition(archives, name, stack, cpus, scale, host)

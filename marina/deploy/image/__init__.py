@@ -12,13 +12,12 @@ from handlers.worker.engines.packages import installed
 from handlers.worker.engines.releases import minor
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import HOSTS
+from marina.deploy.hosts import DEFAULT_HOST, HOSTS
 from marina.deploy.image.base import BASES, Base
 from marina.deploy.source import stack_of
 from marina.engines import engine_of
 from marina.errors import DeployError
 from marina.project import Project
-from marina.server.state import DEFAULT_HOST
 from marina.server.torchserve.memory import with_java_memory
 
 FILES = Path(__file__).parent / "files"
@@ -57,6 +56,7 @@ def deploy_image(
             "without_dependencies": {name: pins.pop(name) for name in WITHOUT_DEPENDENCIES if name in pins},
             "pins": pins,
             "host": host,
+            "java": HOSTS[host].java,
             "torchserve": TORCHSERVE,
             "torch": torch_pins(archives) if torch else {},
             "names": [archive.name for archive in archives],
@@ -66,7 +66,7 @@ def deploy_image(
         left_out = {
             "requirements-torch.txt": not torch,
             # in place of PyTorch, for TorchServe's worker
-            "torch.py": torch or host != DEFAULT_HOST,
+            "torch.py": torch or not HOSTS[host].java,
         }
         render(FILES, folder, values, include=lambda name: not left_out.get(name))
         shutil.copytree(Path(marina.__file__).parent, folder / "marina", ignore=NOT_COPIED)
@@ -135,5 +135,5 @@ def _configure(project: Project, target: Path, host: str) -> None:
     lines = [line for line in text.splitlines() if line.partition("=")[0].strip() != LIFETIME.partition("=")[0]]
     configured = [*with_java_memory(lines), LIFETIME, ""]
     (target / "config.properties").write_text("\n".join(configured), encoding="utf-8")
-    for name in ("log4j2.xml", "metrics.yaml") if host == DEFAULT_HOST else ():
+    for name in ("log4j2.xml", "metrics.yaml") if HOSTS[host].java else ():
         shutil.copy(project.root / "deploy" / name, target / "deploy")

@@ -10,6 +10,7 @@ from handlers.worker.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
+from marina.deploy.hosts import host_of
 from marina.deploy.image import deploy_image
 from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
 from marina.deploy.scale import read_scale
@@ -17,9 +18,9 @@ from marina.deploy.source import names_of, stack_of
 from marina.errors import DeployError
 from marina.files import write_json
 from marina.project import Project
-from marina.server.state import DEFAULT_HOST
 
 FILES = Path(__file__).parent / "files"
+AWS_HOST = "torchserve"  # in AWS's images
 STACKS = ("cpu", "inf1", "inf2")
 # AWS's guide "Load testing your auto scaling configuration": half of the rate at the limit, per minute
 SAFETY_FACTOR, MINUTE_S = 0.5, 60
@@ -34,7 +35,7 @@ def deploy_sagemaker(
     bench: Path | None,
     plan: Path | None = None,
     aws_image: bool = False,
-    host: str = DEFAULT_HOST,
+    host: str | None = None,
 ) -> None:
     """Write the folder of Marina's image or every archive's model.tar.gz, endpoints.json, and the files that read it.
 
@@ -47,7 +48,7 @@ def deploy_sagemaker(
         bench: a result.json of `marina bench`, for the target of autoscaling.
         plan: a plan.json of `marina plan --write`, for the instances and the target of autoscaling.
         aws_image: whether AWS's image runs the archives of CPUs, as it does those of Neuron and `functions`.
-        host: of Marina's image.
+        host: of Marina's image; by default the plan's, or else `DEFAULT_HOST`.
 
     Raises:
         DeployError: SageMaker cannot run an archive, the archives need different images, `output` exists, `bench` has
@@ -62,8 +63,10 @@ def deploy_sagemaker(
                 "ECS, Kubernetes or an instance",
             )
     has_image = stack_of(archives, STACKS, "SageMaker") == "cpu" and not (functions or aws_image)
-    if host != DEFAULT_HOST and not has_image:
-        raise DeployError(f"AWS's images have TorchServe, and no host {host}", "leave --host and MARINA_HOST out")
+    if not has_image:
+        if host not in (None, AWS_HOST):
+            raise DeployError(f"AWS's images have TorchServe, and no host {host}", "leave --host and MARINA_HOST out")
+        host = AWS_HOST
     archives_by_name = names_of(archives)
     if bench and plan:
         raise DeployError("--bench and --plan both say when to scale", "give one of them")
@@ -72,6 +75,7 @@ def deploy_sagemaker(
             "a plan is for models that share instances, and every endpoint has its own", "deploy one archive"
         )
     scale = read_scale(plan, archives, host) if plan else None
+    host = host_of(host, scale)
     targets = invocations_per_minute(archives, bench) if bench else scale.calls_per_minute if scale else {}
     instance = f"ml.{scale.instance_type}" if scale and scale.instance_type else archives[0].hosting.instance
     with new_folder(output) as folder:

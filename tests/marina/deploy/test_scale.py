@@ -11,6 +11,8 @@ import yaml
 
 from marina.archive.describe import Archive
 from marina.deploy.ecs import deploy_ecs
+from marina.deploy.hosts import host_of
+from marina.deploy.image import deploy_image
 from marina.deploy.kubernetes import deploy_kubernetes
 from marina.deploy.ray import deploy_ray
 from marina.deploy.sagemaker import deploy_sagemaker
@@ -81,6 +83,26 @@ def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], t
     applications = yaml.safe_load((tmp_path / "ray" / "config.yaml").read_text())["applications"]
     scaling = applications[0]["deployments"][0]["autoscaling_config"]
     assert (scaling["min_replicas"], scaling["max_replicas"], scaling["target_ongoing_requests"]) == (4, 12, 1)
+
+
+def test_the_host_is_that_of_the_plan_unless_another_is_named(packed: list[Archive], tmp_path: Path) -> None:
+    scale = read_scale(write_plan(tmp_path, ["intents"]), packed[:1])
+    assert [host_of(None, scale), host_of(None, None), host_of("torchserve", None)] == [
+        "torchserve",
+        "direct",
+        "torchserve",
+    ]
+    for host in (None, "torchserve"):
+        output = tmp_path / f"out-{host}"
+        plan = write_plan(tmp_path, ["intents"])
+        deploy_sagemaker(Project(ROOT), packed[:1], output, functions=False, bench=None, plan=plan, host=host)
+        assert "MARINA_HOST=torchserve" in (output / "image" / "Dockerfile").read_text()
+    deploy_image(Project(ROOT), packed[:1], tmp_path / "image", mounted=True)
+    dockerfile = (tmp_path / "image" / "Dockerfile").read_text()
+    assert "MARINA_HOST=direct" in dockerfile
+    assert "nginx" not in dockerfile
+    with pytest.raises(DeployError, match="AWS's images have TorchServe, and no host direct"):
+        deploy_sagemaker(Project(ROOT), packed[:1], tmp_path / "aws", False, None, None, aws_image=True, host="direct")
 
 
 @pytest.mark.parametrize(
