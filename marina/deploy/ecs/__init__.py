@@ -54,7 +54,7 @@ def deploy_ecs(
         write_json(folder / "task-definition.json", task)
         write_json(folder / "service.json", service)
         write_json(folder / "scaling.json", replicas._asdict())
-        values = {"name": name, "models": [archive.name for archive in archives], "replicas": replicas}
+        values = {"name": name, "models": [archive.name for archive in archives], "replicas": replicas, "host": host}
         render(FILES, folder, {**values, "drain_s": DRAIN_S, **template_values(task, service)})
 
 

@@ -58,6 +58,7 @@ def deploy_kubernetes(
         "name": name,
         "secret": secret,
         "stack": stack,
+        "host": host,
         "image": str(reference),
         "reference": reference,
         "models": " ".join(archive.name for archive in archives),

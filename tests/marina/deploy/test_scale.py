@@ -79,6 +79,8 @@ def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], t
     assert json.loads((tmp_path / "ecs" / "scaling.json").read_text()) == scaling
     task = json.loads((tmp_path / "ecs" / "task-definition.json").read_text())
     assert task["containerDefinitions"][0]["cpu"] == 4096
+    for target in ("kubernetes", "ecs"):
+        assert " --host torchserve`" in (tmp_path / target / "README.md").read_text()
     deploy_ray(packed, tmp_path / "ray", 1, 4, plan=plan)
     applications = yaml.safe_load((tmp_path / "ray" / "config.yaml").read_text())["applications"]
     scaling = applications[0]["deployments"][0]["autoscaling_config"]
