@@ -64,7 +64,7 @@ def test_a_server_that_is_killed_is_started_again(served: Server, record: Record
         os.kill(state.pid, signal.SIGKILL)
         seconds = wait_for_workers(served, but=worker)
         time.sleep(1)
-    record("Java killed: retrying clients", patient, **{"back in s": round(seconds, 1)})
+    record("server process killed: retrying clients", patient, **{"back in s": round(seconds, 1)})
     assert patient.answered == patient.sent > 0
     again = read_state(served.project)
     assert again is not None
