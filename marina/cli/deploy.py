@@ -32,8 +32,8 @@ ImageHostOption = Annotated[
         "--host",
         envvar="MARINA_HOST",
         metavar="HOST",
-        help="What carries the workers in the image: direct, which needs no Java, or torchserve. Default: the plan's, "
-        "or else direct; torchserve in AWS's images.",
+        help="What carries the workers in the image: direct, which needs no Java, or torchserve. Default: that of "
+        "--plan, else direct on CPUs and torchserve on Neuron.",
     ),
 ]
 OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder to write; it must not exist.")]
@@ -112,10 +112,9 @@ def image(
     model has a worker that is READY, and /invocations is SageMaker's URL. With --host torchserve, Java is in the image,
     and nginx stands in front of TorchServe.
     """
-    from marina.deploy.hosts import DEFAULT_HOST
     from marina.deploy.image import deploy_image
 
-    deploy_image(find_project(), _archives(names), output, mounted, host or DEFAULT_HOST)
+    deploy_image(find_project(), _archives(names), output, mounted, host)
     _finish(output, as_json)
 
 

@@ -4,7 +4,9 @@ source.py      the archives to deploy, their stack, and their names on targets
 needs.py       cores, memory and times of a pod
 folder.py      writes a folder whole, or not at all
 sagemaker/     Amazon SageMaker: model.tar.gz, endpoints, autoscaling, a Lambda function in front
-image/         images for containers, with a door in front of TorchServe
+hosts.py       what each host needs of an image and a machine
+scale.py       how many instances, from a plan
+image/         images for containers
 kubernetes/    manifests for Kubernetes, and for KServe
 ecs/           a task definition and a service for Amazon ECS
 ray/           Ray Serve: on a cluster, with KubeRay, and in AWS's image for SageMaker

@@ -10,7 +10,7 @@ from marina.deploy.scale import Scale
 from marina.server.direct.bodies import ALL_BODIES_BYTES
 from marina.server.torchserve.memory import JAVA_MAX_BYTES
 
-DEFAULT_HOST = "direct"  # of images: it gets fixes, starts sooner and needs less memory than TorchServe
+TORCHSERVE, DIRECT = "torchserve", "direct"
 
 
 class HostNeeds(NamedTuple):
@@ -18,13 +18,13 @@ class HostNeeds(NamedTuple):
 
     Attributes:
         packages: that it imports and workers do not.
-        optional: packages that it imports if they are installed.
-        java: whether it is TorchServe, which needs Java, its own files, and nginx in front.
+        grpc: packages without which it has no gRPC.
+        java: whether Java and nginx carry it.
         idle_bytes, max_bytes: the memory of its processes, without workers: as measured, see docs/deploy/kubernetes.md.
     """
 
     packages: tuple[str, ...]
-    optional: tuple[str, ...]
+    grpc: tuple[str, ...]
     java: bool
     idle_bytes: int
     max_bytes: int
@@ -37,10 +37,10 @@ FRONT_BYTES = 90_000_000
 FRONT_MAX_BYTES = FRONT_BYTES + 2 * ALL_BODIES_BYTES + 150_000_000
 
 HOSTS: Mapping[str, HostNeeds] = {
-    "torchserve": HostNeeds(
+    TORCHSERVE: HostNeeds(
         (), (), True, JAVA_BYTES + STARTER_BYTES + NGINX_BYTES, JAVA_MAX_BYTES + 2 * (STARTER_BYTES + NGINX_BYTES)
     ),
-    "direct": HostNeeds(
+    DIRECT: HostNeeds(
         ("httptools", "uvicorn", "uvloop"),
         ("grpcio", "protobuf"),
         False,
@@ -50,6 +50,11 @@ HOSTS: Mapping[str, HostNeeds] = {
 }
 
 
-def host_of(host: str | None, scale: Scale | None) -> str:
+def default_host(stack: str) -> str:
+    """The host of images of a stack: `direct`, which gets fixes; on Neuron TorchServe, with which AWS documents it."""
+    return DIRECT if stack == "cpu" else TORCHSERVE
+
+
+def host_of(host: str | None, scale: Scale | None, default: str) -> str:
     """The host of an image: the named one, else that of the plan, else the default."""
-    return host or (scale.host if scale else DEFAULT_HOST)
+    return host or (scale.host if scale else default)

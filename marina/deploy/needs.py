@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from marina.archive.describe import Archive
-from marina.deploy.hosts import DEFAULT_HOST, HOSTS
+from marina.deploy.hosts import HOSTS
 from marina.deploy.scale import Scale
 
 # graphs run in memory of their own, which grows with the requests: as measured, see docs/deploy/kubernetes.md
@@ -34,9 +34,7 @@ class Needs(NamedTuple):
     stop_s: int
 
 
-def needs_of(
-    archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | None = None, host: str = DEFAULT_HOST
-) -> Needs:
+def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | None, host: str) -> Needs:
     """The needs of archives that share a pod.
 
     Args:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -53,7 +53,7 @@ class Scale:
     """
 
     models: list[str]
-    host: str
+    host: Literal["torchserve", "direct"]
     instance_type: str | None
     cores: int
     instances: int
@@ -84,7 +84,7 @@ def read_scale(path: Path, archives: Sequence[Archive], host: str | None = None)
     Args:
         path: the plan.
         archives: the archives.
-        host: what carries the workers; None for a host that no plan is made for.
+        host: what carries the workers; None for that of the plan, or one that no plan is made for.
 
     Raises:
         DeployError: the file is no plan, is for other models or another host, or the archives were packed with other
@@ -105,7 +105,8 @@ def read_scale(path: Path, archives: Sequence[Archive], host: str | None = None)
         )
     if host not in (None, scale.host):
         raise DeployError(
-            f"{path} is a plan for the host {scale.host}, not for {host}", f"add --host {scale.host}, or plan again"
+            f"{path} is a plan for the host {scale.host}, not for {host}",
+            "leave --host and MARINA_HOST out, or plan again",
         )
     planned_groups = dict(zip(scale.models, scale.choice.core_groups, strict=True))
     for archive in archives:

@@ -23,7 +23,7 @@ import yaml
 
 from marina.archive.describe import describe_archive
 from marina.client import Client
-from marina.deploy.hosts import DEFAULT_HOST
+from marina.deploy.hosts import default_host
 from marina.deploy.needs import needs_of
 from marina.errors import UnauthorizedError
 from marina.project import Project
@@ -38,7 +38,7 @@ TOKEN = "A-token-of-the-tests-" + "0123456789abcdef" * 4  # longer than nginx's 
 IMAGE, BASE = "localhost/marina-test", "localhost/debian-test"
 WRITABLE = ("/tmp", "/run/marina")
 LIMIT = 1.5e9
-HOST = os.environ.get("MARINA_HOST", DEFAULT_HOST)  # of the images
+HOST = os.environ.get("MARINA_HOST", default_host("cpu"))  # of the images
 WORKER_PROGRAMS = ("model_service_worker.py", "handlers.worker.hosts.direct")
 MAX_BODY_BYTES = 500_000  # what serving.max_body_bytes is by default
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -143,7 +143,7 @@ def test_it_answers_with_its_token_only(container: Container) -> None:
 def test_a_flood_of_large_bodies_kills_nothing(images: Images, project: Project, tmp_path: Path) -> None:
     """64 connections with bodies of the largest size, and 64 with larger ones, in the memory that a pod would get."""
     archives = [describe_archive(project.model_store / f"{name}.mar") for name in ("intents", "topics")]
-    limit = int(needs_of(archives, "cpu", 2, host=HOST).memory_limit)
+    limit = int(needs_of(archives, "cpu", 2, None, HOST).memory_limit)
     words = json.dumps({"inputs": "word " * 99_900})  # 499,513 bytes
 
     def send(url: str, size: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from marina.archive.describe import Archive
 from marina.deploy.ecs.cloudformation import template_values
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import DEFAULT_HOST, host_of
+from marina.deploy.hosts import default_host, host_of
 from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, Scale, read_scale
 from marina.deploy.source import joint_name, stack_of
@@ -38,7 +38,7 @@ def deploy_ecs(
         cpus: CPU cores of a task on the stack cpu, if the archives have no core groups.
         service_name: the name of the service; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a task and the number of tasks.
-        host: of the image; by default the plan's, or else `DEFAULT_HOST`.
+        host: of the image; by default the plan's, or else that of the stack.
 
     Raises:
         DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
@@ -46,7 +46,7 @@ def deploy_ecs(
     stack = stack_of(archives, STACKS, "Amazon ECS")
     name = joint_name(archives, service_name)
     scale = read_scale(plan, archives, host) if plan else None
-    host = host_of(host, scale)
+    host = host_of(host, scale, default_host(stack))
     with new_folder(output) as folder:
         replicas = scale.replicas if scale else Replicas()
         task = task_definition(archives, name, stack, cpus, scale, host)
@@ -63,8 +63,8 @@ def task_definition(
     name: str,
     stack: str,
     cpus: int,
-    scale: Scale | None = None,
-    host: str = DEFAULT_HOST,
+    scale: Scale | None,
+    host: str,
 ) -> dict[str, Any]:
     """The fields of RegisterTaskDefinition, without those of an account."""
     needs = needs_of(archives, stack, cpus, scale, host)

@@ -12,7 +12,7 @@ from handlers.worker.engines.packages import installed
 from handlers.worker.engines.releases import minor
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import DEFAULT_HOST, HOSTS
+from marina.deploy.hosts import HOSTS, default_host
 from marina.deploy.image.base import BASES, Base
 from marina.deploy.source import stack_of
 from marina.engines import engine_of
@@ -31,7 +31,7 @@ NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
 
 
 def deploy_image(
-    project: Project, archives: Sequence[Archive], output: Path, mounted: bool, host: str = DEFAULT_HOST
+    project: Project, archives: Sequence[Archive], output: Path, mounted: bool, host: str | None = None
 ) -> None:
     """Write the folder: a Dockerfile, pinned requirements, Marina's own code, the configuration, and the archives.
 
@@ -40,16 +40,19 @@ def deploy_image(
         archives: archives of one stack.
         output: the folder to write, which must not exist.
         mounted: whether the archives are mounted at /srv/marina/archives later, and are not in the image.
-        host: what carries the workers.
+        host: what carries the workers; by default that of the stack.
 
     Raises:
         DeployError: the archives need different images or another release of the SDK, or `output` exists.
     """
     stack = stack_of(archives, BASES, "an image")
+    host = host or default_host(stack)
     _check_framework(archives, BASES[stack])
     torch = any(archive.needs_torch for archive in archives)
     with new_folder(output) as folder:
-        pins = requirements(archives, host)
+        # the Neuron SDK pins protobuf, so gRPC is there only if it was installed beside it
+        grpc = [name for name in HOSTS[host].grpc if stack == "cpu" or installed(name)]
+        pins = requirements(archives, [*HOSTS[host].packages, *grpc])
         values = {
             "base": BASES[stack],
             "stack": stack,
@@ -90,8 +93,8 @@ def _check_framework(archives: Sequence[Archive], base: Base) -> None:
             )
 
 
-def requirements(archives: Sequence[Archive], host: str = DEFAULT_HOST) -> dict[str, str]:
-    """The packages of the image with versions.
+def requirements(archives: Sequence[Archive], packages: Sequence[str] = ()) -> dict[str, str]:
+    """The packages that serve archives, and others, with versions.
 
     Raises:
         DeployError: the archives were compiled with different versions of a package, or one is not installed here.
@@ -104,8 +107,7 @@ def requirements(archives: Sequence[Archive], host: str = DEFAULT_HOST) -> dict[
                     f"{archive.name} was compiled with {name} {pin}, and {archives[0].name} with {pins[name]}",
                     "compile them with the same versions, or make an image for each",
                 )
-    optional = [name for name in HOSTS[host].optional if installed(name)]
-    for name in (*SERVER_PACKAGES, *HOSTS[host].packages, *optional):
+    for name in (*SERVER_PACKAGES, *packages):
         try:
             pins.setdefault(name, version(name))
         except PackageNotFoundError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import host_of
+from marina.deploy.hosts import default_host, host_of
 from marina.deploy.needs import DRAIN_S, needs_of
 from marina.deploy.scale import Replicas, read_scale
 from marina.deploy.source import image_of, instance_types, joint_name, stack_of
@@ -41,14 +41,14 @@ def deploy_kubernetes(
         resource_name: the name of all resources; by default the archive's, or "marina" for several.
         plan: a plan.json of `marina plan --write`, for the cores of a pod, the replicas, and when to add one.
         secret: the name of a Secret of the cluster that holds the token; by default the overlay makes one.
-        host: of the image; by default the plan's, or else `DEFAULT_HOST`.
+        host: of the image; by default the plan's, or else that of the stack.
 
     Raises:
         DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
     """
     stack = stack_of(archives, STACKS, "Kubernetes")
     scale = read_scale(plan, archives, host) if plan else None
-    host = host_of(host, scale)
+    host = host_of(host, scale, default_host(stack))
     name = joint_name(archives, resource_name)
     if secret and not SECRET_NAME.fullmatch(secret):
         raise DeployError(f"--secret {secret} is not the name of a Secret", "write lower-case letters, digits, - and .")

@@ -10,7 +10,7 @@ from handlers.worker.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import host_of
+from marina.deploy.hosts import DIRECT, TORCHSERVE, host_of
 from marina.deploy.image import deploy_image
 from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
 from marina.deploy.scale import read_scale
@@ -20,7 +20,6 @@ from marina.files import write_json
 from marina.project import Project
 
 FILES = Path(__file__).parent / "files"
-AWS_HOST = "torchserve"  # in AWS's images
 STACKS = ("cpu", "inf1", "inf2")
 # AWS's guide "Load testing your auto scaling configuration": half of the rate at the limit, per minute
 SAFETY_FACTOR, MINUTE_S = 0.5, 60
@@ -48,7 +47,7 @@ def deploy_sagemaker(
         bench: a result.json of `marina bench`, for the target of autoscaling.
         plan: a plan.json of `marina plan --write`, for the instances and the target of autoscaling.
         aws_image: whether AWS's image runs the archives of CPUs, as it does those of Neuron and `functions`.
-        host: of Marina's image; by default the plan's, or else `DEFAULT_HOST`.
+        host: of Marina's image; by default the plan's, or else `direct`.
 
     Raises:
         DeployError: SageMaker cannot run an archive, the archives need different images, `output` exists, `bench` has
@@ -63,10 +62,6 @@ def deploy_sagemaker(
                 "ECS, Kubernetes or an instance",
             )
     has_image = stack_of(archives, STACKS, "SageMaker") == "cpu" and not (functions or aws_image)
-    if not has_image:
-        if host not in (None, AWS_HOST):
-            raise DeployError(f"AWS's images have TorchServe, and no host {host}", "leave --host and MARINA_HOST out")
-        host = AWS_HOST
     archives_by_name = names_of(archives)
     if bench and plan:
         raise DeployError("--bench and --plan both say when to scale", "give one of them")
@@ -75,7 +70,10 @@ def deploy_sagemaker(
             "a plan is for models that share instances, and every endpoint has its own", "deploy one archive"
         )
     scale = read_scale(plan, archives, host) if plan else None
-    host = host_of(host, scale)
+    host = host_of(host, scale, DIRECT if has_image else TORCHSERVE)
+    if not has_image and host != TORCHSERVE:
+        fix = "leave --host and MARINA_HOST out, and plan with --host torchserve"
+        raise DeployError(f"AWS's images have TorchServe, and no host {host}", fix)
     targets = invocations_per_minute(archives, bench) if bench else scale.calls_per_minute if scale else {}
     instance = f"ml.{scale.instance_type}" if scale and scale.instance_type else archives[0].hosting.instance
     with new_folder(output) as folder:

@@ -11,7 +11,7 @@ import yaml
 
 from marina.archive.describe import Archive
 from marina.deploy.ecs import deploy_ecs
-from marina.deploy.hosts import host_of
+from marina.deploy.hosts import default_host, host_of
 from marina.deploy.image import deploy_image
 from marina.deploy.kubernetes import deploy_kubernetes
 from marina.deploy.ray import deploy_ray
@@ -80,7 +80,7 @@ def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], t
     task = json.loads((tmp_path / "ecs" / "task-definition.json").read_text())
     assert task["containerDefinitions"][0]["cpu"] == 4096
     for target in ("kubernetes", "ecs"):
-        assert " --host torchserve`" in (tmp_path / target / "README.md").read_text()
+        assert " --host torchserve --output DIR`" in (tmp_path / target / "README.md").read_text()
     deploy_ray(packed, tmp_path / "ray", 1, 4, plan=plan)
     applications = yaml.safe_load((tmp_path / "ray" / "config.yaml").read_text())["applications"]
     scaling = applications[0]["deployments"][0]["autoscaling_config"]
@@ -89,11 +89,9 @@ def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], t
 
 def test_the_host_is_that_of_the_plan_unless_another_is_named(packed: list[Archive], tmp_path: Path) -> None:
     scale = read_scale(write_plan(tmp_path, ["intents"]), packed[:1])
-    assert [host_of(None, scale), host_of(None, None), host_of("torchserve", None)] == [
-        "torchserve",
-        "direct",
-        "torchserve",
-    ]
+    assert host_of(None, scale, "direct") == host_of("torchserve", None, "direct") == "torchserve"
+    assert host_of(None, None, "direct") == "direct"
+    assert [default_host(stack) for stack in ("cpu", "inf1", "inf2")] == ["direct", "torchserve", "torchserve"]
     for host in (None, "torchserve"):
         output = tmp_path / f"out-{host}"
         plan = write_plan(tmp_path, ["intents"])
