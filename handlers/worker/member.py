@@ -128,6 +128,14 @@ class Member:
         prompted, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
         return Text(prompted, window._replace(prompt_tokens=prompt_tokens))
 
+    def tokens(self, text: Text, special: bool) -> Answered | RequestError:
+        """The tokens of a text as an answer; see `handlers.worker.request.protocols.tokens`."""
+        try:
+            tokens, is_long = self.reader.tokens(text, special)
+            return Answered(tokens, is_long, len(tokens))
+        except Exception as error:
+            return request_error(error)
+
     def limit_error(self, rows: Sequence[Row]) -> RequestError | None:
         """The error for a request whose rows exceed the limits; None if they do not. No row has been computed yet."""
         limits = self.settings.limits

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.member import Member
 from handlers.worker.request.instances import Answered, Request
+from handlers.worker.request.protocols import tokens
 from handlers.worker.rows.calls import Runner
 from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.reader import RowReader
@@ -83,9 +84,24 @@ def prepare(member: Member, request: Request) -> list[Inference]:
         window = member.window(request.parameters)
         for inference in inferences:
             inference.text = member.text(inference.instance, request.parameters, window)
+        if request.protocol == tokens.NAME:
+            _show_tokens(inferences, request)
     except Exception as error:
         refuse(inferences, request_error(error))
     return inferences
+
+
+def _show_tokens(inferences: Sequence[Inference], request: Request) -> None:
+    """Answer inferences with the tokens of their texts; nothing else is to be done for them."""
+    count = 0
+    for inference in inferences:
+        if inference.text is not None and count <= inference.member.settings.limits.tokens:
+            inference.result = inference.member.tokens(inference.text, request.details[tokens.SPECIAL])
+            count += inference.result.tokens if isinstance(inference.result, Answered) else 0
+    if count > inferences[0].member.settings.limits.tokens:
+        message = f"the request has more than {inferences[0].member.settings.limits.tokens} tokens"
+        for inference in inferences:
+            inference.result = RequestError("TooMuchWork", message)
 
 
 def refuse(inferences: Iterable[Inference], error: RequestError) -> None:

@@ -62,7 +62,8 @@ class Signature:
     per_token is true if every output has a value per token.
     prompts are the prompts that requests may name; default_prompt is the name of the prompt for requests that
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
-    `POSITION_IDS`, see `number_positions`; None if the graphs do not read them.
+    `POSITION_IDS`, see `number_positions`; None if the graphs do not read them. dimensions are the sizes that a vector
+    may be cut to, its own included; empty if that is not known.
     """
 
     inputs: tuple[str, ...]
@@ -81,6 +82,7 @@ class Signature:
     token_outputs: tuple[str, ...] = ()
     packed_inputs: tuple[str, ...] = ()
     per_token: bool = False
+    dimensions: tuple[int, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Convert to JSON types; `from_json` returns an equal value."""

@@ -116,8 +116,8 @@ class Client:
         Args:
             model: Name of the model.
             texts: The texts.
-            **parameters: `prompt_name` (None for no prompt at all), `normalize`, `truncate` and
-                `truncation_direction`.
+            **parameters: `prompt_name` (None for no prompt at all), `normalize`, `truncate`,
+                `truncation_direction`, `dimensions`, and `precision` ("binary" or "ubinary": eight values in a byte).
 
         Returns:
             One embedding per text, in order.

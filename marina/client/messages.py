@@ -52,7 +52,9 @@ def make_messages(package: str, messages: Messages) -> dict[str, Any]:
     # a separate pool, because a program may have generated code for the same names
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}
+    # protobuf before 4.22, which the SDK for Inf1 has, needs a factory
+    get_class = getattr(message_factory, "GetMessageClass", None) or message_factory.MessageFactory(pool).GetPrototype
+    return {name: get_class(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}
 
 
 def _add(message: Any, package: str, name: str, number: int, type_name: str, repeated: bool = False) -> Any:

@@ -21,7 +21,7 @@ from marina.compiler.job import CompileJob
 # The fields of a spec that always affect what is compiled; most others only affect how it is served.
 COMPILED_FIELDS = {
     *("name", "task", "source", "engine", "precision", "shapes"),
-    *("pooling", "normalize", "heads", "parity", "mode"),
+    *("pooling", "normalize", "dimensions", "heads", "parity", "mode"),
     *("tokenizer", "preprocess", "fields", "inputs", "outputs"),
 }
 

@@ -179,4 +179,5 @@ def signature_of(model: ExportedModel) -> Signature:
         token_outputs=model.token_outputs,
         packed_inputs=model.packed_inputs,
         per_token=model.per_token,
+        dimensions=model.dimensions,
     )

@@ -1,4 +1,4 @@
-"""What images of `marina deploy image` run: TorchServe behind nginx, or the host `direct`, configured by variables.
+"""What images of `marina deploy image` run: the host `direct`, or TorchServe behind nginx, configured by variables.
 
 settings.py     the environment variables
 proxy.py        nginx: the ports that others reach, SageMaker's URLs, the token
@@ -7,6 +7,6 @@ probes.py       whether the server is ready, by its workers
 check.py        a health check from inside
 __main__.py     the entry point
 
-The container's ports belong to nginx: TorchServe and the probes listen on loopback, on ports that are free. The host
-`direct` has the container's ports itself, and needs neither nginx nor the probes.
+The host `direct` has the container's ports itself, and needs neither nginx nor the probes. With TorchServe they belong
+to nginx: TorchServe and the probes listen on loopback, on ports that are free.
 """

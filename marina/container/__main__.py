@@ -21,7 +21,7 @@ from marina.project import Project, find_project
 from marina.server.environment import serving_env
 from marina.server.foreground import serve_in_foreground
 from marina.server.management.tokens import token
-from marina.server.state import DEFAULT_HOST, Access, Ports, RunState
+from marina.server.state import TORCHSERVE, Access, Ports, RunState
 from marina.server.torchserve.config import free_ports, read_properties
 from marina.server.upgrade import management_of
 
@@ -49,7 +49,7 @@ def main() -> int:
 def run(project: Project, settings: ContainerSettings) -> int:
     """Serve the project's archives; returns the exit code."""
     offer_archives(project, Path(settings.archives), settings.models)
-    return (_behind_nginx if settings.host == DEFAULT_HOST else _in_front)(project, settings)
+    return (_behind_nginx if settings.host == TORCHSERVE else _in_front)(project, settings)
 
 
 def _behind_nginx(project: Project, settings: ContainerSettings) -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from marina.errors import DeployError
-from marina.server.state import DEFAULT_HOST
+from marina.server.state import DIRECT, TORCHSERVE
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")  # RFC 6750, and long enough not to be guessed
 ARCHIVES = "/srv/marina/archives"
@@ -81,7 +81,7 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
         trusted=environment.get("MARINA_TRUSTED") or None,
         startup_s=_number(environment, "MARINA_STARTUP_S", 600, 86_400),
         drain_s=_number(environment, "MARINA_DRAIN_S", 25, 86_400),
-        host=environment.get("MARINA_HOST") or DEFAULT_HOST,
+        host=_host(environment),
         docs=_flag(environment, "MARINA_DOCS"),
     )
 
@@ -97,6 +97,14 @@ def _number(environment: Mapping[str, str], name: str, default: int, maximum: in
     if not text.isdecimal() or not 1 <= int(text) <= maximum:
         raise DeployError(f"{name}={text}: write a whole number from 1 to {maximum}")
     return int(text)
+
+
+def _host(environment: Mapping[str, str]) -> str:
+    """The host that the image has, whose name the image sets: TorchServe where it brings Java."""
+    host = environment.get("MARINA_HOST") or (TORCHSERVE if environment.get("JAVA_HOME") else DIRECT)
+    if host not in (TORCHSERVE, DIRECT):
+        raise DeployError(f"MARINA_HOST={host}: the hosts are {TORCHSERVE} and {DIRECT}", "leave the image's value")
+    return host
 
 
 def _flag(environment: Mapping[str, str], name: str) -> bool:

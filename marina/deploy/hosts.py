@@ -8,9 +8,8 @@ from typing import NamedTuple
 from marina.archive.describe import JAVA_BYTES
 from marina.deploy.scale import Scale
 from marina.server.direct.bodies import ALL_BODIES_BYTES
+from marina.server.state import DIRECT, TORCHSERVE
 from marina.server.torchserve.memory import JAVA_MAX_BYTES
-
-TORCHSERVE, DIRECT = "torchserve", "direct"
 
 
 class HostNeeds(NamedTuple):

@@ -40,7 +40,8 @@ class ExportedModel:
 
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
-    unit_length, padding_position, fields, tensors and token_outputs, see `handlers.worker.artifact.Signature`.
+    unit_length, padding_position, fields, tensors, token_outputs and dimensions, see
+    `handlers.worker.artifact.Signature`.
     preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
     None if there are none. pack makes `packed` for a mask with that number of dimensions; None if the model's rows
     cannot be packed.
@@ -61,6 +62,7 @@ class ExportedModel:
     tensors: dict[str, InputTensor] = field(default_factory=dict)
     token_outputs: tuple[str, ...] = ()
     per_token: bool = False
+    dimensions: tuple[int, ...] = ()
     packed: torch.nn.Module | None = None
     pack: Callable[[int], torch.nn.Module] | None = None
     example: Shape = EXAMPLE  # for engines that convert the model once for all shapes

@@ -62,7 +62,7 @@ SHARED: dict[str, Schema] = {
                         "object": {"const": "embedding"},
                         "index": COUNT,
                         "embedding": {
-                            "description": "base64 holds float32 in little-endian order",
+                            "description": "base64 holds float32 in little-endian order, or bytes of signs",
                             "type": ["array", "string"],
                         },
                     },
@@ -71,6 +71,25 @@ SHARED: dict[str, Schema] = {
             "usage": {
                 "type": "object",
                 "properties": {"prompt_tokens": COUNT, "total_tokens": COUNT},
+            },
+        },
+    },
+    "Tokens": {
+        "description": "The tokens of each text.",
+        "type": "array",
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["id", "text", "special", "start", "stop"],
+                "properties": {
+                    "id": COUNT,
+                    "text": TEXT,
+                    "special": {"type": "boolean"},
+                    "start": {"type": ["integer", "null"]},
+                    "stop": {"type": ["integer", "null"]},
+                },
+                "additionalProperties": False,
             },
         },
     },
@@ -242,12 +261,15 @@ def _request(task: Task, title: str) -> Schema:
     beside = _parameters(task)["properties"]
 
     inputs = {"inputs": {"anyOf": [instance, several]}}
+    tokenize = {"tokenize": {"anyOf": [instance, several]}}
+    special: Schema = {"add_special_tokens": {"type": "boolean", "default": True}, "model": {}}
     required, others = _fields(task)
     bodies = [
         _object(inputs, parameters),
         _object(inputs, {**beside, "parameters": {"type": ["object", "null"], "maxProperties": 0}}),
         _object(required, {**others, **parameters}),
         _object({"instances": several}, parameters),
+        *(_object(tokenize, {**special, **others}) for others in (parameters, beside)),
     ]
     if task.vectors:
         texts = {"type": "array", "items": TEXT, "minItems": 1}
@@ -278,7 +300,7 @@ def _response(task: Task, title: str) -> Schema:
     answer = _ref(f"{title}Answer")
     answers = {"type": "array", "items": answer}
     predictions = {"type": "object", "required": ["predictions"], "properties": {"predictions": answers}}
-    shapes = [answer, answers, predictions, _ref("OpenInferenceTensors")]
+    shapes = [answer, answers, predictions, _ref("OpenInferenceTensors"), _ref("Tokens")]
     if task.vectors:
         shapes += [{"description": "Cosines.", "type": "array", "items": NUMBER}, _ref("OpenAIEmbeddings")]
     if task.ranks:

@@ -17,7 +17,7 @@ from marina.project import Project
 from marina.server.direct.process import direct_processes, start_direct
 from marina.server.management.tokens import KEY_FILE
 from marina.server.run import console_log
-from marina.server.state import DEFAULT_HOST, Ports, RunState, remove_state
+from marina.server.state import DIRECT, TORCHSERVE, Ports, RunState, remove_state
 from marina.server.torchserve.process import start_torchserve, torchserve_processes
 
 STOP_S = 20
@@ -43,8 +43,8 @@ class Host(NamedTuple):
 
 ALL_PORTS = tuple(field.name for field in fields(Ports))
 HOSTS: Mapping[str, Host] = {
-    DEFAULT_HOST: Host(start_torchserve, torchserve_processes, ALL_PORTS, has_access=False),
-    "direct": Host(start_direct, direct_processes, ALL_PORTS[:4], has_access=True),
+    TORCHSERVE: Host(start_torchserve, torchserve_processes, ALL_PORTS, has_access=False),
+    DIRECT: Host(start_direct, direct_processes, ALL_PORTS[:4], has_access=True),
 }
 
 

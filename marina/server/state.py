@@ -13,7 +13,8 @@ from handlers.worker.placement.choice import server_of
 from marina.files import write_json
 from marina.project import Project
 
-DEFAULT_HOST = "torchserve"
+TORCHSERVE, DIRECT = "torchserve", "direct"  # the hosts
+DEFAULT_HOST = TORCHSERVE  # of `marina serve`; images have that of `marina.deploy.hosts.default_host`
 LOOPBACK = "127.0.0.1"
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_model, field_validator, model_validator
 
@@ -88,6 +88,10 @@ class Spec(ArchiveSpec):
     normalize: bool | None = None
     """sentence-embedding: scale to unit length. Default: as the model's own files say, else no."""
 
+    dimensions: list[Annotated[int, Field(ge=1)]] | None = None
+    """sentence-embedding: the sizes that requests may cut embeddings to, if the model was trained for it
+    (Matryoshka). Default: `matryoshka_dimensions` of the model's config.json, else none."""
+
     heads: dict[str, HeadSpec] | None = None
     """text-classification: several heads on one encoder. The source contains the encoder and
     `heads.safetensors` with NAME.weight (labels, width) and NAME.bias (labels) of each head. A head
@@ -147,6 +151,8 @@ class Spec(ArchiveSpec):
         for name in ("heads", "pooling"):
             if getattr(self, name):
                 raise ValueError(f"{name} belongs to Hugging Face folders; a TorchScript model has it in outputs")
+        if self.dimensions:
+            raise ValueError("dimensions belongs to Hugging Face folders")
         if not self.outputs:
             raise ValueError("a TorchScript model needs outputs, by name and in order")
         return self
@@ -154,7 +160,8 @@ class Spec(ArchiveSpec):
     @model_validator(mode="after")
     def _check_combination(self) -> Spec:
         task = TASKS[self.task]
-        foreign_fields = {"heads", "normalize", "pooling"} - task.spec_fields - ({"pooling"} if self.heads else set())
+        task_fields = {name for other in TASKS.values() for name in other.spec_fields}
+        foreign_fields = task_fields - task.spec_fields - ({"pooling"} if self.heads else set())
         for name in sorted(foreign_fields):
             if getattr(self, name) not in (None, {}):
                 supporting_tasks = " and ".join(

@@ -1,4 +1,4 @@
-"""The URLs of TorchServe, KServe, Open Inference and SageMaker, for hosts that have none of them.
+"""The URLs of TorchServe, KServe, Open Inference, OpenAI, text-embeddings-inference and SageMaker, for hosts without.
 
 They ask for a token, and pass requests on to models.
 """
@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from handlers.worker.errors import RequestError
+from handlers.worker.hosts.tei import info, tokenize_body
 from handlers.worker.reply import JSON, RETRY_AFTER, Reply, error_reply
 from handlers.worker.request.documents import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
@@ -50,12 +51,14 @@ class Action(Enum):
     """The purpose of a request."""
 
     PREDICT = "predict"
+    TOKENIZE = "tokenize"
     DESCRIBE = "describe"
     READY = "ready"
     LIVE = "live"
     LIST = "list"
     SERVER = "server"
     LIMITS = "limits"
+    INFO = "info"
 
 
 class Route(NamedTuple):
@@ -74,6 +77,7 @@ ROUTES = {
     ("POST", "/invocations"): Action.PREDICT,
     ("POST", r"(/v[12])?/rerank"): Action.PREDICT,
     ("POST", "/v1/embeddings"): Action.PREDICT,
+    ("POST", "/tokenize"): Action.TOKENIZE,
     ("GET", "/v1/models"): Action.LIST,
     ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?"): Action.DESCRIBE,
     ("GET", rf"/models/{NAME}(/{VERSION})?"): Action.DESCRIBE,
@@ -85,7 +89,9 @@ ROUTES = {
     ("GET", "/v2/health/live"): Action.LIVE,
     ("GET", "/v2"): Action.SERVER,
     ("GET", "/execution-parameters"): Action.LIMITS,
+    ("GET", "/info"): Action.INFO,
 }
+WITH_TOKEN = (Action.PREDICT, Action.TOKENIZE, Action.DESCRIBE, Action.LIST, Action.INFO)
 _COMPILED = [(method, re.compile(pattern), action) for (method, pattern), action in ROUTES.items()]
 
 
@@ -143,9 +149,9 @@ class Urls:
             allowed = ", ".join(methods)
             reply = refusal(405, "MethodNotAllowed", f"send {allowed}", {"allow": allowed})
         elif route is None:
-            urls = "/predictions/NAME, /v1, /v2, /rerank, /invocations, /ping and /health"
+            urls = "/predictions/NAME, /v1, /v2, /rerank, /tokenize, /info, /invocations, /ping and /health"
             reply = refusal(404, "NotFound", f"there are {urls}")
-        elif route.action in (Action.PREDICT, Action.DESCRIBE, Action.LIST) and not self.allows(headers):
+        elif route.action in WITH_TOKEN and not self.allows(headers):
             reply = unauthorized("send the header Authorization: Bearer TOKEN")
         else:
             reply = await self._answer(route, headers, body)
@@ -171,6 +177,14 @@ class Urls:
             except Exception:  # no worker answers
                 return refusal(503, "NotReady", f"{route.model} has no worker that is READY", RETRY_AFTER)
             return unknown_version(route.model, route.version) if description is None else _document(description)
+        if route.action is Action.INFO:
+            return await self._info()
+        return await self._predict(route, headers, body)
+
+    async def _predict(
+        self, route: Route, headers: Mapping[str, str], body: Callable[[int], Awaitable[bytes]]
+    ) -> Reply:
+        """Pass a request on to its model."""
         limits = [model.body_bytes for name, model in self._models.items() if route.model in (None, name)]
         limit = max(limits, default=BODY_BYTES)
         if int(headers.get("content-length") or 0) > limit:
@@ -179,6 +193,11 @@ class Urls:
         content = await body(limit)
         if len(content) > limit:  # a body in chunks has no content-length
             return _too_large(limit)
+        if route.action is Action.TOKENIZE:
+            try:
+                content = tokenize_body(content)
+            except RequestError as error:
+                return error_reply(error)
         name = route.model or self._model_of(headers, content)
         if name not in self._models:
             return self._unknown_model(name, self._models)
@@ -195,6 +214,14 @@ class Urls:
         except orjson.JSONDecodeError:
             return ""
         return str(body.get("model", "")) if isinstance(body, dict) else ""
+
+    async def _info(self) -> Reply:
+        """The descriptions of all models, as text-embeddings-inference has them."""
+        try:
+            described = await asyncio.gather(*(model.describe(None) for model in self._models.values()))
+        except Exception:  # no worker of a model answers
+            return refusal(503, "NotReady", "there is a model without a worker that is READY", RETRY_AFTER)
+        return _document(info(dict(zip(self._models, described, strict=True))))
 
     def _unknown_model(self, name: str, others: Iterable[str]) -> Reply:
         """The reply to a request for a model that is not there, with those others that may be named."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.errors import ArtifactError, RequestError
-from handlers.worker.rows.tokenizer import Text, Tokenized, Window
+from handlers.worker.rows.tokenizer import Text, Tokenized, Tokens, Window
 from handlers.worker.scripts import load_script
 from handlers.worker.signature import ATTENTION_MASK, INPUT_IDS, VALID_LENGTH
 from handlers.worker.values import Instance, Row
@@ -48,6 +48,12 @@ class Preprocessor:
                 f"{path} takes {', '.join(self.arguments) or 'nothing'}; its forward must take texts, each of them str "
                 "or each of them List[str]"
             )
+
+    def tokens(self, _: Text, __: bool) -> Tokens:
+        """A RequestError: the module gives no tokens of texts."""
+        raise RequestError(
+            "InvalidBody", "this model has a preprocessing module, and no tokenizer whose tokens it could show"
+        )
 
     def encode(self, texts: Mapping[K, Text], _: bool = False) -> dict[K, Tokenized | RequestError]:
         """The row of each text, or the error if it has none, under the text's key; see `RowTokenizer.encode`."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.rows.truncation import truncate
-from handlers.worker.values import Instance, Row
+from handlers.worker.values import Instance, Json, Row
 
 # exceptions that end the process, and are not an error of one request
 EXIT_EXCEPTIONS = (KeyboardInterrupt, SystemExit)
@@ -51,6 +51,13 @@ class Tokenized(NamedTuple):
     rows: list[Row]
     encodings: list[Any]
     truncated: bool
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text, and whether they are more than a row has room for."""
+
+    tokens: list[Json]
+    is_long: bool
 
 
 class RowTokenizer:
@@ -97,6 +104,34 @@ class RowTokenizer:
             failed = isinstance(encoding, RequestError)
             tokenized[key] = encoding if failed else self._lay_out(instance, window, encoding)
         return tokenized
+
+    def tokens(self, text: Text, special: bool) -> Tokens:
+        """The tokens of a text.
+
+        Args:
+            text: which is not cut.
+            special: whether to add special tokens, such as [CLS].
+
+        Raises:
+            RequestError: the tokenizer cannot read the text.
+        """
+
+        def encode(texts: list[Any]) -> list[Any]:
+            return self.library.encode_batch(texts, add_special_tokens=special)
+
+        encoding = _encode_single(encode, _input(text))
+        if isinstance(encoding, RequestError):
+            raise encoding
+        texts = (text.instance.text, text.instance.text_pair or "")
+        columns = (encoding.ids, encoding.tokens, encoding.offsets, encoding.sequence_ids)
+        tokens: list[Json] = [
+            {"id": number, "text": token, "special": True, "start": None, "stop": None}
+            if sequence is None
+            else {"id": number, "text": texts[sequence][start:stop], "special": False, "start": start, "stop": stop}
+            for number, token, (start, stop), sequence in zip(*columns, strict=True)
+        ]
+        added = 0 if special else self.library.num_special_tokens_to_add(isinstance(_input(text), tuple))
+        return Tokens(tokens, len(tokens) + added > text.window.max_length)
 
     def _lay_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
         tokens = len(encoding)

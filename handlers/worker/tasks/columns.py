@@ -18,6 +18,8 @@ class ValueKind(Enum):
     WHOLE = "a whole number"
     NUMBER = "a 64-bit float"
     VECTOR = "a list of 32-bit floats"
+    BYTES = "a list of whole numbers from 0 to 255"
+    SIGNED_BYTES = "a list of whole numbers from -128 to 127"
     LABELS = "a list of objects with a text, label, and a 64-bit float, score"
     JSON = "any JSON document"
 

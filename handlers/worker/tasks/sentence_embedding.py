@@ -2,16 +2,21 @@
 
 The parameters are the same as in Hugging Face's feature-extraction task. prompt_name selects a prompt of the model;
 null means no prompt. normalize scales to unit length. truncate controls whether a text that is too long is truncated.
+dimensions cuts the embedding, as OpenAI's parameter does; what has unit length has it after the cut too. precision is
+that of sentence-transformers' `quantize_embeddings`: in "ubinary" each byte has the signs of eight values, the first in
+its highest bit, and "binary" is that as a signed byte, less 128.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from handlers.worker.errors import RequestError
-from handlers.worker.request.parameters import Parameter, choice, flag, word
+from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.prompts import add_prompt
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
@@ -25,7 +30,11 @@ PARAMETERS: Mapping[str, Parameter] = {
     "normalize": flag(None),
     "truncate": flag(None),
     "truncation_direction": choice(None, "left", "right"),
+    "dimensions": integer(None, minimum=1, null=True),
+    "precision": choice("float32", "binary", "ubinary"),
 }
+
+KINDS = {"float32": ValueKind.VECTOR, "binary": ValueKind.SIGNED_BYTES, "ubinary": ValueKind.BYTES}
 
 
 def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
@@ -37,18 +46,35 @@ def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
 def prepare(instance: Instance, parameters: Parameters, signature: Signature) -> tuple[Instance, int]:
     if parameters["normalize"] is False and signature.unit_length:
         raise RequestError("InvalidParameter", "this model's own embeddings are of unit length; leave out normalize")
+    if parameters["dimensions"] not in (None, *signature.dimensions):
+        sizes = ", ".join(map(str, signature.dimensions))
+        allowed = f"; allowed: {sizes}" if sizes else ""
+        raise RequestError(
+            "InvalidParameter", f"dimensions: embeddings of this model are not cut to that size{allowed}"
+        )
     return add_prompt(instance, parameters["prompt_name"], signature)
 
 
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
-    vector = example.outputs[0][0]
-    if example.parameters["normalize"] and not signature.unit_length:
+    parameters, vector = example.parameters, example.outputs[0][0]
+    size = parameters["dimensions"] or len(vector)
+    is_unit_length = signature.unit_length and size == len(vector)
+    vector = vector[:size]
+    if (signature.unit_length or parameters["normalize"]) and not is_unit_length:
         vector = vector / max(float(np.linalg.norm(vector)), np.finfo(np.float32).tiny)
-    return vector.tolist()
+    return quantize(vector, parameters["precision"]).tolist()
 
 
-def columns(_: Signature, __: Parameters) -> list[Column]:
-    return [Column("embedding", ValueKind.VECTOR, whole_answer)]
+def quantize(vector: npt.NDArray[np.float32], precision: str) -> npt.NDArray[Any]:
+    """A vector in a precision: float32, or eight signs in a byte, as int8 ("binary") or uint8 ("ubinary")."""
+    if precision == "float32":
+        return vector
+    signs = np.packbits(vector > 0)
+    return signs if precision == "ubinary" else (signs.astype(np.int16) - 128).astype(np.int8)
+
+
+def columns(_: Signature, parameters: Parameters) -> list[Column]:
+    return [Column("embedding", KINDS[parameters["precision"]], whole_answer)]
 
 
 TASK = Task(
@@ -60,5 +86,5 @@ TASK = Task(
     window=window,
     prepare=prepare,
     vectors=True,
-    spec_fields=frozenset({"normalize", "pooling"}),
+    spec_fields=frozenset({"normalize", "pooling", "dimensions"}),
 )

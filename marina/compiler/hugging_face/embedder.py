@@ -147,6 +147,22 @@ def is_unit_length(model: Any) -> bool:
     return type(last_module).__name__ == "Normalize" and output == EMBEDDING and model.truncate_dim is None
 
 
+def dimensions_of(model: Any, spec: Spec) -> tuple[int, ...]:
+    """The sizes that embeddings may have: those that the spec or the model's config.json names, and the model's own.
+
+    `matryoshka_dimensions` is the field that vLLM reads too.
+
+    Raises:
+        SourceError: a size is larger than the model's own.
+    """
+    width = int(model.get_embedding_dimension())
+    dimensions = spec.dimensions or getattr(model[0].auto_model.config, "matryoshka_dimensions", None) or ()
+    if not all(isinstance(size, int) and 0 < size <= width for size in dimensions):
+        sizes = ", ".join(map(str, dimensions))
+        raise SourceError(f"{spec.name}: dimensions {sizes}: the model's embeddings have {width}", "name smaller sizes")
+    return tuple(sorted({*dimensions, width}))
+
+
 def _with_spec_modules(model: Any, spec: Spec) -> Any:
     """The model with the spec's pooling and normalisation."""
     from sentence_transformers import SentenceTransformer

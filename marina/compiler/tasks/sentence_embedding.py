@@ -15,7 +15,13 @@ from handlers.worker.signature import ATTENTION_MASK, POOLING_MASK, POSITION_IDS
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import MODULES_FILE
 from marina.compiler.hugging_face.architecture import architectures_of
-from marina.compiler.hugging_face.embedder import check_encoder, is_unit_length, load_embedder, read_prompts
+from marina.compiler.hugging_face.embedder import (
+    check_encoder,
+    dimensions_of,
+    is_unit_length,
+    load_embedder,
+    read_prompts,
+)
 from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of
@@ -54,6 +60,7 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
         default_prompt=model.default_prompt_name,
         unit_length=is_unit_length(model),
         padding_position=padding_position_of(encoder),
+        dimensions=dimensions_of(model, spec),
         pack=lambda dims: PackedEmbeddingModel(
             list(map(_with_static_pooling, model)), model.truncate_dim, packed_names(inputs), dims
         ),

@@ -25,7 +25,7 @@ FILES = Path(__file__).parent / "files"
 SERVER_PACKAGES = ("psutil", "pydantic", "pyyaml", "requests", "rich", "typer")
 # packages with dependencies that serving does not import: Pillow, and the client of a model hub
 WITHOUT_DEPENDENCIES = ("tokenizers",)
-TORCHSERVE = "0.12.0"
+TORCHSERVE_RELEASE = "0.12.0"
 LIFETIME = "token_expiration_min=5256000"  # ten years: nginx knows one token only
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
 
@@ -60,7 +60,7 @@ def deploy_image(
             "pins": pins,
             "host": host,
             "java": HOSTS[host].java,
-            "torchserve": TORCHSERVE,
+            "torchserve": TORCHSERVE_RELEASE,
             "torch": torch_pins(archives) if torch else {},
             "names": [archive.name for archive in archives],
             "versions": [archive.version for archive in archives],

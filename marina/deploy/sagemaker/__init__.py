@@ -10,7 +10,7 @@ from handlers.worker.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import DIRECT, TORCHSERVE, host_of
+from marina.deploy.hosts import host_of
 from marina.deploy.image import deploy_image
 from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
 from marina.deploy.scale import read_scale
@@ -18,6 +18,7 @@ from marina.deploy.source import names_of, stack_of
 from marina.errors import DeployError
 from marina.files import write_json
 from marina.project import Project
+from marina.server.state import DIRECT, TORCHSERVE
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")

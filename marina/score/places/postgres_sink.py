@@ -114,7 +114,10 @@ def _copy_rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[An
     for field, column in zip(answers.schema, answers.columns, strict=True):
         values = values_of(column)
         column_type = types[field.name]
-        if column_type == "vector" or (column_type in ("json", "jsonb") and not is_json(field)):
+        if column_type in ("bit", "varbit") and field.type == pa.list_(pa.uint8()):
+            # binary embeddings: pgvector compares bits
+            values = [None if value is None else "".join(f"{byte:08b}" for byte in value) for value in values]
+        elif column_type == "vector" or (column_type in ("json", "jsonb") and not is_json(field)):
             values = [None if value is None else json_text(value) for value in values]
         elif pa.types.is_list(field.type):
             has_numbers = pa.types.is_floating(field.type.value_type)

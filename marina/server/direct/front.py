@@ -68,7 +68,7 @@ class Front:
     async def answer(
         self, method: str, path: str, headers: Mapping[str, str], read: Callable[[int], Awaitable[bytes]]
     ) -> Reply:
-        """Answer a request to the inference port, and count the answer.
+        """Answer a request to the inference port, and count the answer if it is for a model to compute.
 
         Args:
             method, path: of the request.
@@ -82,7 +82,8 @@ class Front:
         except SlowBody:
             closing = {"connection": "close"}
             reply = refusal(408, "RequestTimeout", f"the body did not come within {BODY_S:.0f} s", closing)
-        self._models.counts.answered(reply.status)
+        if method != "GET":  # as probes are, which get 503 while a server starts
+            self._models.counts.answered(reply.status)
         return reply
 
     async def _predict(self, scope: dict[str, Any], receive: Receive) -> Reply:

@@ -41,7 +41,7 @@ class Counts:
         self._statuses = dict.fromkeys(STATUSES, 0)
 
     def answered(self, status: int) -> None:
-        """A request to the inference port has been answered with a status of HTTP."""
+        """A request has been answered with a status of HTTP."""
         if status // 100 in self._statuses:
             self._statuses[status // 100] += 1
 
@@ -62,7 +62,7 @@ class Counts:
             values.update({(name, labels): value for name, value in zip(HOST_METRICS, numbers, strict=True)})
         values.update({(STATUSES[number], (("Level", "Host"),)): count for number, count in self._statuses.items()})
         meanings = {
-            **{name: f"Answers of the server with status {name[8:]}." for name in STATUSES.values()},
+            **{name: f"Answers with status {name[8:]}, without those to GET." for name in STATUSES.values()},
             **HOST_METRICS,
             **{name: metric.meaning for name, metric in COUNTERS.items()},
         }

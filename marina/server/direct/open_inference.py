@@ -71,6 +71,10 @@ INFER: Messages = {
     },
 }
 
+# of the datatypes in answers: the field for a tensor's contents, and the format of a number
+CONTENTS = {"BYTES": "bytes_contents", "FP32": "fp32_contents", "INT8": "int_contents", "UINT8": "uint_contents"}
+FORMATS = {"FP32": "f", "INT8": "b", "UINT8": "B"}
+
 
 def infer_body(request: Any) -> tuple[dict[str, str], bytes]:
     """Headers and the body of POST /v2/models/NAME/infer for a ModelInferRequest.
@@ -81,7 +85,9 @@ def infer_body(request: Any) -> tuple[dict[str, str], bytes]:
     Raises:
         ValueError: there are raw contents, but not of every input.
     """
-    tensors = list(request.raw_input_contents) or [_joined(list(t.contents.bytes_contents)) for t in request.inputs]
+    tensors = list(request.raw_input_contents) or [
+        _joined(list(t.contents.bytes_contents), "BYTES") for t in request.inputs
+    ]
     if len(tensors) != len(request.inputs):
         raise ValueError(f"there are {len(request.inputs)} inputs, and raw_input_contents for {len(tensors)}")
     inputs = [
@@ -118,11 +124,9 @@ def infer_response(document: dict[str, Any], response: Any, raw: bool) -> Any:
         tensor = response.outputs.add(name=output["name"], datatype=output["datatype"], shape=output["shape"])
         data = [text.encode() for text in output["data"]] if output["datatype"] == "BYTES" else output["data"]
         if raw:
-            response.raw_output_contents.append(_joined(data))
-        elif output["datatype"] == "BYTES":
-            tensor.contents.bytes_contents.extend(data)
+            response.raw_output_contents.append(_joined(data, output["datatype"]))
         else:
-            tensor.contents.fp32_contents.extend(data)
+            getattr(tensor.contents, CONTENTS[output["datatype"]]).extend(data)
     return response
 
 
@@ -134,8 +138,8 @@ def _parameters(message: Any) -> dict[str, Json]:
     }
 
 
-def _joined(data: list[Any]) -> bytes:
-    """A tensor of bytes, each behind its length in 4 bytes, or of float32, in little-endian order."""
-    if data and isinstance(data[0], bytes):
+def _joined(data: list[Any], datatype: str) -> bytes:
+    """A tensor in little-endian order; of texts, each is behind its length in 4 bytes."""
+    if datatype == "BYTES":
         return b"".join(struct.pack("<I", len(element)) + element for element in data)
-    return struct.pack(f"<{len(data)}f", *data)
+    return struct.pack(f"<{len(data)}{FORMATS[datatype]}", *data)

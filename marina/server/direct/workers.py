@@ -92,8 +92,8 @@ class Workers:
             slot.task = asyncio.create_task(self._keep(slot))
             self._slots.append(slot)
         # those that cannot answer yet are the first to go
-        by_use = sorted(self._slots, key=lambda slot: bool(slot.worker and slot.worker.ready))
-        for slot in by_use[: len(self._slots) - workers]:
+        by_readiness = sorted(self._slots, key=lambda slot: bool(slot.worker and slot.worker.ready))
+        for slot in by_readiness[: len(self._slots) - workers]:
             slot.task.cancel()
             self._slots.remove(slot)
 

@@ -51,6 +51,8 @@ def test_settings_from_the_environment(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n{TOKEN[::-1]}\n")
     assert read_settings({"MARINA_TOKEN_FILE": str(tmp_path / "token")}, []).tokens == (TOKEN, TOKEN[::-1])
     assert read_settings({"MARINA_OPEN": "true"}, []).tokens == ()
+    for java, host in (({}, "direct"), ({"JAVA_HOME": "/opt/java"}, "torchserve")):
+        assert read_settings({"MARINA_OPEN": "true", "MARINA_HOST": "", **java}, []).host == host
     # SageMaker authorizes callers itself, and names the port
     assert read_settings({"SAGEMAKER_BIND_TO_PORT": "8888", "MARINA_TOKEN": TOKEN}, ["serve"]).tokens == ()
     assert port_of({"SAGEMAKER_BIND_TO_PORT": "8888"}) == 8888
@@ -63,6 +65,7 @@ def test_settings_from_the_environment(tmp_path: Path) -> None:
         ({"MARINA_TOKEN": "a b c d e f g h i j k"}, [], "the token must match"),
         ({"MARINA_TOKEN": f'{TOKEN}" 1; default 1; "'}, [], "the token must match"),
         ({"MARINA_OPEN": "yes"}, [], "MARINA_OPEN=yes"),
+        ({"MARINA_OPEN": "true", "MARINA_HOST": "jetty"}, [], "MARINA_HOST=jetty"),
         ({"MARINA_OPEN": "true", "MARINA_PORT": "0"}, [], "MARINA_PORT=0"),
         ({"MARINA_OPEN": "true", "MARINA_DRAIN_S": "-1"}, [], "MARINA_DRAIN_S=-1"),
         ({"MARINA_OPEN": "true"}, ["train"], "unknown arguments train"),

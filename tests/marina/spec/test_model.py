@@ -96,6 +96,8 @@ def test_numbers_may_stand_for_text(tmp_path: Path) -> None:
         ({"name": "other"}, "m.yaml: name: 'other' must be the file's name, 'm'"),
         ({"pooling": "mean"}, "m.yaml: spec: pooling belongs to the task sentence-embedding, or to heads"),
         ({"normalize": True}, "m.yaml: spec: normalize belongs to the task sentence-embedding"),
+        ({"dimensions": [64]}, "m.yaml: spec: dimensions belong to the task sentence-embedding"),
+        ({"dimensions": [0]}, r"m.yaml: dimensions.0: .*greater than or equal to 1 \(given: 0\)"),
         ({"long_text": "window"}, "m.yaml: spec: long_text: window belongs to the tasks token-classification"),
         ({"parameters": {"top_k": 0}}, 'm.yaml: spec: parameters: the parameter "top_k" must be a whole number'),
         ({"heads": {"logits": {"labels": ["a"]}}}, "m.yaml: heads: 'logits' cannot name a head"),

@@ -5,6 +5,7 @@
     kserve.py           {"instances": [...]}, KServe v1
     openai.py           {"input": ...}, OpenAI's embeddings
     rerank.py           {"query": ..., "texts": [...]} and {"query": ..., "documents": [...]}
+    tokens.py           {"tokenize": ...}, the tokens of texts
     open_inference.py   tensors, the Open Inference Protocol (KServe v2, Triton)
 
 The protocol is detected from the body alone, so any URL of TorchServe serves all of them.
@@ -19,7 +20,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body, check_size
 from handlers.worker.request.documents import dump
 from handlers.worker.request.instances import Answered, Request, RequestLimits
-from handlers.worker.request.protocols import kserve, open_inference, openai, plain, rerank, similarity
+from handlers.worker.request.protocols import kserve, open_inference, openai, plain, rerank, similarity, tokens
 from handlers.worker.request.schema import Schema
 from handlers.worker.values import Json
 
@@ -40,7 +41,7 @@ class Protocol(typing.Protocol):
 
 
 # a body has the first protocol that recognises it
-PROTOCOLS: tuple[Protocol, ...] = (open_inference, similarity, kserve, openai, rerank, plain)
+PROTOCOLS: tuple[Protocol, ...] = (tokens, open_inference, similarity, kserve, openai, rerank, plain)
 
 
 def read_request(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:

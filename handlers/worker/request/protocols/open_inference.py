@@ -3,7 +3,7 @@
 Texts are BYTES tensors, either in the JSON or as bytes after it (Triton's binary extension: each element
 is its length in four bytes, little endian, followed by the element itself). Responses are JSON:
 
-    sentence-embedding           embedding FP32 (instances, width)
+    sentence-embedding           embedding FP32, INT8 or UINT8 (instances, width)
     text-classification          label BYTES and score FP32 (instances, labels), best first
     text-classification, heads   HEAD_label and HEAD_score for each head
     reranking                    score FP32 (instances)
@@ -31,6 +31,8 @@ from handlers.worker.values import Instance, Json
 NAME = "open-inference"
 # parameters of the protocol, not of tasks: the form in which a client expects its tensors
 _PROTOCOL_PARAMETERS = {"binary_data_output", "sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
+
+DATATYPES = {"binary": "INT8", "ubinary": "UINT8"}  # of embeddings, by the parameter precision
 
 
 def recognises(value: Json, _: Schema) -> bool:
@@ -77,7 +79,8 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     Raises:
         RequestError: a requested output does not exist.
     """
-    tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers])}
+    datatype = DATATYPES.get(request.parameters.get("precision", ""), "FP32")
+    tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers], datatype)}
     output_names = request.details["outputs"] or list(tensors)
     for name in output_names:
         if name not in tensors:
@@ -176,13 +179,13 @@ def _output_names(outputs: Json) -> list[str]:
     return [output["name"] for output in outputs]
 
 
-def _tensors(answers: list[Json]) -> list[Json]:
-    """The answers as tensors; see the table in the module docstring."""
+def _tensors(answers: list[Json], datatype: str) -> list[Json]:
+    """The answers as tensors, vectors of a datatype; see the table in the module docstring."""
     first = answers[0]
     if isinstance(first, float):
         return [{"name": "score", "datatype": "FP32", "shape": [len(answers)], "data": answers}]
-    if isinstance(first, list) and first and isinstance(first[0], float):
-        return [_tensor("embedding", "FP32", answers)]
+    if isinstance(first, list) and first and isinstance(first[0], float | int):
+        return [_tensor("embedding", datatype, answers)]
     if _is_ranking(first):
         return _ranking("", answers)
     if isinstance(first, dict) and all(_is_ranking(value) for value in first.values()):

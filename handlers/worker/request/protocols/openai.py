@@ -18,6 +18,7 @@ from handlers.worker.values import Json
 NAME = "openai"
 # the URL selects the model; the user is ignored
 FIELDS = {"input", "model", "encoding_format", "user"}
+BASE64_DTYPES = {"float32": "<f4", "binary": "i1", "ubinary": "u1"}  # by the parameter precision
 
 
 def recognises(value: Json, schema: Schema) -> bool:
@@ -49,10 +50,18 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
 
 
 def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
-    """The embeddings, as numbers or as base64 of little-endian float32, and the number of computed tokens."""
-    encode = _base64 if request.details["encoding"] == "base64" else list
+    """The embeddings, as numbers or as base64, and the number of computed tokens.
+
+    In base64 are little-endian float32, or the bytes of binary embeddings.
+    """
+    dtype = BASE64_DTYPES[request.parameters["precision"]]
+    is_base64 = request.details["encoding"] == "base64"
     data = [
-        {"object": "embedding", "index": number, "embedding": encode(answered.answer)}
+        {
+            "object": "embedding",
+            "index": number,
+            "embedding": _base64(answered.answer, dtype) if is_base64 else answered.answer,
+        }
         for number, answered in enumerate(answers)
     ]
     tokens = sum(answered.tokens for answered in answers)
@@ -60,5 +69,5 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     return {"object": "list", "data": data, "model": identity["name"], "usage": usage}
 
 
-def _base64(embedding: Sequence[float]) -> str:
-    return base64.b64encode(np.asarray(embedding, dtype="<f4").tobytes()).decode("ascii")
+def _base64(embedding: Sequence[float], dtype: str) -> str:
+    return base64.b64encode(np.asarray(embedding, dtype=dtype).tobytes()).decode("ascii")

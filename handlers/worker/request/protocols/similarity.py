@@ -39,6 +39,7 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     sentences_by_place += [(f"inputs.sentences[{number}]", sentence) for number, sentence in enumerate(sentences)]
     instances = tuple(read_instance(sentence, where, schema.fields, limits) for where, sentence in sentences_by_place)
     parameters = read_parameters(value.get("parameters"), schema.parameters, defaults)
+    parameters["precision"] = "float32"  # the embeddings are not in the answer
     return Request(instances, parameters, NAME, {"place": "text {}, the source sentence being 0: "})
 
 

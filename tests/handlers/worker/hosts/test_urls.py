@@ -30,6 +30,8 @@ from handlers.worker.values import Json
         ("GET", "/ping", Route(Action.READY)),
         ("GET", "/health", Route(Action.READY)),
         ("GET", "/v1/models", Route(Action.LIST)),
+        ("POST", "/tokenize", Route(Action.TOKENIZE)),
+        ("GET", "/info", Route(Action.INFO)),
         ("GET", "/v1/models/m", Route(Action.READY, "m")),
         ("POST", "/v1/embeddings", Route(Action.PREDICT)),
         ("GET", "/v2/health/live", Route(Action.LIVE)),
@@ -41,6 +43,13 @@ from handlers.worker.values import Json
 )
 def test_routes(method: str, path: str, route: Route | None) -> None:
     assert route_of(method, path) == route
+
+
+DESCRIPTION: Json = {
+    **{"name": "known", "task": "sentence-embedding", "labels": {"embedding": []}, "precision": "bf16"},
+    **{"max_tokens": 128, "long_text": "truncate", "limits": {"tokens": 4096, "instances": 32}},
+    **{"version": "2", "cores": [0, 1]},
+}
 
 
 class Known:
@@ -61,7 +70,7 @@ class Known:
             raise TimeoutError
         if version not in (None, "2"):
             return None
-        return {"name": "known"}
+        return DESCRIPTION
 
     async def is_ready(self, version: str | None) -> bool | None:
         return None if version not in (None, "2") else not self._lost
@@ -106,6 +115,26 @@ def test_which_model_is_meant() -> None:
     status, found = ask(one, "POST", "/predictions/other")
     assert (status, found["type"]) == (404, "UnknownModel")
     assert "did you mean intents?" in ask(Urls({"intents": Known()}, ()), "POST", "/predictions/intnts")[1]["error"]
+
+
+def test_the_urls_of_text_embeddings_inference() -> None:
+    one, two = Urls({"m": Known()}, ()), Urls({"m": Known(), "n": Known()}, ["secret"])
+    assert ask(one, "POST", "/tokenize", content=b'{"inputs": ["a"]}') == (200, ['{"tokenize":["a"]}', None])
+    # what is no such body is not taken for a prediction
+    assert ask(one, "POST", "/tokenize", content=b'{"instances": ["a"]}')[1][0].startswith('{"tokenize":null')
+    for content in (b"text", b"[1]", b"\x1f\x8b"):
+        assert ask(one, "POST", "/tokenize", content=content)[1]["type"] == "InvalidBody"
+    token = {"authorization": "Bearer secret"}
+    named = b'{"inputs": "a", "model": "n"}'
+    assert ask(two, "POST", "/tokenize", token, named) == (200, ['{"tokenize":"a","model":"n"}', None])
+    assert [ask(two, method, path)[0] for method, path in (("POST", "/tokenize"), ("GET", "/info"))] == [401, 401]
+    assert ask(one, "GET", "/info")[1] == {
+        **{"model_id": "m", "model_sha": "2", "model_dtype": "bfloat16", "model_type": {"embedding": {}}},
+        **{"max_input_length": 128, "max_batch_tokens": 4096, "max_client_batch_size": 32, "auto_truncate": True},
+        "tokenization_workers": 2,
+    }
+    assert set(ask(two, "GET", "/info", token)[1]["models"]) == {"m", "n"}
+    assert ask(Urls({"m": Known(lost=True)}, ()), "GET", "/info")[0] == 503
 
 
 def test_it_is_ready_when_all_models_answer() -> None:

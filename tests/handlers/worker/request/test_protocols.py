@@ -129,6 +129,10 @@ def test_open_inference_answers_of_every_kind() -> None:
         return {output["name"]: output["shape"] for output in document["outputs"]}
 
     assert names_and_shapes(TASKS["sentence-embedding"], [0.5, 0.25, 0.0]) == {"embedding": [1, 3]}
+    for precision, datatype in (("float32", "FP32"), ("binary", "INT8"), ("ubinary", "UINT8")):
+        body = {"inputs": [tensor("a", name="text")], "parameters": {"precision": precision}}
+        (output,) = write(read_json(body, TASKS["sentence-embedding"]), [1, 2])["outputs"]
+        assert (output["datatype"], output["shape"], output["data"]) == (datatype, [1, 2], [1, 2])
     heads = {"x": RANKING, "y": RANKING[:1]}
     assert names_and_shapes(TASKS["text-classification"], heads) == {
         **{"x_label": [1, 2], "x_score": [1, 2]},
@@ -166,7 +170,8 @@ def test_parameters_may_stand_beside_the_inputs() -> None:
     assert read_json({"inputs": "a", "top_k": 1}).parameters["top_k"] == 1
     embedding = {"inputs": ["a", "b"], "normalize": True, "prompt_name": "query", "truncation_direction": "left"}
     assert read_json(embedding, TASKS["sentence-embedding"]).parameters == {
-        **{"normalize": True, "prompt_name": "query", "truncate": None, "truncation_direction": "left"}
+        **{"normalize": True, "prompt_name": "query", "truncate": None, "truncation_direction": "left"},
+        **{"dimensions": None, "precision": "float32"},
     }
     with pytest.raises(RequestError, match='in "parameters" or beside "inputs", not in both'):
         read_json({"inputs": "a", "top_k": 1, "parameters": {"top_k": 2}})
@@ -203,6 +208,12 @@ def test_openais_embeddings() -> None:
     }
     packed = write(read_json({"input": "a", "encoding_format": "base64"}, task), [0.5, 0.25])["data"][0]["embedding"]
     assert struct.unpack("<2f", base64.b64decode(packed)) == (0.5, 0.25)
+    for precision, values in (("ubinary", [3, 255]), ("binary", [-128, 127])):
+        binary = read_json({"input": "a", "precision": precision, "dimensions": 16}, task)
+        assert write(binary, values)["data"][0]["embedding"] == values
+        binary = read_json({"input": "a", "precision": precision, "encoding_format": "base64"}, task)
+        packed = write(binary, values)["data"][0]["embedding"]
+        assert struct.unpack("2B" if precision == "ubinary" else "2b", base64.b64decode(packed)) == tuple(values)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +223,8 @@ def test_openais_embeddings() -> None:
         ({"input": [1, 2]}, r"input\[0\] must be a text; lists of tokens"),
         ({"input": None}, "input must be a text"),
         ({"input": "a", "encoding_format": "f16"}, "must be float or base64"),
-        ({"input": "a", "dimensions": 3}, 'unknown field "dimensions"'),
+        ({"input": "a", "dimensions": 0}, '"dimensions" must be a whole number from 1'),
+        ({"input": "a", "truncate_dim": 3}, 'unknown field "truncate_dim"'),
         ({"input": "a" * 51}, "51 characters; at most 50"),
     ],
 )

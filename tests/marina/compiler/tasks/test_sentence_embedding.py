@@ -13,6 +13,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Dropout, LayerNorm, Normalize, Pooling
+from sentence_transformers.util import quantize_embeddings
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.model import Model
@@ -136,6 +137,40 @@ def test_requests_can_normalize_and_say_how_texts_are_cut(project: Project, tmp_
     unit = open_model(project, save_embedder(tmp_path / "unit", lambda: Pooling(WIDTH, "mean"), Normalize))
     assert ask(unit, "ok", normalize=False)["type"] == "InvalidParameter"
     assert np.linalg.norm(ask(unit, "ok", normalize=True)) == pytest.approx(1)
+
+
+def test_embeddings_are_cut_and_made_binary_as_by_the_library(project: Project, tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "m", lambda: Pooling(WIDTH, "mean"), Normalize)
+    library, model = load(folder), open_model(project, folder, dimensions=[8, 24])
+    for size in (8, 24, WIDTH):
+        expected = library.encode(TEXTS, truncate_dim=size, normalize_embeddings=True)
+        assert np.abs(ask(model, TEXTS, dimensions=size) - expected).max() < 1e-5
+        for precision in ("binary", "ubinary"):
+            answer = ask(model, TEXTS, dimensions=size, precision=precision)
+            assert answer.tolist() == quantize_embeddings(expected, precision).tolist()
+    assert ask(model, "ok", dimensions=16)["error"].endswith(f"not cut to that size; allowed: 8, 24, {WIDTH}")
+    assert "must be float32 or binary or ubinary" in ask(model, "ok", precision="int8")["error"]
+    # a comparison needs the values
+    sentences = {"source_sentence": "ok", "sentences": ["thanks"]}
+    assert ask(model, sentences, precision="binary") == pytest.approx(ask(model, sentences))
+    # without unit length, normalize is for what is left
+    plain = open_model(project, save_embedder(tmp_path / "plain"), dimensions=[8])
+    whole = ask(plain, "ok")
+    assert ask(plain, "ok", dimensions=8) == pytest.approx(whole[:8])
+    cut = whole[:8] / np.linalg.norm(whole[:8])
+    assert ask(plain, "ok", dimensions=8, normalize=True) == pytest.approx(cut, rel=1e-5)
+
+
+def test_a_folder_says_itself_to_what_sizes_embeddings_may_be_cut(project: Project, tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "m")
+    assert ask(open_model(project, folder), "ok", dimensions=8)["type"] == "InvalidParameter"
+    edit_json(folder / "config.json", matryoshka_dimensions=[8, 16])
+    model = open_model(project, folder, parameters={"dimensions": 16})
+    assert [ask(model, "ok", dimensions=size).shape for size in (8, 16)] == [(8,), (16,)]
+    with pytest.raises(SourceError, match=rf"m: dimensions {WIDTH + 1}: the model's embeddings have {WIDTH}"):
+        open_model(project, folder, dimensions=[WIDTH + 1])
+    with pytest.raises(ArtifactError, match=rf"parameters in the spec .* allowed: 8, 16, {WIDTH}"):
+        open_model(project, folder, parameters={"dimensions": 12})
 
 
 def test_texts_are_compared(project: Project, tmp_path: Path) -> None:

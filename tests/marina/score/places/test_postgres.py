@@ -261,6 +261,18 @@ def test_a_table_of_ones_own(database: str) -> None:
     assert run(database, "SELECT count(*) FROM own") == [(10,)]  # with a primary key, answers replace answers
 
 
+def test_binary_embeddings_in_a_column_of_bits(database: str) -> None:
+    run(database, "CREATE TABLE bits (id int PRIMARY KEY, embedding bit(16), error text)")
+    schema = pa.schema([("id", pa.int64()), ("embedding", pa.list_(pa.uint8())), ("error", pa.string())])
+    sink = PostgresSink(database, "bits", "id")
+    sink.begin(JOB, schema)
+    sink.plan(SHARDS)
+    rows = pa.table([[1, 2], [[3, 255], None], [None, "NoTokens"]], schema=schema)
+    sink.writer.write(SHARDS[0], rows, Counts())
+    bits = [(1, "0000001111111111"), (2, None)]
+    assert run(database, "SELECT id, embedding::text FROM bits ORDER BY id") == bits
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

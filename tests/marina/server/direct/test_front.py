@@ -75,6 +75,8 @@ def test_a_request_is_answered_and_counted(tmp_path: Path) -> None:
             assert (status, headers["content-type"], body) == (200, "text/plain", b"a text")
             assert headers["content-length"] == "6"
             assert uuid.UUID(headers["x-request-id"])
+            models.coming.add("n")  # so the server is not ready, as probes are told, and the counts are not
+            assert (await Client(front).ask("GET", "/ping"))[0] == 503
             status, headers, page = await Client(front).ask("GET", "/metrics", port=PORTS.metrics, token="")
             families = {family.name: family for family in text_string_to_metric_families(page.decode())}
             assert families["marina_requests"].documentation.startswith("Answered requests")

@@ -58,6 +58,25 @@ def test_parameters_and_outputs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("datatype", "data", "field", "packed"),
+    [
+        ("FP32", [0.5, -2.0], "fp32_contents", struct.pack("<2f", 0.5, -2.0)),
+        ("INT8", [-128, 127], "int_contents", b"\x80\x7f"),
+        ("UINT8", [0, 255], "uint_contents", b"\0\xff"),
+        ("BYTES", ["a", ""], "bytes_contents", b"\x01\0\0\0a\0\0\0\0"),
+    ],
+)
+def test_answers_of_every_datatype(datatype: str, data: list[Any], field: str, packed: bytes) -> None:
+    document = {"outputs": [{"name": "embedding", "datatype": datatype, "shape": [1, 2], "data": data}]}
+    (tensor,) = infer_response(document, MESSAGES["ModelInferResponse"](), raw=False).outputs
+    contents = list(getattr(tensor.contents, field))
+    assert (tensor.datatype, list(tensor.shape)) == (datatype, [1, 2])
+    assert contents == ([text.encode() for text in data] if datatype == "BYTES" else data)
+    raw = infer_response(document, MESSAGES["ModelInferResponse"](), raw=True)
+    assert list(raw.raw_output_contents) == [packed]
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda made: made.raw_input_contents.append(b""), "there are 1 inputs, and raw_input_contents for 2"),
