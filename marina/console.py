@@ -53,8 +53,8 @@ def print_table(columns: list[str], rows: list[list[str]], numbers: int = 0) -> 
 
 def print_answer(answer: Any) -> None:
     """Print a model's answer: objects as tables, an embedding as its first numbers and its size."""
-    if isinstance(answer, list) and answer and isinstance(answer[0], float):
-        start = ", ".join(f"{value:.4f}" for value in answer[:6])
+    if isinstance(answer, list) and answer and isinstance(answer[0], float | int):
+        start = ", ".join(map(_cell, answer[:6]))
         say(f"[{start}, ...] ({len(answer)} numbers)")
     elif isinstance(answer, float):
         say(f"{answer:.4f}")

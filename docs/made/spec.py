@@ -211,6 +211,8 @@ def _table(section: str, model: type[BaseModel]) -> str:
 def _type(annotation: Any) -> str:
     """What a field may hold, in the words of YAML."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _type(inner[0])
     if origin is typing.Literal:
         return ", ".join(f"`{one}`" for one in inner)
     if origin in (typing.Union, types.UnionType):

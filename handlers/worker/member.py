@@ -128,11 +128,14 @@ class Member:
         prompted, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
         return Text(prompted, window._replace(prompt_tokens=prompt_tokens))
 
-    def tokens(self, text: Text, special: bool) -> Answered | RequestError:
-        """The tokens of a text as an answer; see `handlers.worker.request.protocols.tokens`."""
+    def tokens(self, text: Text, special: bool, room: int) -> Answered | RequestError:
+        """The tokens of a text as an answer; an error if there are more than `room`.
+
+        See `handlers.worker.request.protocols.tokens`.
+        """
         try:
-            tokens, is_long = self.reader.tokens(text, special)
-            return Answered(tokens, is_long, len(tokens))
+            tokens, is_long = self.reader.tokens(text, special, room)
+            return Answered(tokens, is_long and text.window.rule != "window", len(tokens))
         except Exception as error:
             return request_error(error)
 

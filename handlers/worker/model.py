@@ -17,7 +17,7 @@ from handlers.worker.loading import load_members
 from handlers.worker.pipeline import Graphs, Plan
 from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
 from handlers.worker.request.instances import Answered
-from handlers.worker.request.protocols import write_answers
+from handlers.worker.request.protocols import tokens, write_answers
 from handlers.worker.routing import Lines, Part, RoutedRequest, Router
 from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
@@ -140,6 +140,8 @@ class Model:
         try:
             with times.stage("tokenize"):
                 self._admit(requests)
+                for part in parts:
+                    pipeline.show_tokens(part.inferences, part.request)
                 pipeline.tokenize(inferences)
                 for part in parts:
                     pipeline.check_limits(part.inferences)
@@ -215,7 +217,7 @@ class Model:
                 error = inference.result or RequestError("Unexpected", "the worker has no answer for this instance")
                 return error_reply(error, "" if error.kind in WHOLE_REQUEST_KINDS else part.request.place(number))
         truncated = ",".join(str(number) for number, answer in enumerate(answered) if answer.truncated)
-        if truncated:
+        if truncated and part.request.protocol != tokens.NAME:  # which cuts nothing, and says what a prediction would
             with _counting():
                 self.metrics.add("marina_truncated_total", truncated.count(",") + 1, part.member.name)
         identity = {"name": part.member.name, "version": self._settings.version}

@@ -84,24 +84,9 @@ def prepare(member: Member, request: Request) -> list[Inference]:
         window = member.window(request.parameters)
         for inference in inferences:
             inference.text = member.text(inference.instance, request.parameters, window)
-        if request.protocol == tokens.NAME:
-            _show_tokens(inferences, request)
     except Exception as error:
         refuse(inferences, request_error(error))
     return inferences
-
-
-def _show_tokens(inferences: Sequence[Inference], request: Request) -> None:
-    """Answer inferences with the tokens of their texts; nothing else is to be done for them."""
-    count = 0
-    for inference in inferences:
-        if inference.text is not None and count <= inference.member.settings.limits.tokens:
-            inference.result = inference.member.tokens(inference.text, request.details[tokens.SPECIAL])
-            count += inference.result.tokens if isinstance(inference.result, Answered) else 0
-    if count > inferences[0].member.settings.limits.tokens:
-        message = f"the request has more than {inferences[0].member.settings.limits.tokens} tokens"
-        for inference in inferences:
-            inference.result = RequestError("TooMuchWork", message)
 
 
 def refuse(inferences: Iterable[Inference], error: RequestError) -> None:
@@ -109,6 +94,15 @@ def refuse(inferences: Iterable[Inference], error: RequestError) -> None:
     for inference in inferences:
         if inference.result is None:
             inference.result = error
+
+
+def show_tokens(inferences: Sequence[Inference], request: Request) -> None:
+    """Answer the inferences of a request that asks for tokens; they are not computed then."""
+    room = inferences[0].member.settings.limits.tokens if request.protocol == tokens.NAME else 0
+    for inference in inferences if request.protocol == tokens.NAME else ():
+        if inference.result is None and inference.text is not None:
+            inference.result = inference.member.tokens(inference.text, request.details[tokens.SPECIAL], room)
+            room -= inference.result.tokens if isinstance(inference.result, Answered) else 0
 
 
 def tokenize(inferences: Iterable[Inference]) -> None:

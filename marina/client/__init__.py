@@ -120,7 +120,7 @@ class Client:
                 `truncation_direction`, `dimensions`, and `precision` ("binary" or "ubinary": eight values in a byte).
 
         Returns:
-            One embedding per text, in order.
+            One embedding per text, in order; with `precision`, lists of whole numbers.
 
         Raises:
             ClientError: There is no answer, or the model has another task.
@@ -248,6 +248,26 @@ class Client:
         """
         archive, _, member = model.partition(":")
         return self._transport.predict(archive, document_of(inputs, member, parameters))
+
+    def tokenize(
+        self, model: str, texts: Sequence[Json], *, add_special_tokens: bool = True, **parameters: Json
+    ) -> list[list[dict[str, Json]]]:
+        """The tokens that a model would read of each text, without running it.
+
+        Args:
+            model: Name of the model.
+            texts: The texts, or objects with the task's fields.
+            add_special_tokens: Whether to add tokens such as [CLS].
+            **parameters: Request parameters of the task, such as `prompt_name`.
+
+        Returns:
+            For each text its tokens, each with `id`, `text`, `special`, `start` and `stop`.
+        """
+        archive, _, member = model.partition(":")
+        document: dict[str, Json] = {"model": member} if member else {}
+        document |= {"tokenize": list_of(texts, "tokenize(model, [text])"), "add_special_tokens": add_special_tokens}
+        answers = self._transport.predict(archive, {**document, "parameters": parameters})
+        return cast("list[list[dict[str, Json]]]", answers)
 
     def predict_with(
         self, bundle: str, models: Sequence[str], inputs: Json, /, parameters: Mapping[str, Mapping[str, Json]] = {}

@@ -49,12 +49,14 @@ class Layout:
     Attributes:
         fields: the fields of an instance.
         parameters: the value of every parameter of the task.
+        explicit: those that are not the task's own defaults; a server of an older release may know no others.
         answers: the columns of answers.
         options: the options of the job.
     """
 
     fields: Fields
     parameters: Mapping[str, Json]
+    explicit: Mapping[str, Json]
     answers: Sequence[TypedColumn]
     options: AnswerOptions
 
@@ -163,7 +165,12 @@ def layout_of(artifact: Artifact, settings: MemberSettings, options: AnswerOptio
     if parameters.get("top_k", 1) is None:
         parameters["top_k"] = 1  # only the best label has a column
     fields = required_fields(signature.fields) if signature.fields else task.fields
-    return Layout(fields, parameters, answers, options)
+    explicit = {
+        name: value
+        for name, value in parameters.items()
+        if name in {*defaults, *options.parameters} or value != task.parameters[name].default
+    }
+    return Layout(fields, parameters, explicit, answers, options)
 
 
 def _check_text(column: str, input_schema: pa.Schema) -> None:

@@ -80,7 +80,7 @@ class RemoteScorer:
         results: dict[int, Answered | RequestError] = {
             number: instance for number, instance in enumerate(instances) if isinstance(instance, RequestError)
         }
-        for streamed in self._client.stream(self._server.model, valid, **self._layout.parameters):
+        for streamed in self._client.stream(self._server.model, valid, **self._layout.explicit):
             results[streamed.key] = _result_of(streamed)
         return RemoteComputed(encoded.rows, [results.get(number, NO_ANSWER) for number in range(len(instances))])
 

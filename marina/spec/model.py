@@ -151,8 +151,8 @@ class Spec(ArchiveSpec):
         for name in ("heads", "pooling"):
             if getattr(self, name):
                 raise ValueError(f"{name} belongs to Hugging Face folders; a TorchScript model has it in outputs")
-        if self.dimensions:
-            raise ValueError("dimensions belongs to Hugging Face folders")
+        if self.dimensions is not None:
+            raise ValueError("dimensions belong to Hugging Face folders")
         if not self.outputs:
             raise ValueError("a TorchScript model needs outputs, by name and in order")
         return self

@@ -354,6 +354,10 @@ def test_without_tokens(server: Server, tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{ports[0]}"
         assert requests.post(f"{url}/predictions/embed", json={"inputs": "a"}, timeout=30).status_code == 200
         assert requests.get(f"{url}/v1/models", headers={"Host": "LOCALHOST"}, timeout=30).status_code == 200
+        (tokens,) = requests.post(f"{url}/tokenize", json={"inputs": "ok", "model": "embed"}, timeout=30).json()
+        assert [token["text"] for token in tokens][-2:] == ["ok", "[SEP]"]
+        (first, *_) = requests.get(f"{url}/info", timeout=30).json()["models"].values()
+        assert first["max_input_length"] == 64
         for port in (ports[0], ports[2]):
             for name, value in (("Host", f"evil.example:{ports[0]}"), ("Origin", "https://evil.example")):
                 sent = requests.get(f"http://127.0.0.1:{port}/metrics", headers={name: value}, timeout=30)

@@ -219,6 +219,11 @@ def test_the_urls_of_a_server(cluster: Cluster) -> None:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             refused = requests.post(f"{cluster.url}/{path}", json={"inputs": "ok"}, headers=headers, timeout=30)
             assert (refused.status_code, refused.json()["type"]) == (401, "Unauthorized")
+    body = {"inputs": ["ok"], "model": "intents"}
+    (tokens,) = requests.post(f"{cluster.url}/tokenize", json=body, headers=BEARER, timeout=30).json()
+    assert [token["text"] for token in tokens] == ["[CLS]", "ok", "[SEP]"]
+    info = requests.get(f"{cluster.url}/info", headers=BEARER, timeout=30).json()
+    assert info["models"]["intents"]["model_id"] == "intents"
     named = {**BEARER, "X-Amzn-SageMaker-Custom-Attributes": "tags"}
     assert requests.post(f"{cluster.url}/invocations", json={"inputs": "ok"}, headers=named, timeout=30).ok
     unnamed = requests.post(f"{cluster.url}/invocations", json={"inputs": "ok"}, headers=BEARER, timeout=30)

@@ -114,6 +114,18 @@ def test_our_client_renews_a_token_that_is_refused(tiny_server: Server) -> None:
             assert len(client.embed("embed", [TEXT])) == 1
 
 
+def test_tokens_and_binary_embeddings(tiny_server: Server) -> None:
+    for connect, address in (
+        (Client.http, f"http://127.0.0.1:{tiny_server.ports[0]}"),
+        (Client.grpc, f"127.0.0.1:{tiny_server.ports[3]}"),
+    ):
+        with connect(address, tiny_server.token, timeout_s=30) as client:
+            tokens = client.tokenize("embed", ["ok", "ok thanks"], prompt_name=None)
+            assert [[token["text"] for token in text] for text in tokens][1] == ["[CLS]", "ok", "thanks", "[SEP]"]
+            (whole,), (signs,) = client.embed("embed", [TEXT]), client.embed("embed", [TEXT], precision="ubinary")
+            assert signs == np.packbits(np.array(whole) > 0).tolist()
+
+
 def post(server: Server, path: str, document: Any) -> Any:
     headers = {"Authorization": f"Bearer {server.token()}"}
     response = requests.post(f"http://127.0.0.1:{server.ports[0]}{path}", json=document, headers=headers, timeout=30)

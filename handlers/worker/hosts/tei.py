@@ -18,24 +18,31 @@ KINDS = {"sentence-embedding": "embedding", "text-classification": "classifier",
 
 
 def tokenize_body(content: bytes) -> bytes:
-    """The body for a worker of a body for `/tokenize`, whose texts are "inputs"; RequestError if it is no object."""
+    """The body for a worker of a body for `/tokenize`.
+
+    Raises:
+        RequestError: it is no JSON object with "inputs".
+    """
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
         body = None
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or "inputs" not in body or "tokenize" in body:
         raise RequestError("InvalidBody", 'send a JSON object, such as {"inputs": "some text"}, without compression')
-    return orjson.dumps({"tokenize": body.pop("inputs", None), **body})
+    return orjson.dumps({"tokenize": body.pop("inputs"), **body})
 
 
 def info(descriptions: Mapping[str, Mapping[str, Any]]) -> Json:
-    """The answer of `/info`, from the descriptions of models; of several models {"models": {NAME: ...}}."""
+    """The answer of `/info`, from the descriptions of models by name.
+
+    Of several models, or of a bundle, it is {"models": {NAME: ..., "BUNDLE:MODEL": ...}}.
+    """
     described: dict[str, Json] = {}
     for name, description in descriptions.items():
-        worker = {key: description.get(key) for key in ("version", "cores")}
-        members = description.get("members") or {name: description}
-        described.update({member: _model_info(member, {**fields, **worker}) for member, fields in members.items()})
-    return next(iter(described.values())) if len(described) == 1 else {"models": described}
+        for member, fields in description.get("members", {"": description}).items():
+            label = f"{name}:{member}" if member else name
+            described[label] = _model_info(label, {**fields, "version": description["version"]})
+    return described[name] if set(described) == {name} else {"models": described}
 
 
 def _model_info(name: str, description: Mapping[str, Any]) -> Json:
@@ -43,16 +50,18 @@ def _model_info(name: str, description: Mapping[str, Any]) -> Json:
     labels = [str(label) for label in heads[0]] if len(heads) == 1 else []
     numbered = {str(number): label for number, label in enumerate(labels)}
     numbers = {label: number for number, label in enumerate(labels)}
-    kind = KINDS.get(description["task"], description["task"])
     limits = description["limits"]
     return {
         "model_id": name,
         "model_sha": description["version"],
         "model_dtype": DTYPES.get(description["precision"], description["precision"]),
-        "model_type": {kind: {"id2label": numbered, "label2id": numbers} if labels else {}},
+        "model_type": {
+            KINDS.get(description["task"], description["task"]): (
+                {"id2label": numbered, "label2id": numbers} if labels else {}
+            )
+        },
         "max_input_length": description["max_tokens"],
-        "max_batch_tokens": limits["tokens"],
+        "max_batch_tokens": limits["tokens"],  # of a request
         "max_client_batch_size": limits["instances"],
         "auto_truncate": description["long_text"] == "truncate",
-        "tokenization_workers": len(description["cores"] or ()),
     }

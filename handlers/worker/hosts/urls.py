@@ -26,6 +26,8 @@ from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
 from handlers.worker.values import Json
 
 BODY_BYTES = 6_553_500  # the largest body where it is not known what models take: TorchServe's default
+# headers that say how a body is written; without them it is JSON if it looks so
+OF_BODY = ("content-type", "content-encoding", "inference-header-content-length")
 MAX_NAME = 100  # characters of a model's name that are looked at
 CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
@@ -196,6 +198,7 @@ class Urls:
         if route.action is Action.TOKENIZE:
             try:
                 content = tokenize_body(content)
+                timed_headers = {name: value for name, value in timed_headers.items() if name not in OF_BODY}
             except RequestError as error:
                 return error_reply(error)
         name = route.model or self._model_of(headers, content)
@@ -220,7 +223,9 @@ class Urls:
         try:
             described = await asyncio.gather(*(model.describe(None) for model in self._models.values()))
         except Exception:  # no worker of a model answers
-            return refusal(503, "NotReady", "there is a model without a worker that is READY", RETRY_AFTER)
+            described = [None]
+        if not all(described):
+            return refusal(503, "NotReady", "no worker of a model answers now", RETRY_AFTER)
         return _document(info(dict(zip(self._models, described, strict=True))))
 
     def _unknown_model(self, name: str, others: Iterable[str]) -> Reply:

@@ -49,7 +49,7 @@ class Preprocessor:
                 "or each of them List[str]"
             )
 
-    def tokens(self, _: Text, __: bool) -> Tokens:
+    def tokens(self, _: Text, __: bool, ___: int) -> Tokens:
         """A RequestError: the module gives no tokens of texts."""
         raise RequestError(
             "InvalidBody", "this model has a preprocessing module, and no tokenizer whose tokens it could show"

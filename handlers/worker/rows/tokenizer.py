@@ -105,15 +105,16 @@ class RowTokenizer:
             tokenized[key] = encoding if failed else self._lay_out(instance, window, encoding)
         return tokenized
 
-    def tokens(self, text: Text, special: bool) -> Tokens:
+    def tokens(self, text: Text, special: bool, room: int) -> Tokens:
         """The tokens of a text.
 
         Args:
             text: which is not cut.
             special: whether to add special tokens, such as [CLS].
+            room: the number of tokens that there may be.
 
         Raises:
-            RequestError: the tokenizer cannot read the text.
+            RequestError: the tokenizer cannot read the text, or there are more tokens.
         """
 
         def encode(texts: list[Any]) -> list[Any]:
@@ -122,6 +123,10 @@ class RowTokenizer:
         encoding = _encode_single(encode, _input(text))
         if isinstance(encoding, RequestError):
             raise encoding
+        if len(encoding) > room:
+            raise RequestError(
+                "TooMuchWork", f"the text has {len(encoding)} tokens, and the request may have {room} more"
+            )
         texts = (text.instance.text, text.instance.text_pair or "")
         columns = (encoding.ids, encoding.tokens, encoding.offsets, encoding.sequence_ids)
         tokens: list[Json] = [

@@ -48,9 +48,9 @@ def prepare(instance: Instance, parameters: Parameters, signature: Signature) ->
         raise RequestError("InvalidParameter", "this model's own embeddings are of unit length; leave out normalize")
     if parameters["dimensions"] not in (None, *signature.dimensions):
         sizes = ", ".join(map(str, signature.dimensions))
-        allowed = f"; allowed: {sizes}" if sizes else ""
+        allowed = f"allowed: {sizes}" if sizes else "leave it out"
         raise RequestError(
-            "InvalidParameter", f"dimensions: embeddings of this model are not cut to that size{allowed}"
+            "InvalidParameter", f"dimensions: this model's embeddings are not cut to that size; {allowed}"
         )
     return add_prompt(instance, parameters["prompt_name"], signature)
 

@@ -23,6 +23,7 @@ def describe_member(member: Member) -> dict[str, Json]:
         "task": artifact.task,
         "fields": list(member.task.fields.names),
         "labels": {name: list(head.labels) for name, head in artifact.signature.heads.items()},
+        "dimensions": list(artifact.signature.dimensions),
         "engine": artifact.engine,
         "precision": artifact.precision,
         "shapes": [str(shape) for shape in artifact.shapes],

@@ -150,17 +150,22 @@ def is_unit_length(model: Any) -> bool:
 def dimensions_of(model: Any, spec: Spec) -> tuple[int, ...]:
     """The sizes that embeddings may have: those that the spec or the model's config.json names, and the model's own.
 
-    `matryoshka_dimensions` is the field that vLLM reads too.
+    `matryoshka_dimensions` is the field that vLLM reads too. Its sizes above the model's own are left out, as the
+    folder may cut embeddings itself.
 
     Raises:
-        SourceError: a size is larger than the model's own.
+        SourceError: a size of the spec is larger than the model's own.
     """
     width = int(model.get_embedding_dimension())
-    dimensions = spec.dimensions or getattr(model[0].auto_model.config, "matryoshka_dimensions", None) or ()
-    if not all(isinstance(size, int) and 0 < size <= width for size in dimensions):
-        sizes = ", ".join(map(str, dimensions))
-        raise SourceError(f"{spec.name}: dimensions {sizes}: the model's embeddings have {width}", "name smaller sizes")
-    return tuple(sorted({*dimensions, width}))
+    if spec.dimensions is None:
+        named = getattr(model[0].auto_model.config, "matryoshka_dimensions", None)
+        sizes = [size for size in named if type(size) is int and 0 < size < width] if isinstance(named, list) else []
+        return (*sorted(set(sizes)), width)
+    if max(spec.dimensions, default=0) > width:
+        raise SourceError(
+            f"{spec.name}: dimensions {max(spec.dimensions)}: the model's embeddings have {width}", "name smaller sizes"
+        )
+    return tuple(sorted({*spec.dimensions, width}))
 
 
 def _with_spec_modules(model: Any, spec: Spec) -> Any:

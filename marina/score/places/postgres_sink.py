@@ -114,9 +114,9 @@ def _copy_rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[An
     for field, column in zip(answers.schema, answers.columns, strict=True):
         values = values_of(column)
         column_type = types[field.name]
-        if column_type in ("bit", "varbit") and field.type == pa.list_(pa.uint8()):
-            # binary embeddings: pgvector compares bits
-            values = [None if value is None else "".join(f"{byte:08b}" for byte in value) for value in values]
+        if pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type):
+            lowest = -128 if field.type.value_type == pa.int8() else 0
+            values = [None if value is None else _signs(value, lowest, column_type) for value in values]
         elif column_type == "vector" or (column_type in ("json", "jsonb") and not is_json(field)):
             values = [None if value is None else json_text(value) for value in values]
         elif pa.types.is_list(field.type):
@@ -128,6 +128,13 @@ def _copy_rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[An
     return zip(*columns, strict=True)
 
 
+def _signs(values: Sequence[int], lowest: int, column_type: str) -> Any:
+    """A binary embedding, whose bytes count from a lowest one, for a column of some type; pgvector compares `bit`."""
+    if column_type in ("bit", "varbit"):
+        return "".join(f"{value - lowest:08b}" for value in values)
+    return json_text(values) if column_type in ("json", "jsonb") else list(values)
+
+
 def postgres_type(field: pa.Field) -> str:
     """The type of PostgreSQL for a column of answers."""
     arrow_type = field.type
@@ -136,6 +143,8 @@ def postgres_type(field: pa.Field) -> str:
     if is_json(field):
         return "jsonb"
     if pa.types.is_list(arrow_type):
+        if pa.types.is_integer(arrow_type.value_type):
+            return "smallint[]"
         return "real[]" if pa.types.is_floating(arrow_type.value_type) else "jsonb"
     simple_types = {
         pa.bool_(): "boolean",

@@ -68,7 +68,7 @@ class Front:
     async def answer(
         self, method: str, path: str, headers: Mapping[str, str], read: Callable[[int], Awaitable[bytes]]
     ) -> Reply:
-        """Answer a request to the inference port, and count the answer if it is for a model to compute.
+        """Answer a request to the inference port, and count the answer unless it is one to GET.
 
         Args:
             method, path: of the request.

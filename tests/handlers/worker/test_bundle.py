@@ -206,12 +206,14 @@ def test_plain_text_names_no_model(model: Model) -> None:
 
 def test_every_protocol_names_its_model(model: Model) -> None:
     tensors = [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["ok"]}]
-    embedded, instances, tensor = ask(
+    embedded, instances, tensor, tokens = ask(
         model,
         {"model": "search", "input": "ok"},
         {"model": "intent", "instances": ["ok"]},
         {"inputs": tensors, "parameters": {"model": "intent", "top_k": 1}},
+        {"model": "intent", "tokenize": "ok"},
     )
+    assert [token["text"] for token in tokens[1][0]] == ["[CLS]", "ok", "[SEP]"]
     assert embedded[1]["model"] == "search"
     assert len(instances[1]["predictions"]) == 1
     assert tensor[1]["model_name"] == "intent"

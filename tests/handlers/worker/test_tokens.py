@@ -72,7 +72,7 @@ def test_what_the_model_would_cut_is_named(served: Served) -> None:
         ({"tokenize": ["a", 5]}, r"tokenize\[1\] must be a text"),
         ({"tokenize": ["a"] * 9}, "at most 8"),
         ({"tokenize": "a" * 501}, "at most 500"),
-        ({"tokenize": ["ok " * 160] * 8}, "more than 400 tokens"),
+        ({"tokenize": ["ok " * 160] * 8}, "has 162 tokens, and the request may have 76 more"),
         ({"tokenize": "a", "inputs": "a"}, 'unknown field "inputs"'),
         ({"tokenize": "a", "add_special_tokens": 1}, "must be true or false"),
         ({"tokenize": "a", "top_k": 1, "parameters": {"top_k": 1}}, "not in both"),
@@ -83,6 +83,27 @@ def test_what_is_refused(served: Served, body: dict[str, Any], message: str) -> 
     status, answer, _ = ask(served[0], **body)
     assert status in (400, 413)
     assert re.search(message, answer["error"])
+
+
+def test_lines_of_tokens(served: Served) -> None:
+    lines = [{"tokenize": "ok"}, {"inputs": "ok"}, {"tokenize": ["ok"], "add_special_tokens": False}]
+    body = b"\n".join(json.dumps(line).encode() for line in lines)
+    (reply,) = served[0].reply([(body, {"content-type": "application/jsonlines"})])
+    first, second, third = map(json.loads, reply.body.splitlines())
+    assert [len(first[0]), set(second[0]), len(third[0])] == [3, {"label", "score"}, 1]
+
+
+def test_they_count_as_work(compiled: dict[tuple[str, str], Tiny]) -> None:
+    settings = make_settings(LIMITS)._replace(max_batch_ms=1)
+    model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS)
+    bodies = [(json.dumps({"tokenize": ["ok " * 40] * 8}).encode(), JSON) for _ in range(40)]
+    assert {reply.status for reply in model.reply(bodies)} == {200, 503}
+
+
+def test_nothing_is_counted_as_cut(served: Served) -> None:
+    served[0].metrics.take()
+    assert ask(served[0], tokenize="ok " * 80)[2]["x-marina-truncated"] == "0"
+    assert not any(name == "marina_truncated_total" for name, _ in served[0].metrics.take())
 
 
 def test_others_in_the_batch_are_answered_as_usual(served: Served) -> None:
@@ -102,7 +123,9 @@ def test_what_a_model_says_of_itself(served: Served) -> None:
     assert labels["id2label"] == {str(number): label for number, label in enumerate(head)}
     assert document["model_dtype"] == "float32"
     assert (document["max_input_length"], document["max_client_batch_size"]) == (64, 8)
-    assert tei.info({"m": description, "n": description})["models"] == {
+    bundle = {"members": {"m": description}, "version": "3"}
+    assert tei.info({"m": description, "b": bundle})["models"] == {
         "m": document,
-        "n": {**document, "model_id": "n"},
+        "b:m": {**document, "model_id": "b:m", "model_sha": "3"},
     }
+    assert set(tei.info({"b": bundle})["models"]) == {"b:m"}

@@ -47,7 +47,7 @@ class FaultyServer:
 
 
 def test_no_answer_reaches_another_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = cast("Layout", SimpleNamespace(columns=lambda _: {"text": "text"}, parameters={}))
+    layout = cast("Layout", SimpleNamespace(columns=lambda _: {"text": "text"}, explicit={}))
     scorer = RemoteScorer(Server("http://127.0.0.1:1", None, "m"), layout)
     lost = 0
     for seed in range(CASES):

@@ -48,7 +48,7 @@ def test_routes(method: str, path: str, route: Route | None) -> None:
 DESCRIPTION: Json = {
     **{"name": "known", "task": "sentence-embedding", "labels": {"embedding": []}, "precision": "bf16"},
     **{"max_tokens": 128, "long_text": "truncate", "limits": {"tokens": 4096, "instances": 32}},
-    **{"version": "2", "cores": [0, 1]},
+    "version": "2",
 }
 
 
@@ -57,8 +57,8 @@ class Known:
 
     body_bytes = BODY_BYTES
 
-    def __init__(self, lost: bool = False) -> None:
-        self._lost = lost
+    def __init__(self, lost: bool = False, busy: bool = False) -> None:
+        self._lost, self._busy = lost, busy
         self.headers: Mapping[str, str] = {}
 
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
@@ -70,7 +70,7 @@ class Known:
             raise TimeoutError
         if version not in (None, "2"):
             return None
-        return DESCRIPTION
+        return {} if self._busy else DESCRIPTION  # as Ray Serve's
 
     async def is_ready(self, version: str | None) -> bool | None:
         return None if version not in (None, "2") else not self._lost
@@ -121,8 +121,7 @@ def test_the_urls_of_text_embeddings_inference() -> None:
     one, two = Urls({"m": Known()}, ()), Urls({"m": Known(), "n": Known()}, ["secret"])
     assert ask(one, "POST", "/tokenize", content=b'{"inputs": ["a"]}') == (200, ['{"tokenize":["a"]}', None])
     # what is no such body is not taken for a prediction
-    assert ask(one, "POST", "/tokenize", content=b'{"instances": ["a"]}')[1][0].startswith('{"tokenize":null')
-    for content in (b"text", b"[1]", b"\x1f\x8b"):
+    for content in (b"text", b"[1]", b"\x1f\x8b", b'{"instances": ["a"]}', b'{"inputs": "a", "tokenize": "b"}'):
         assert ask(one, "POST", "/tokenize", content=content)[1]["type"] == "InvalidBody"
     token = {"authorization": "Bearer secret"}
     named = b'{"inputs": "a", "model": "n"}'
@@ -131,10 +130,13 @@ def test_the_urls_of_text_embeddings_inference() -> None:
     assert ask(one, "GET", "/info")[1] == {
         **{"model_id": "m", "model_sha": "2", "model_dtype": "bfloat16", "model_type": {"embedding": {}}},
         **{"max_input_length": 128, "max_batch_tokens": 4096, "max_client_batch_size": 32, "auto_truncate": True},
-        "tokenization_workers": 2,
     }
+    model = Known()
+    ask(Urls({"m": model}, ()), "POST", "/tokenize", {"content-type": "text/plain"}, b'{"inputs": "a"}')
+    assert "content-type" not in model.headers
     assert set(ask(two, "GET", "/info", token)[1]["models"]) == {"m", "n"}
     assert ask(Urls({"m": Known(lost=True)}, ()), "GET", "/info")[0] == 503
+    assert ask(Urls({"m": Known(busy=True)}, ()), "GET", "/info")[0] == 503
 
 
 def test_it_is_ready_when_all_models_answer() -> None:

@@ -168,9 +168,15 @@ def test_a_folder_says_itself_to_what_sizes_embeddings_may_be_cut(project: Proje
     model = open_model(project, folder, parameters={"dimensions": 16})
     assert [ask(model, "ok", dimensions=size).shape for size in (8, 16)] == [(8,), (16,)]
     with pytest.raises(SourceError, match=rf"m: dimensions {WIDTH + 1}: the model's embeddings have {WIDTH}"):
-        open_model(project, folder, dimensions=[WIDTH + 1])
+        open_model(project, folder, dimensions=[8, WIDTH + 1])
     with pytest.raises(ArtifactError, match=rf"parameters in the spec .* allowed: 8, 16, {WIDTH}"):
         open_model(project, folder, parameters={"dimensions": 12})
+    assert open_model(project, folder, dimensions=[]).describe()["dimensions"] == [WIDTH]
+    # what the folder cuts, or says in a form of its own, hinders nothing
+    cut = save_embedder(tmp_path / "cut", lambda: Pooling(WIDTH, "mean"), truncate_dim=8)
+    for named, sizes in (([16, 8, 4, True, "2"], [4, 8]), (64, [8]), (None, [8])):
+        edit_json(cut / "config.json", matryoshka_dimensions=named)
+        assert open_model(project, cut).describe()["dimensions"] == sizes
 
 
 def test_texts_are_compared(project: Project, tmp_path: Path) -> None:

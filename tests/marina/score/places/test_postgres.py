@@ -262,15 +262,18 @@ def test_a_table_of_ones_own(database: str) -> None:
 
 
 def test_binary_embeddings_in_a_column_of_bits(database: str) -> None:
-    run(database, "CREATE TABLE bits (id int PRIMARY KEY, embedding bit(16), error text)")
-    schema = pa.schema([("id", pa.int64()), ("embedding", pa.list_(pa.uint8())), ("error", pa.string())])
-    sink = PostgresSink(database, "bits", "id")
-    sink.begin(JOB, schema)
-    sink.plan(SHARDS)
-    rows = pa.table([[1, 2], [[3, 255], None], [None, "NoTokens"]], schema=schema)
-    sink.writer.write(SHARDS[0], rows, Counts())
     bits = [(1, "0000001111111111"), (2, None)]
-    assert run(database, "SELECT id, embedding::text FROM bits ORDER BY id") == bits
+    for kind, values in ((pa.uint8(), [3, 255]), (pa.int8(), [-125, 127])):
+        schema = pa.schema([("id", pa.int64()), ("embedding", pa.list_(kind)), ("error", pa.string())])
+        rows = pa.table([[1, 2], [values, None], [None, "NoTokens"]], schema=schema)
+        run(database, f"CREATE TABLE bits_{kind} (id int PRIMARY KEY, embedding bit(16), error text)")
+        for table in (f"bits_{kind}", f"made_{kind}"):
+            sink = PostgresSink(database, table, "id")
+            sink.begin(JOB, schema)
+            sink.plan(SHARDS)
+            sink.writer.write(SHARDS[0], rows, Counts())
+        assert run(database, f"SELECT id, embedding::text FROM bits_{kind} ORDER BY id") == bits
+        assert run(database, f"SELECT embedding FROM made_{kind} WHERE id = 1") == [(values,)]
 
 
 @pytest.mark.parametrize(
