@@ -56,7 +56,7 @@ $(call PIP,$(1)) --no-deps -r requirements/demo.txt --editable .
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train compile archive serve stop test test-random test-suites test-all coverage mutants test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site docs-serve format clean dist
+.PHONY: help setup train compile archive serve stop test test-random test-suites test-all coverage mutants test-chaos test-inf1-stack test-inf2-stack test-xla inf1-operators test-torchserve-0.11 test-neuron-sdk check bench bench-quick bench-peers bench-bulk demo-match demo-duplicates verify-hardware verify-plan docs docs-site docs-serve format clean dist
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' Makefile | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 22
@@ -134,6 +134,9 @@ bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare 
 	$(BIN)/python -m benchmarks hosts
 	$(BIN)/python -m benchmarks packed
 	$(BIN)/marina bench table latency
+
+bench-quick: setup build/training/ava-intent  ## compare this tree with the last release in a few minutes, and fail if it is slower; BASE=REVISION, HOST=
+	$(BIN)/python -m benchmarks.quick $(if $(BASE),--base $(BASE)) $(if $(HOST),--host $(HOST))
 
 bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
 	$(BIN)/python -m benchmarks peers

@@ -139,6 +139,7 @@ SUITES = {
         tests=(
             f"{END}test_bench.py",
             f"{END}test_plan.py",
+            "tests/benchmarks/test_quick.py",
             *(f"tests/marina/{n}" for n in ("plan", "shapes", "doctor")),
         )
     ),
