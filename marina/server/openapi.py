@@ -259,6 +259,7 @@ def _request(task: Task, title: str) -> Schema:
     parameters = {"parameters": {"anyOf": [_ref(f"{title}Parameters"), {"type": "null"}]}}
     several = {"type": "array", "items": instance, "minItems": 1}
     beside = _parameters(task)["properties"]
+    none = {"parameters": {"type": ["object", "null"], "maxProperties": 0}}
 
     inputs = {"inputs": {"anyOf": [instance, several]}}
     tokenize = {"tokenize": {"anyOf": [instance, several]}}
@@ -266,10 +267,11 @@ def _request(task: Task, title: str) -> Schema:
     required, others = _fields(task)
     bodies = [
         _object(inputs, parameters),
-        _object(inputs, {**beside, "parameters": {"type": ["object", "null"], "maxProperties": 0}}),
+        _object(inputs, {**beside, **none}),
         _object(required, {**others, **parameters}),
         _object({"instances": several}, parameters),
-        *(_object(tokenize, {**special, **others}) for others in (parameters, beside)),
+        _object(tokenize, {**special, **parameters}),
+        _object(tokenize, {**special, **beside, **none}),
     ]
     if task.vectors:
         texts = {"type": "array", "items": TEXT, "minItems": 1}

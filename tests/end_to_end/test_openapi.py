@@ -14,7 +14,7 @@ import pytest
 
 from handlers.worker.tasks import TASKS as KNOWN
 from marina.server.openapi import camel, openapi
-from tests.embedders import PROMPTS
+from tests.embedders import PROMPTS, WIDTH
 from tests.end_to_end.conftest import TASKS, Server
 
 pytestmark = pytest.mark.long
@@ -28,7 +28,8 @@ TORCHSERVES = "ignored_auth,missing_required_header,unsupported_method"
 
 
 def document_of(models: dict[str, str]) -> dict[str, Any]:
-    """The document for these models: each has its own paths, the schemas of its task, and its own prompts and labels.
+    """The document for these models: each has its own paths, the schemas of its task, and its own prompts, sizes and
+    labels.
 
     Links send a body on to the model's other URLs, which take the same.
     """
@@ -38,6 +39,8 @@ def document_of(models: dict[str, str]) -> dict[str, Any]:
     for properties in (schema.get("properties", {}) for schema in [*schemas.values(), *bodies]):
         if "prompt_name" in properties:
             properties["prompt_name"] = {"enum": [*PROMPTS, None]}
+        if "dimensions" in properties:
+            properties["dimensions"] = {"enum": [WIDTH, None]}
         if "thresholds" in properties:
             properties["thresholds"]["propertyNames"] = {"enum": LABELS}
         for name in WINDOWS & properties.keys():
