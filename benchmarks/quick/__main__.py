@@ -58,7 +58,6 @@ def run(base: str, host: str, count: int, seconds: float, bulk_rows: int) -> lis
     source = (project.root / str(spec.source.path)).resolve()
     if not source.is_dir():
         raise MarinaError(f"{MODEL} is not trained here", f"make build/training/{MODEL}")
-    spec = spec.model_copy(update={"source": spec.source.model_copy(update={"path": str(source)})})
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock"), progress_bar("bench-quick") as progress:
         export(project.root, base, folder / "base")
@@ -68,7 +67,7 @@ def run(base: str, host: str, count: int, seconds: float, bulk_rows: int) -> lis
         ]
         for tree in trees:
             progress(f"{tree.name}: compiling", 0, count)
-            prepare(tree, spec, bulk_rows)
+            prepare(tree, spec, source, bulk_rows)
         rounds: list[Round] = []
         for number in range(count):
             progress(f"round {number + 1}", number, count)

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
 import yaml
 
+from benchmarks.memory import megabytes
 from benchmarks.quick import plans
 from benchmarks.quick.tree import Tree
 from marina.bench.load.mix import mixed_texts
@@ -39,16 +39,17 @@ PLANNING = Figure("seconds to plan them")
 FIGURES = (START, LONE, BUSY, MEMORY, BULK, CALLS, PLANNED, PLANNING)
 
 
-def prepare(tree: Tree, spec: Spec, rows: int) -> None:
+def prepare(tree: Tree, spec: Spec, source: Path, rows: int) -> None:
     """Pack a model with the code of a tree, and write texts for a job in bulk.
 
     Args:
         tree: the code.
         spec: of the model; float32 and its shapes are compiled.
+        source: the folder of its weights.
         rows: of the job.
     """
     fields = {
-        **{"name": spec.name, "task": spec.task, "source": {"path": str(spec.source.path)}, "precision": "f32"},
+        **{"name": spec.name, "task": spec.task, "source": {"path": str(source)}, "precision": "f32"},
         "shapes": {"exact": [str(shape) for shape in spec.shapes.listed()]},
         "serving": {**UNLIMITED, "queue_size": 1000},
     }
@@ -71,13 +72,14 @@ def measure_tree(tree: Tree, name: str, host: str, seconds: float) -> dict[Figur
     figures = _of_server(tree, name, host, seconds)
     output = tree.project.root / "answers.jsonl"
     output.unlink(missing_ok=True)
+    rows = len(_input(tree).read_text(encoding="utf-8").splitlines())
     start = time.monotonic()
     tree.marina("score", name, "--input", str(_input(tree)), "--output", str(output))
-    rows = len(_input(tree).read_text(encoding="utf-8").splitlines())
+    seconds_of_job = time.monotonic() - start
     planned = json.loads(tree.python(str(Path(plans.__file__))))
     return {
         **figures,
-        BULK: rows / (time.monotonic() - start),
+        BULK: rows / seconds_of_job,
         CALLS: planned["calls"],
         PLANNED: planned["ms"],
         PLANNING: planned["seconds"],
@@ -86,10 +88,10 @@ def measure_tree(tree: Tree, name: str, host: str, seconds: float) -> dict[Figur
 
 def _of_server(tree: Tree, name: str, host: str, seconds: float) -> dict[Figure, float]:
     ports = Ports(*free_ports(5))
-    options = [f"--{field.replace('_', '-')}-port={port}" for field, port in asdict(ports).items()]
-    options[0] = f"--port={ports.inference}"
+    others = {field: port for field, port in asdict(ports).items() if field != "inference"}
+    options = [f"--{field.replace('_', '-')}-port={port}" for field, port in others.items()]
     start = time.monotonic()
-    tree.marina("serve", name, "--host", host, *options)
+    tree.marina("serve", name, "--host", host, f"--port={ports.inference}", *options)
     try:
         started = time.monotonic() - start
         target = target_of(name, "rest", "127.0.0.1", ports.inference, tree.marina("token").strip())
@@ -98,16 +100,10 @@ def _of_server(tree: Tree, name: str, host: str, seconds: float) -> dict[Figure,
         lone, busy = (measure(target, bodies, 1, load) for load in loads)
         if lone.errors or busy.errors:
             raise MarinaError(f"{tree.name}: requests failed: {lone.errors or busy.errors}")
-        memory = _megabytes(json.loads(tree.marina("status", "--json"))["pid"])
+        memory = megabytes(json.loads(tree.marina("status", "--json"))["pid"])
     finally:
         tree.marina("stop")
     return {START: started, LONE: lone.latency_ms["p50"], BUSY: busy.throughput, MEMORY: memory}
-
-
-def _megabytes(pid: int) -> float:
-    """The memory of a process and its children; pages that several share are counted once."""
-    process = psutil.Process(pid)
-    return sum(float(member.memory_full_info().pss) for member in (process, *process.children(recursive=True))) / 1e6
 
 
 def _input(tree: Tree) -> Path:

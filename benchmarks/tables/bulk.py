@@ -13,15 +13,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import psutil
 import pyarrow as pa
 from pyarrow import parquet
 
+from benchmarks.memory import megabytes
 from benchmarks.peers.process import HERE, install
 from benchmarks.random_models import tiny_bert
 from handlers.worker.placement.discovery import cpu_cores
@@ -155,22 +155,12 @@ def run_score(root: Path, name: str, source: Path, output: Path) -> ScoreRun:
     with subprocess.Popen([*command, "--restart", "--json"], cwd=root, stdout=subprocess.PIPE, text=True) as process:
         peak_megabytes = 0.0
         while process.poll() is None:
-            peak_megabytes = max(peak_megabytes, _megabytes(process.pid))
+            peak_megabytes = max(peak_megabytes, megabytes(process.pid))
             time.sleep(SAMPLE_S)
         output_text = process.stdout.read() if process.stdout else ""
     if process.returncode:
         raise MarinaError(f"marina score {name} ended with {process.returncode}")
     return ScoreRun(json.loads(output_text), round(peak_megabytes, 1))
-
-
-def _megabytes(pid: int) -> float:
-    """The memory of a process and of its children; pages that several processes share are counted once."""
-    total = 0.0
-    with suppress(psutil.NoSuchProcess):
-        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                total += process.memory_full_info().pss / 1e6
-    return total
 
 
 def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strategy:

@@ -12,7 +12,7 @@ import yaml
 
 from benchmarks.quick import __main__ as quick
 from benchmarks.quick import plans
-from benchmarks.quick.figures import BUSY, FIGURES, LONE, Figure
+from benchmarks.quick.figures import BUSY, CALLS, FIGURES, LONE, Figure
 from benchmarks.quick.tree import PARTS, Tree, export
 from marina.errors import MarinaError
 from marina.project import Project
@@ -98,7 +98,7 @@ def test_a_tree_beside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for figures in only.values():
         assert set(figures) == set(FIGURES)
         assert all(value > 0 for value in figures.values())
-    assert only["HEAD"][FIGURES[5]] == only["this tree"][FIGURES[5]]
+    assert only["HEAD"][CALLS] == only["this tree"][CALLS]
 
 
 def repository_with_model(folder: Path) -> Path:
