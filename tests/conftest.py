@@ -94,7 +94,12 @@ def save_tiny_model(folder: Path, task: str, seed: int = 0, **options: Any) -> P
     torch.manual_seed(seed)
     sizes = {"vocab_size": 200, "hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 64}
     depth = {"num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.2}
-    head = {"num_labels": 1} if task == "reranking" else {}
+    nli = dict(enumerate(("contradiction", "neutral", "entailment")))
+    heads_options: dict[str, dict[str, Any]] = {
+        "reranking": {"num_labels": 1},
+        "zero-shot-classification": {"id2label": nli, "label2id": {label: number for number, label in nli.items()}},
+    }
+    head = heads_options.get(task, {})
     config = transformers.BertConfig(**{**sizes, **depth, **head, **options})
     heads = {
         "sentence-embedding": "Model",

@@ -123,10 +123,11 @@ class Member:
         window = self.task.window(parameters, self._max_length, self.settings.long_text)
         return window._replace(max_windows=self.settings.limits.windows)
 
-    def text(self, instance: Instance, parameters: Mapping[str, Json], window: Window) -> Text:
-        """The text that the tokenizer reads for an instance; RequestError if the model lacks a parameter's value."""
+    def texts(self, instance: Instance, parameters: Mapping[str, Json], window: Window) -> list[Text]:
+        """The texts that the tokenizer reads for an instance; RequestError if the model lacks a parameter's value."""
         prompted, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
-        return Text(prompted, window._replace(prompt_tokens=prompt_tokens))
+        window = window._replace(prompt_tokens=prompt_tokens)
+        return [Text(part, window) for part in self.task.expand(prompted, parameters)]
 
     def tokens(self, text: Text, special: bool, room: int) -> Answered | RequestError:
         """The tokens of a text as an answer; an error if there are more than `room`.

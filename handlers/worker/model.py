@@ -159,7 +159,7 @@ class Model:
         costs = [
             sum(
                 part.member.costs.of_request(
-                    inference.text for inference in part.inferences if inference.text and not inference.result
+                    text for inference in part.inferences if not inference.result for text in inference.texts
                 )
                 for part in request
             )

@@ -31,8 +31,8 @@ class Inference:
         member: the model that answers.
         instance: the texts.
         parameters: the parameters of the request.
-        text: the text that the tokenizer reads.
-        tokenized: the rows.
+        texts: the texts that the tokenizer reads.
+        tokenized: the rows of all of them.
         outputs: the outputs of each row, or its error, by the row's number.
         result: the answer or the error; None until there is one.
     """
@@ -40,7 +40,7 @@ class Inference:
     member: Member
     instance: Instance
     parameters: Mapping[str, Json]
-    text: Text | None = None
+    texts: Sequence[Text] = ()
     tokenized: Tokenized | None = None
     outputs: dict[int, Outputs | RequestError] = field(default_factory=dict)
     result: Answered | RequestError | None = None
@@ -83,7 +83,7 @@ def prepare(member: Member, request: Request) -> list[Inference]:
     try:
         window = member.window(request.parameters)
         for inference in inferences:
-            inference.text = member.text(inference.instance, request.parameters, window)
+            inference.texts = member.texts(inference.instance, request.parameters, window)
     except Exception as error:
         refuse(inferences, request_error(error))
     return inferences
@@ -100,33 +100,42 @@ def show_tokens(inferences: Sequence[Inference], request: Request) -> None:
     """Answer the inferences of a request that asks for tokens; they are not computed then."""
     room = inferences[0].member.settings.limits.tokens if request.protocol == tokens.NAME else 0
     for inference in inferences if request.protocol == tokens.NAME else ():
-        if inference.result is None and inference.text is not None:
-            inference.result = inference.member.tokens(inference.text, request.details[tokens.SPECIAL], room)
+        if inference.result is None:
+            inference.result = inference.member.tokens(inference.texts[0], request.details[tokens.SPECIAL], room)
             room -= inference.result.tokens if isinstance(inference.result, Answered) else 0
 
 
 def tokenize(inferences: Iterable[Inference]) -> None:
     """Find the rows of inferences; models with the same tokenizer share the work."""
-    texts_by_reader: dict[RowReader, dict[Inference, Text]] = {}
+    by_reader: dict[RowReader, list[Inference]] = {}
     for inference in inferences:
-        if inference.result is None and inference.text is not None:
-            texts_by_reader.setdefault(inference.member.reader, {})[inference] = inference.text
-    for reader, texts in texts_by_reader.items():
+        if inference.result is None:
+            by_reader.setdefault(inference.member.reader, []).append(inference)
+    for reader, unread in by_reader.items():
+        texts = {(inference, number): text for inference in unread for number, text in enumerate(inference.texts)}
         try:
-            tokenized = reader.encode(texts, any(inference.member.task.offsets for inference in texts))
+            tokenized = reader.encode(texts, any(inference.member.task.offsets for inference in unread))
         except Exception as error:
-            refuse(texts, request_error(error))
+            refuse(unread, request_error(error))
             continue
-        for inference in texts:
-            rows = tokenized.get(inference)
-            if isinstance(rows, Tokenized):
-                inference.tokenized = rows
-            elif rows is not None:
-                inference.result = rows
-    refuse(
-        (inference for texts in texts_by_reader.values() for inference in texts if inference.tokenized is None),
-        _lost("tokens"),
-    )
+        for inference in unread:
+            _join_rows(inference, [tokenized.get((inference, number)) for number in range(len(inference.texts))])
+
+
+def _join_rows(inference: Inference, parts: Sequence[Tokenized | RequestError | None]) -> None:
+    """Give an inference the rows of its texts, or the first error of one."""
+    rows = [part for part in parts if isinstance(part, Tokenized)]
+    if not parts or len(rows) < len(parts):
+        errors = (part for part in parts if isinstance(part, RequestError))
+        inference.result = next(errors, _lost("tokens"))
+    elif len(rows) == 1:
+        (inference.tokenized,) = rows
+    else:
+        inference.tokenized = Tokenized(
+            [row for part in rows for row in part.rows],
+            [encoding for part in rows for encoding in part.encodings],
+            any(part.truncated for part in rows),
+        )
 
 
 def check_limits(inferences: Sequence[Inference]) -> None:

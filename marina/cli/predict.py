@@ -25,6 +25,10 @@ def predict(
         list[str] | None,
         typer.Option("--document", help="A document that may answer the text, for reranking. Repeat for more."),
     ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="A label to choose from, for zero-shot classification. Repeat for more."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter, for example top_k=3. Repeat for more."),
@@ -42,19 +46,10 @@ def predict(
     project = find_project()
     state = require_running(project)
     ports = state.ports
-    inputs: list[Any] = list(texts)
-    if sum(option is not None for option in (pair, context, documents)) > 1:
-        raise MarinaError(
-            "--pair is for models that compare two texts, --context for those that answer, --document for those that "
-            "rank; give one"
-        )
-    if pair is not None:
-        inputs = [{"text": text, "text_pair": pair} for text in texts]
-    elif context is not None:
-        inputs = [{"question": text, "context": context} for text in texts]
-    elif documents:
-        inputs = [{"query": text, "document": document} for text in texts for document in documents]
+    inputs = _inputs_of(texts, pair, context, documents)
     parameters = dict(parameter_of(setting) for setting in settings or [])
+    if labels:
+        parameters["candidate_labels"] = labels
     url = f"http://127.0.0.1:{ports.inference}"
 
     def current_token() -> str:
@@ -84,6 +79,22 @@ def predict(
         print_answer(result.answer)
         if result.truncated:
             say("this text is longer than the model reads, and was cut; the shapes in the spec set the limit")
+
+
+def _inputs_of(texts: list[str], pair: str | None, context: str | None, documents: list[str] | None) -> list[Any]:
+    """The instances: texts, or each with what is given beside them."""
+    if sum(option is not None for option in (pair, context, documents)) > 1:
+        raise MarinaError(
+            "--pair is for models that compare two texts, --context for those that answer, --document for those that "
+            "rank; give one"
+        )
+    if pair is not None:
+        return [{"text": text, "text_pair": pair} for text in texts]
+    if context is not None:
+        return [{"question": text, "context": context} for text in texts]
+    if documents:
+        return [{"query": text, "document": document} for text in texts for document in documents]
+    return list(texts)
 
 
 def _names_hint(name: str, served: list[str]) -> str:

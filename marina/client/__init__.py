@@ -167,6 +167,32 @@ class Client:
         answers = self.predict(model, inputs, **_without_none(top_k=top_k))
         return cast("list[dict[str, list[LabelScore]]]", expect(answers, is_heads, "classify_heads", model))
 
+    def classify_zero_shot(
+        self,
+        model: str,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        *,
+        hypothesis_template: str | None = None,
+        multi_label: bool = False,
+    ) -> list[list[LabelScore]]:
+        """Classify each text by labels of your choice (task zero-shot-classification).
+
+        Args:
+            model: Name of the model.
+            texts: The texts.
+            labels: The labels to choose from.
+            hypothesis_template: What the model compares with the text, with {} for the label; by default the spec's.
+            multi_label: Whether several labels can be right; otherwise the scores of a text add up to 1.
+
+        Returns:
+            For each text, the labels with scores, best first.
+        """
+        parameters = _without_none(hypothesis_template=hypothesis_template)
+        inputs = list_of(texts, "classify_zero_shot(model, [text], labels)")
+        answers = self.predict(model, inputs, candidate_labels=list(labels), multi_label=multi_label, **parameters)
+        return cast("list[list[LabelScore]]", expect(answers, is_ranking, "classify_zero_shot", model))
+
     def classify_tokens(
         self, model: str, texts: Sequence[str], *, aggregation_strategy: str | None = None, stride: int | None = None
     ) -> list[list[Entity]]:

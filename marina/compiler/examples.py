@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from handlers.worker.request.parameters import read_parameters
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance
 from marina.errors import CompileError
@@ -78,14 +79,22 @@ def read_examples(spec: Spec, root: Path) -> Examples:
         instances = [Instance(text) for text in BUILT_IN]
     if fields.second and not fields.second_required and not TASKS[spec.task].scripts_only:
         instances += [Instance(*pair) for pair in PAIRS]
+    instances = expand(spec, instances)
     if spec.examples is None:
         return Examples(instances, [], instances)
     where = f"models/{spec.name}.yaml: examples: {spec.examples}"
-    spec_instances = list(dict.fromkeys(read_texts(root / spec.examples, fields, where)))
+    spec_instances = expand(spec, list(dict.fromkeys(read_texts(root / spec.examples, fields, where))))
     parity = list(dict.fromkeys([*instances, *_evenly(spec_instances, MAX_SPEC_TEXTS)]))
     return Examples(
         parity, _evenly(spec_instances[0::2], MAX_CALIBRATION_TEXTS), _evenly(spec_instances[1::2], MAX_HELD_OUT_TEXTS)
     )
+
+
+def expand(spec: Spec, instances: Sequence[Instance]) -> list[Instance]:
+    """What a model reads for instances, with the spec's own parameters, or with examples of them."""
+    task = TASKS[spec.task]
+    parameters = read_parameters({**task.example_parameters, **spec.parameters}, task.parameters, {})
+    return [part for instance in instances for part in task.expand(instance, parameters)]
 
 
 def instance_of(texts: Sequence[str]) -> Instance:

@@ -10,6 +10,7 @@ from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.values import Instance
+from marina.compiler.examples import expand
 from marina.spec import Spec
 from marina.spec.texts import read_texts
 
@@ -34,7 +35,8 @@ def share_too_long(artifact: Artifact, spec: Spec, root: Path) -> float:
     if not spec.examples or spec.long_text not in FATES or spec.preprocess:
         return 0.0
     limit = max_sequence_length(artifact.shapes)
-    lengths = count_tokens(artifact, read_texts(root / spec.examples, spec.instance_fields, spec.examples))
+    instances = expand(spec, read_texts(root / spec.examples, spec.instance_fields, spec.examples))
+    lengths = count_tokens(artifact, instances)
     return sum(tokens > limit for tokens in lengths) / len(lengths)
 
 

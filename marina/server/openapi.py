@@ -167,6 +167,7 @@ ANSWERS: dict[str, Schema] = {
         "description": "Labels; of a model with several heads an object with the labels of each.",
         "anyOf": [LABELS, {"type": "object", "additionalProperties": LABELS}],
     },
+    "zero-shot-classification": {**LABELS},
     "token-classification": {
         "description": "Entities or tokens, with their place in the text.",
         "type": "array",

@@ -15,6 +15,7 @@ from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Shape
 from marina.compiler import compile_model
+from marina.compiler.examples import expand
 from marina.compiler.graphs.times import BUILD_FIELDS, read_measured, read_times
 from marina.compiler.lengths import count_tokens
 from marina.compiler.sources import open_source
@@ -139,7 +140,9 @@ def advise(
     token_counts = (
         texts
         if isinstance(texts, list)
-        else read_lengths(texts, spec.instance_fields, lambda instances: count_tokens(read_artifact(probe), instances))
+        else read_lengths(
+            texts, spec.instance_fields, lambda instances: count_tokens(read_artifact(probe), expand(spec, instances))
+        )
     )
     lengths = [min(tokens, limit) for tokens in token_counts]
     fitting, max_graphs = lengths[0::2], graphs or MAX_GRAPHS

@@ -25,6 +25,7 @@ from tests.ports import free_ports
 TASKS = {
     "classify": "text-classification",
     "rank": "reranking",
+    "nli": "zero-shot-classification",
     "tag": "token-classification",
     "answer": "question-answering",
     "embed": "sentence-embedding",
@@ -138,12 +139,14 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for name, task in TASKS.items():
         if task == "sentence-embedding":
             save_embedder(project.root / "weights" / name, prompts=PROMPTS)
-        elif task == "reranking":
+        elif task in ("reranking", "zero-shot-classification"):
             save_tiny_model(project.root / "weights" / name, task)
         else:
             save_model(project.root / "weights" / name, "bert", task)
         source = {"path": f"weights/{name}"}
         fields: dict[str, Any] = {"task": task, "source": source, "shapes": {"exact": ["1x16", "4x64"]}}
+        if task == "zero-shot-classification":
+            fields["parameters"] = {"candidate_labels": ["invoice", "mouse"], "hypothesis_template": "{}"}
         write_spec(project, name, **fields, serving={"server_timing": name == "embed"})
     packed = run_marina(project, "archive")
     assert packed.returncode == 0, packed.stderr

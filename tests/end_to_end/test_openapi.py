@@ -41,6 +41,9 @@ def document_of(models: dict[str, str]) -> dict[str, Any]:
             properties["prompt_name"] = {"enum": [*PROMPTS, None]}
         if "dimensions" in properties:
             properties["dimensions"] = {"enum": [WIDTH, None]}
+        if "candidate_labels" in properties:
+            labels = {"type": "array", "items": {"enum": ["invoice", "mouse"]}, "uniqueItems": True, "minItems": 1}
+            properties.update(candidate_labels=labels, hypothesis_template={"enum": ["{}"]})
         if "thresholds" in properties:
             properties["thresholds"]["propertyNames"] = {"enum": LABELS}
         for name in WINDOWS & properties.keys():

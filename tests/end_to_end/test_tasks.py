@@ -126,6 +126,24 @@ def test_tokens_and_binary_embeddings(tiny_server: Server) -> None:
             assert signs == np.packbits(np.array(whole) > 0).tolist()
 
 
+def test_labels_of_a_request(tiny_server: Server) -> None:
+    labels = ["invoice", "password", "mouse"]
+    for connect, address in (
+        (Client.http, f"http://127.0.0.1:{tiny_server.ports[0]}"),
+        (Client.grpc, f"127.0.0.1:{tiny_server.ports[3]}"),
+    ):
+        with connect(address, tiny_server.token, timeout_s=30) as client:
+            (ranked,) = client.classify_zero_shot("nli", [TEXT], labels)
+            assert sorted(entry["label"] for entry in ranked) == sorted(labels)
+            assert sum(entry["score"] for entry in ranked) == pytest.approx(1)
+            (several,) = client.classify_zero_shot("nli", [TEXT], labels, multi_label=True, hypothesis_template="{}?")
+            assert all(0 < entry["score"] < 1 for entry in several)
+    shown = tiny_server.marina("predict", "nli", TEXT, "--label", "invoice", "--label", "mouse")
+    assert {line.split()[0] for line in shown.stdout.splitlines()[1:]} == {"invoice", "mouse"}, shown.stderr
+    (default,) = post(tiny_server, "/v1/models/nli:predict", {"instances": [TEXT]})["predictions"]
+    assert {entry["label"] for entry in default} == {"invoice", "mouse"}
+
+
 def post(server: Server, path: str, document: Any) -> Any:
     headers = {"Authorization": f"Bearer {server.token()}"}
     response = requests.post(f"http://127.0.0.1:{server.ports[0]}{path}", json=document, headers=headers, timeout=30)

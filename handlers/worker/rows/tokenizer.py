@@ -21,10 +21,10 @@ class Window(NamedTuple):
     """How an instance's tokens are laid out in rows.
 
     rule is "truncate", "reject" or "window". stride is the number of tokens that two consecutive windows share; it is
-    an upper bound unless exact is true. strategy says which text is truncated: "longest_first" or "only_second", in the
-    terms of the `tokenizers` library. side is the side that is truncated; None means the tokenizer's own side.
-    max_windows is the maximum number of windows of one instance. prompt_tokens is the value for its rows. empty_pair
-    is true if an empty second text makes a pair too.
+    an upper bound unless exact is true. strategy says which text is truncated: "longest_first", "only_first" or
+    "only_second", in the terms of the `tokenizers` library. side is the side that is truncated; None means the
+    tokenizer's own side. max_windows is the maximum number of windows of one instance. prompt_tokens is the value for
+    its rows. empty_pair is true if an empty second text makes a pair too.
     """
 
     max_length: int

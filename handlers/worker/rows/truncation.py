@@ -75,7 +75,7 @@ def truncate(encoding: Any, max_length: int, strategy: str, side: str) -> Trunca
     Args:
         encoding: the library's encoding of the whole instance with its special tokens, which are all kept.
         max_length: the maximum number of tokens in a row.
-        strategy: "longest_first" or "only_second", in the terms of the library.
+        strategy: "longest_first", "only_first" or "only_second", in the terms of the library.
         side: the side that is truncated, "right" or "left".
 
     Raises:
@@ -85,9 +85,13 @@ def truncate(encoding: Any, max_length: int, strategy: str, side: str) -> Trunca
     counts = [sum(sequence == number for sequence in sequences) for number in (0, 1)]
     first, second = counts
     room = max_length - (len(sequences) - first - second)
-    only_second = strategy == "only_second" and room > 0
-    kept_counts = (first, room - first) if only_second else _longest_first(first, second, room)
-    if kept_counts[1] < int(only_second):
+    if strategy == "longest_first" or room <= 0:
+        kept_counts = _longest_first(first, second, room)
+        is_lost = kept_counts[1] < 0
+    else:
+        kept_counts = (first, room - first) if strategy == "only_second" else (room - second, second)
+        is_lost = kept_counts[strategy == "only_second"] < 1
+    if is_lost:
         raise RequestError("TextTooLong", f"the text cannot be cut to {max_length} tokens")
     positions = []
     seen_counts = [0, 0]

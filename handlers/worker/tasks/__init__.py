@@ -9,6 +9,7 @@ from handlers.worker.tasks import (
     tensors,
     text_classification,
     token_classification,
+    zero_shot_classification,
 )
 from handlers.worker.tasks.base import Task
 
@@ -17,6 +18,7 @@ TASKS: dict[str, Task] = {
     for module in (
         sentence_embedding,
         text_classification,
+        zero_shot_classification,
         reranking,
         token_classification,
         question_answering,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from handlers.worker.artifact import Artifact
@@ -37,6 +37,11 @@ def unchanged(instance: Instance, _: Parameters, __: Signature) -> tuple[Instanc
     return instance, 0
 
 
+def alone(instance: Instance, _: Parameters) -> list[Instance]:
+    """The instance itself, whose tokens are its rows."""
+    return [instance]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task(Schema):
     """One task.
@@ -50,6 +55,9 @@ class Task(Schema):
             number of tokens in a row and the spec's long_text. RequestError if the parameters contradict each other.
         prepare: returns the instance as the tokenizer reads it, and how many of its first tokens pooling excludes.
             RequestError if this model does not support a parameter's value.
+        expand: the texts, or pairs of texts, that are read for an instance, each as rows of its own; `answer` gets the
+            rows of all, in order.
+        example_parameters: of requests, where the task has no answer without them, and the spec sets none.
         offsets: whether answers need the offsets of tokens in the text, so that long texts can be read in windows.
         long_text: the rule for long texts if a spec names none.
         usual_length: tokens of the longest texts that a new spec of this task is for.
@@ -62,6 +70,8 @@ class Task(Schema):
     columns: Callable[[Signature, Parameters], list[Column]]
     window: Callable[[Parameters, int, str], Window] = single_window
     prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = unchanged
+    expand: Callable[[Instance, Parameters], list[Instance]] = alone
+    example_parameters: Parameters = field(default_factory=dict)
     offsets: bool = False
     long_text: str = "truncate"
     usual_length: int = 128

@@ -15,6 +15,7 @@ from handlers.worker.values import Instance
 from marina.archive.pack import model_config, parts_of
 from marina.bench.load.histogram import decoded, encoded, merged, milliseconds, new_histogram, record
 from marina.bench.load.measurement import Measurement
+from marina.compiler.examples import expand
 from marina.spec import Spec
 
 PAUSE_S = 0.0015
@@ -24,7 +25,7 @@ class BareResult(NamedTuple):
     """The performance of the graphs alone on the rows of some texts.
 
     Attributes:
-        rows_per_s: rows per second if all rows are available at once: sorted by length, assigned to calls by
+        texts_per_s: texts per second if all rows are available at once: sorted by length, assigned to calls by
             the fastest plan, one graph after the other, with inputs already in place.
         single_latencies: histogram of latencies of single texts without pauses, each in the graph that is fastest for
             it.
@@ -33,21 +34,26 @@ class BareResult(NamedTuple):
         megabytes: growth of the process's memory when it loaded the model, as a worker does.
     """
 
-    rows_per_s: float
+    texts_per_s: float
     single_latencies: str
     paced_ms: float
     megabytes: float
 
     def measurement(self, seconds: float) -> Measurement:
         """The result in the format of other loads: throughput with all texts at once, latency of single texts."""
-        return Measurement.of_calls(seconds, 0, 0, self.rows_per_s, decoded(self.single_latencies))
+        return Measurement.of_calls(seconds, 0, 0, self.texts_per_s, decoded(self.single_latencies))
 
 
 class BareGraphs:
-    """The graphs of one artifact, in one process per core group."""
+    """The graphs of one artifact, in one process per core group.
 
-    def __init__(self, processes: list[ProcessPoolExecutor]) -> None:
-        self._processes = processes
+    Args:
+        processes: that have loaded them.
+        texts_per_row: the share of a text that a row is.
+    """
+
+    def __init__(self, processes: list[ProcessPoolExecutor], texts_per_row: float) -> None:
+        self._processes, self._texts_per_row = processes, texts_per_row
 
     def run(self, seconds: float) -> BareResult:
         """Run in all processes at the same time.
@@ -57,7 +63,8 @@ class BareGraphs:
         runs = [future.result() for future in [process.submit(_run, seconds) for process in self._processes]]
         single_latencies = merged(decoded(run.single_latencies) for run in runs)
         return runs[0]._replace(
-            rows_per_s=sum(run.rows_per_s for run in runs), single_latencies=encoded(single_latencies)
+            texts_per_s=sum(run.texts_per_s for run in runs) * self._texts_per_row,
+            single_latencies=encoded(single_latencies),
         )
 
 
@@ -70,13 +77,14 @@ def bare_graphs(spec: Spec, artifact: Path, texts: list[Instance]) -> Iterator[B
         artifact: folder of the artifact.
         texts: texts for the graphs; texts that need several rows are truncated to the longest shape.
     """
+    rows = expand(spec, texts)
     settings = read_settings(model_config(parts_of(spec, artifact), version=""))
     with ExitStack() as stack:
         context = multiprocessing.get_context("spawn")
         processes = [stack.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(spec.workers)]
-        for future in [process.submit(_load, artifact, settings, texts) for process in processes]:
+        for future in [process.submit(_load, artifact, settings, rows) for process in processes]:
             future.result()
-        yield BareGraphs(processes)
+        yield BareGraphs(processes, len(texts) / len(rows))
 
 
 class _LoadedModel(NamedTuple):

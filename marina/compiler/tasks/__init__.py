@@ -15,6 +15,7 @@ from marina.compiler.tasks import (
     tensors,
     text_classification,
     token_classification,
+    zero_shot_classification,
 )
 from marina.compiler.tasks.base import TaskExporter
 from marina.compiler.tasks.export import attention_of
@@ -24,6 +25,7 @@ from marina.spec import Spec
 # of tasks that recognise the same model, the first is meant
 EXPORTERS: Mapping[str, TaskExporter] = {
     "reranking": reranking.EXPORTER,
+    "zero-shot-classification": zero_shot_classification.EXPORTER,
     "text-classification": text_classification.EXPORTER,
     "token-classification": token_classification.EXPORTER,
     "question-answering": question_answering.EXPORTER,

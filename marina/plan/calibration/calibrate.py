@@ -14,6 +14,8 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
+from handlers.worker.tasks import TASKS
+from handlers.worker.tasks.base import alone
 from handlers.worker.unpack import unpack
 from handlers.worker.values import Instance, Shape
 from marina.bench.load.payload import Payload, bodies_of, documents_of, read_instances, texts_of
@@ -70,6 +72,11 @@ def calibrate(
         raise MarinaError(
             f"{spec.name}: the engine {spec.engine} is calibrated on an instance, by make verify-hardware",
             "plans for other instances are estimates from AWS's published figures",
+        )
+    if TASKS[spec.task].expand is not alone:
+        raise MarinaError(
+            f"{spec.name}: a text has several rows in the task {spec.task}, which the planner does not know",
+            "measure it with marina bench run",
         )
     text_source = texts or texts_of(spec, project)
     instances = read_instances(text_source, spec.instance_fields)  # before anything takes long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -98,7 +99,8 @@ def member(faults: Faults, reader: Reader) -> Member:
             times=TIMES,
             graphs=ModelGraphs([{shape: Graph(shape, faults) for shape in TIMES}], SIGNATURE),
             window=lambda _: Window(16, "reject"),
-            text=lambda instance, _, window: Text(instance, window),
+            # each text between semicolons is read by itself
+            texts=lambda instance, _, window: [Text(Instance(text), window) for text in instance.text.split(";")],
             limit_error=lambda rows: RequestError("TooManyRows", "") if len(rows) > 12 else None,
             answer=answer,
         ),
@@ -110,7 +112,7 @@ def draw_requests(draw: random.Random, members: Sequence[Member]) -> Iterator[li
         texts = []
         for _ in range(draw.randrange(1, 5)):
             sides = [f"{draw.randrange(1, 9)} " * draw.randrange(1, 16) for _ in range(draw.choice([1, 1, 1, 2, 3]))]
-            texts.append("|".join(sides))
+            texts.append("".join(f"{draw.choice('|;')}{side}" for side in sides)[1:])
         yield pipeline.prepare(draw.choice(members), Request(tuple(map(Instance, texts)), {}, "json"))
 
 
@@ -131,7 +133,7 @@ def test_no_answer_reaches_another_instance() -> None:
             graphs.run(graphs.plan(inferences))
             pipeline.answer(inferences)
             for inference in inferences:
-                expected = [int(part.split()[0]) for part in inference.instance.text.split("|")]
+                expected = [int(part.split()[0]) for part in re.split("[|;]", inference.instance.text)]
                 if isinstance(inference.result, Answered):
                     assert inference.result.answer == expected, seed
                     answered += 1

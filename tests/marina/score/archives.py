@@ -15,6 +15,7 @@ TASKS = {
     "search": "sentence-embedding",
     "intent": "text-classification",
     "rerank": "reranking",
+    "nli": "zero-shot-classification",
     "ner": "token-classification",
     "help": "question-answering",
 }
@@ -24,7 +25,10 @@ def add_archive(project: Project, name: str, task: str) -> Path:
     """Pack the archive of a tiny model."""
     save_tiny_model(project.root / "weights" / name, task, len(name))
     source = {"path": f"weights/{name}"}
-    path = write_spec(project, name, task=task, source=source, shapes={"exact": ["1x16", "8x16", "8x64"]})
+    labels = {"candidate_labels": ["invoice", "mouse"], "hypothesis_template": "{}"}
+    parameters = labels if task == "zero-shot-classification" else {}
+    shapes = {"exact": ["1x16", "8x16", "8x64"]}
+    path = write_spec(project, name, task=task, source=source, shapes=shapes, parameters=parameters)
     spec = read_spec(path, {})
     return pack(spec, compile_model(spec, project, no_progress).folder, project.model_store).path
 

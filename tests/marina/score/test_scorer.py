@@ -55,7 +55,7 @@ def check_same(task: str, row: dict[str, Any], answer: Any) -> None:
     """Compare the columns of a row with the server's answer."""
     if task == "sentence-embedding":
         np.testing.assert_allclose(row["embedding"], answer, atol=CLOSE)
-    elif task == "text-classification":
+    elif task in ("text-classification", "zero-shot-classification"):
         assert row["label"] == answer[0]["label"]
         assert row["score"] == pytest.approx(answer[0]["score"], abs=CLOSE)
     elif task == "reranking":

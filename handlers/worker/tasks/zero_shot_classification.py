@@ -1,0 +1,98 @@
+"""Zero-shot classification: candidate labels of the request, best first, scored by a model of entailment (NLI).
+
+For each label the model reads the text with a hypothesis, such as "This example is sports.". Scores match transformers'
+zero-shot-classification pipeline: the softmax of the labels' logits for entailment, or, with multi_label or a single
+label, of each label's entailment against its contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.parameters import Parameter, flag, integer, word, words
+from handlers.worker.request.schema import Fields
+from handlers.worker.request.text import quote
+from handlers.worker.rows.tokenizer import RowTokenizer, Window
+from handlers.worker.signature import Signature, label_text
+from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
+from handlers.worker.values import Instance, Json
+
+TEMPLATE = "This example is {}."
+PARAMETERS: Mapping[str, Parameter] = {
+    "candidate_labels": words([]),
+    "hypothesis_template": word(TEMPLATE),
+    "multi_label": flag(default=False),
+    "top_k": integer(None, minimum=1, null=True),
+}
+
+
+def window(_: Parameters, max_length: int, long_text: str) -> Window:
+    """Hypotheses are never cut."""
+    return Window(max_length, long_text, strategy="only_first", empty_pair=True)
+
+
+def prepare(instance: Instance, parameters: Parameters, _: Signature) -> tuple[Instance, int]:
+    """Refuse a label that is empty or there twice, and a template without a place for the label."""
+    labels, template = parameters["candidate_labels"], parameters["hypothesis_template"]
+    if len(set(labels)) < len(labels) or not all(labels):
+        raise RequestError("InvalidParameter", "candidate_labels: every label must be a text, and another one")
+    if template is None or template.count("{}") != 1 or set(template.replace("{}", "")) & set("{}"):
+        raise RequestError(
+            "InvalidParameter", f"hypothesis_template: write {{}} once, for the label, as in {quote(TEMPLATE)}"
+        )
+    return instance, 0
+
+
+def expand(instance: Instance, parameters: Parameters) -> list[Instance]:
+    """The text with the hypothesis of each label; RequestError if there is no label."""
+    template = parameters["hypothesis_template"]
+    if not parameters["candidate_labels"]:
+        raise RequestError("InvalidParameter", 'candidate_labels: name the labels to choose from, such as ["billing"]')
+    return [instance._replace(text_pair=template.replace("{}", label)) for label in parameters["candidate_labels"]]
+
+
+def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
+    labels, several = example.parameters["candidate_labels"], example.parameters["multi_label"]
+    logits = np.array([outputs[0] for outputs in example.outputs], dtype=np.float64)  # (labels, classes)
+    (head,) = signature.heads.values()
+    entailment = entailment_of(head.labels)
+    if several or len(labels) == 1:
+        contradiction = len(head.labels) - 1 if entailment == 0 else 0
+        scores = 1 / (1 + np.exp(logits[:, contradiction] - logits[:, entailment]))
+    else:
+        exponents = np.exp(logits[:, entailment] - logits[:, entailment].max())
+        scores = exponents / exponents.sum()
+    order = np.argsort(-scores, kind="stable")[: example.parameters["top_k"]]
+    return [{"label": labels[index], "score": float(scores[index])} for index in order.tolist()]
+
+
+def entailment_of(labels: tuple[Json, ...]) -> int:
+    """The number of the class that says that the text entails the hypothesis; the last, if no label begins so."""
+    named = (number for number, label in enumerate(labels) if label_text(label).lower().startswith("entail"))
+    return next(named, len(labels) - 1)
+
+
+def columns(_: Signature, parameters: Parameters) -> list[Column]:
+    """The best label with its score; with top_k, the ranking too."""
+    best = [
+        Column("label", ValueKind.TEXT, lambda answer: answer[0]["label"]),
+        Column("score", ValueKind.NUMBER, lambda answer: answer[0]["score"]),
+    ]
+    return best if (parameters["top_k"] or 1) == 1 else [*best, Column("labels", ValueKind.LABELS, whole_answer)]
+
+
+TASK = Task(
+    name="zero-shot-classification",
+    fields=Fields("text"),
+    parameters=PARAMETERS,
+    answer=answer,
+    columns=columns,
+    window=window,
+    prepare=prepare,
+    expand=expand,
+    example_parameters={"candidate_labels": ["billing", "delivery", "a technical problem"]},
+)
