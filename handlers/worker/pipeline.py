@@ -98,8 +98,10 @@ def refuse(inferences: Iterable[Inference], error: RequestError) -> None:
 
 def show_tokens(inferences: Sequence[Inference], request: Request) -> None:
     """Answer the inferences of a request that asks for tokens; they are not computed then."""
-    room = inferences[0].member.settings.limits.tokens if request.protocol == tokens.NAME else 0
-    for inference in inferences if request.protocol == tokens.NAME else ():
+    if request.protocol != tokens.NAME:
+        return
+    room = inferences[0].member.settings.limits.tokens
+    for inference in inferences:
         if inference.result is None:
             inference.result = inference.member.tokens(inference.texts[0], request.details[tokens.SPECIAL], room)
             room -= inference.result.tokens if isinstance(inference.result, Answered) else 0

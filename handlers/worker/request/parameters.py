@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from handlers.worker.errors import RequestError
@@ -119,3 +119,29 @@ def read_parameters(
             raise RequestError("InvalidParameter", f'the parameter "{name}" must be {parameters[name].expected}')
         values[name] = value
     return values
+
+
+def read_parameters_beside(
+    body: Mapping[str, Json],
+    names: Collection[str],
+    parameters: Mapping[str, Parameter],
+    defaults: Mapping[str, Json],
+) -> dict[str, Json]:
+    """The value of every parameter of a task, of a body that may have them as fields of its own.
+
+    Args:
+        body: the JSON body.
+        names: its other fields; among them "parameters", if they may be in an object of that name instead.
+        parameters, defaults: as in `read_parameters`.
+
+    Raises:
+        RequestError: also if the body has another field, or parameters in both places.
+    """
+    beside = {name: item for name, item in body.items() if name in parameters}
+    unknown = sorted(set(body) - set(names) - set(beside))
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    nested = body.get("parameters")
+    if beside and nested not in (None, {}):
+        raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside it, not in both')
+    return read_parameters(beside or nested, parameters, defaults)

@@ -120,7 +120,8 @@ class RowTokenizer:
         def encode(texts: list[Any]) -> list[Any]:
             return self.library.encode_batch(texts, add_special_tokens=special)
 
-        encoding = _encode_single(encode, _input(text))
+        pair = _input(text)
+        encoding = _encode_single(encode, pair)
         if isinstance(encoding, RequestError):
             raise encoding
         if len(encoding) > room:
@@ -135,7 +136,7 @@ class RowTokenizer:
             else {"id": number, "text": texts[sequence][start:stop], "special": False, "start": start, "stop": stop}
             for number, token, (start, stop), sequence in zip(*columns, strict=True)
         ]
-        added = 0 if special else self.library.num_special_tokens_to_add(isinstance(_input(text), tuple))
+        added = 0 if special else self.library.num_special_tokens_to_add(isinstance(pair, tuple))
         return Tokens(tokens, len(tokens) + added > text.window.max_length)
 
     def _lay_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:

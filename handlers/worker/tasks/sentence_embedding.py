@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
+from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.prompts import add_prompt
 from handlers.worker.rows.tokenizer import RowTokenizer, Window
@@ -31,7 +32,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "truncate": flag(None),
     "truncation_direction": choice(None, "left", "right"),
     "dimensions": integer(None, minimum=1, null=True),
-    "precision": choice("float32", "binary", "ubinary"),
+    "precision": choice(*PRECISIONS),
 }
 
 KINDS = {"float32": ValueKind.VECTOR, "binary": ValueKind.SIGNED_BYTES, "ubinary": ValueKind.BYTES}

@@ -23,6 +23,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import check_text, quote, type_name
 from handlers.worker.signature import label_text
@@ -31,8 +32,6 @@ from handlers.worker.values import Instance, Json
 NAME = "open-inference"
 # parameters of the protocol, not of tasks: the form in which a client expects its tensors
 _PROTOCOL_PARAMETERS = {"binary_data_output", "sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
-
-DATATYPES = {"binary": "INT8", "ubinary": "UINT8"}  # of embeddings, by the parameter precision
 
 
 def recognises(value: Json, _: Schema) -> bool:
@@ -79,7 +78,7 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     Raises:
         RequestError: a requested output does not exist.
     """
-    datatype = DATATYPES.get(request.parameters.get("precision", ""), "FP32")
+    datatype = PRECISIONS[request.parameters.get("precision", "float32")].datatype
     tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers], datatype)}
     output_names = request.details["outputs"] or list(tensors)
     for name in output_names:

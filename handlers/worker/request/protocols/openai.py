@@ -10,15 +10,14 @@ import numpy as np
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.parameters import read_parameters_beside
+from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Schema
-from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 
 NAME = "openai"
 # the URL selects the model; the user is ignored
 FIELDS = {"input", "model", "encoding_format", "user"}
-BASE64_DTYPES = {"float32": "<f4", "binary": "i1", "ubinary": "u1"}  # by the parameter precision
 
 
 def recognises(value: Json, schema: Schema) -> bool:
@@ -29,9 +28,7 @@ def recognises(value: Json, schema: Schema) -> bool:
 def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read one text or several; parameters of the task may be fields of the same object."""
     value = body.value
-    unknown = sorted(set(value) - FIELDS - set(schema.parameters))
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    parameters = read_parameters_beside(value, FIELDS, schema.parameters, defaults)
     encoding = value.get("encoding_format", "float")
     if encoding not in ("float", "base64"):
         raise RequestError("InvalidBody", '"encoding_format" must be float or base64')
@@ -44,8 +41,6 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
             where = f"input[{number}]" if several else "input"
             raise RequestError("InvalidInstance", f"{where} must be a text; lists of tokens are not taken")
     instances = tuple(read_instance(item, f"input[{i}]", schema.fields, limits) for i, item in enumerate(items))
-    task_parameters = {name: value[name] for name in schema.parameters if name in value}
-    parameters = read_parameters(task_parameters, schema.parameters, defaults)
     return Request(instances, parameters, NAME, {"place": "input[{}]: " if several else "", "encoding": encoding})
 
 
@@ -54,7 +49,7 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
 
     In base64 are little-endian float32, or the bytes of binary embeddings.
     """
-    dtype = BASE64_DTYPES[request.parameters["precision"]]
+    dtype = PRECISIONS[request.parameters["precision"]].dtype
     is_base64 = request.details["encoding"] == "base64"
     data = [
         {

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.parameters import read_parameters, read_parameters_beside
 from handlers.worker.request.schema import Schema
-from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 
 NAME = "plain"
@@ -38,14 +37,7 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
         }
     if "inputs" not in value or "instances" in value:
         raise RequestError("InvalidBody", f'the JSON body needs "inputs" or "instances": {EXAMPLE}')
-    top_level_parameters = {name: item for name, item in value.items() if name in schema.parameters}
-    unknown = sorted(set(value) - {"inputs", "parameters"} - set(top_level_parameters))
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
-    nested_parameters = value.get("parameters")
-    if top_level_parameters and nested_parameters not in (None, {}):
-        raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside "inputs", not in both')
-    parameters = read_parameters(top_level_parameters or nested_parameters, schema.parameters, defaults)
+    parameters = read_parameters_beside(value, ("inputs", "parameters"), schema.parameters, defaults)
     inputs = value["inputs"]
     if not isinstance(inputs, list):
         details = {"single": True, "nested": HUB_CLIENT in body.headers.get("user-agent", "")}

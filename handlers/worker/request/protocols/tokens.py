@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.parameters import read_parameters_beside
 from handlers.worker.request.schema import Schema
-from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 
 NAME = "tokens"
@@ -30,19 +29,13 @@ def recognises(value: Json, _: Schema) -> bool:
 def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read one instance or several; parameters of the task may be fields of the same object."""
     value = body.value
-    top_level_parameters = {name: item for name, item in value.items() if name in schema.parameters}
-    unknown = sorted(set(value) - FIELDS - set(top_level_parameters))
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    parameters = read_parameters_beside(value, FIELDS, schema.parameters, defaults)
     special = value.get("add_special_tokens", True)
     if not isinstance(special, bool):
         raise RequestError("InvalidBody", '"add_special_tokens" must be true or false')
     items = value["tokenize"] if isinstance(value["tokenize"], list) else [value["tokenize"]]
     check_count(len(items), "tokenize", limits)
     instances = tuple(read_instance(item, f"tokenize[{i}]", schema.fields, limits) for i, item in enumerate(items))
-    if top_level_parameters and value.get("parameters") not in (None, {}):
-        raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside "tokenize", not in both')
-    parameters = read_parameters(top_level_parameters or value.get("parameters"), schema.parameters, defaults)
     return Request(instances, parameters, NAME, {"place": "tokenize[{}]: ", SPECIAL: special})
 
 

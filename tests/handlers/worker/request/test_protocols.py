@@ -173,7 +173,7 @@ def test_parameters_may_stand_beside_the_inputs() -> None:
         **{"normalize": True, "prompt_name": "query", "truncate": None, "truncation_direction": "left"},
         **{"dimensions": None, "precision": "float32"},
     }
-    with pytest.raises(RequestError, match='in "parameters" or beside "inputs", not in both'):
+    with pytest.raises(RequestError, match='in "parameters" or beside it, not in both'):
         read_json({"inputs": "a", "top_k": 1, "parameters": {"top_k": 2}})
     for wrong in ({"normalize": "yes"}, {"truncation_direction": "up"}, {"prompt_name": 1}):
         with pytest.raises(RequestError, match="must be"):
