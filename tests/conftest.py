@@ -105,6 +105,7 @@ def save_tiny_model(folder: Path, task: str, seed: int = 0, **options: Any) -> P
         "sentence-embedding": "Model",
         "token-classification": "ForTokenClassification",
         "question-answering": "ForQuestionAnswering",
+        "sparse-embedding": "ForMaskedLM",
     }
     model_class = getattr(transformers, f"Bert{heads.get(task, 'ForSequenceClassification')}")
     model_class(config).save_pretrained(folder)

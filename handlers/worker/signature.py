@@ -63,7 +63,7 @@ class Signature:
     prompts are the prompts that requests may name; default_prompt is the name of the prompt for requests that
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
     `POSITION_IDS`, see `number_positions`; None if the graphs do not read them. dimensions are the sizes that a vector
-    may be cut to, its own included; empty if that is not known.
+    may be cut to, its own included; empty if that is not known. defaults are the model's own values of parameters.
     """
 
     inputs: tuple[str, ...]
@@ -83,6 +83,7 @@ class Signature:
     packed_inputs: tuple[str, ...] = ()
     per_token: bool = False
     dimensions: tuple[int, ...] = ()
+    defaults: Mapping[str, Json] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Convert to JSON types; `from_json` returns an equal value."""

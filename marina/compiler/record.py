@@ -180,4 +180,5 @@ def signature_of(model: ExportedModel) -> Signature:
         packed_inputs=model.packed_inputs,
         per_token=model.per_token,
         dimensions=model.dimensions,
+        defaults=model.defaults,
     )

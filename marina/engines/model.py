@@ -25,7 +25,7 @@ from handlers.worker.signature import (
     InputTensor,
     Prompt,
 )
-from handlers.worker.values import Row, Shape
+from handlers.worker.values import Json, Row, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -40,11 +40,11 @@ class ExportedModel:
 
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
-    unit_length, padding_position, fields, tensors, token_outputs and dimensions, see
+    unit_length, padding_position, fields, tensors, token_outputs, dimensions and defaults, see
     `handlers.worker.artifact.Signature`.
     preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
     None if there are none. pack makes `packed` for a mask with that number of dimensions; None if the model's rows
-    cannot be packed.
+    cannot be packed, for the reason in unpackable.
     """
 
     module: torch.nn.Module
@@ -63,8 +63,10 @@ class ExportedModel:
     token_outputs: tuple[str, ...] = ()
     per_token: bool = False
     dimensions: tuple[int, ...] = ()
+    defaults: dict[str, Json] = field(default_factory=dict)
     packed: torch.nn.Module | None = None
     pack: Callable[[int], torch.nn.Module] | None = None
+    unpackable: str = "it is not known how a TorchScript module uses rows"
     example: Shape = EXAMPLE  # for engines that convert the model once for all shapes
 
     def module_for(self, shape: Shape) -> torch.nn.Module:

@@ -23,6 +23,8 @@ TYPES: Mapping[ValueKind, pa.DataType] = {
     ValueKind.WHOLE: pa.int64(),
     ValueKind.NUMBER: pa.float64(),
     ValueKind.VECTOR: pa.list_(pa.float32()),
+    ValueKind.WHOLES: pa.list_(pa.int32()),
+    ValueKind.TEXTS: pa.list_(pa.string()),
     ValueKind.BYTES: pa.list_(pa.uint8()),
     ValueKind.SIGNED_BYTES: pa.list_(pa.int8()),
     ValueKind.LABELS: pa.list_(pa.struct([("label", pa.string()), ("score", pa.float64())])),

@@ -6,6 +6,7 @@ from handlers.worker.tasks import (
     question_answering,
     reranking,
     sentence_embedding,
+    sparse_embedding,
     tensors,
     text_classification,
     token_classification,
@@ -17,6 +18,7 @@ TASKS: dict[str, Task] = {
     module.TASK.name: module.TASK
     for module in (
         sentence_embedding,
+        sparse_embedding,
         text_classification,
         zero_shot_classification,
         reranking,

@@ -89,14 +89,14 @@ def default_parameters(task: Task, artifact: Artifact, spec_parameters: Mapping[
 
     Args:
         task: the model's task.
-        artifact: the model's artifact, which contains its default prompt.
+        artifact: the model's artifact, which contains its default prompt and other defaults.
         spec_parameters: the parameters in the spec.
 
     Raises:
         ArtifactError: the parameters do not fit the model, so every request would be refused.
     """
     defaults = {"prompt_name": artifact.signature.default_prompt} if "prompt_name" in task.parameters else {}
-    defaults |= spec_parameters
+    defaults |= {**artifact.signature.defaults, **spec_parameters}
     try:
         task.prepare(Instance("x", "x"), read_parameters(None, task.parameters, defaults), artifact.signature)
     except RequestError as error:

@@ -18,6 +18,8 @@ class ValueKind(Enum):
     WHOLE = "a whole number"
     NUMBER = "a 64-bit float"
     VECTOR = "a list of 32-bit floats"
+    WHOLES = "a list of 32-bit whole numbers"
+    TEXTS = "a list of texts"
     BYTES = "a list of whole numbers from 0 to 255"
     SIGNED_BYTES = "a list of whole numbers from -128 to 127"
     LABELS = "a list of objects with a text, label, and a 64-bit float, score"
@@ -46,3 +48,8 @@ def whole_answer(answer: Json) -> Json:
 def item(name: str) -> Take:
     """Takes a field of an answer."""
     return lambda answer: answer[name]
+
+
+def items(name: str) -> Take:
+    """Takes a field of each entry of an answer."""
+    return lambda answer: [entry[name] for entry in answer]

@@ -34,7 +34,7 @@ def with_packed(model: ExportedModel, name: str) -> ExportedModel:
         NotPackable: texts that share a row would get other outputs than alone, or the module fails.
     """
     if model.pack is None:
-        raise NotPackable(f"{name}: rows of TorchScript sources cannot be packed; leave out shapes.packed")
+        raise NotPackable(f"{name}: its rows cannot be packed: {model.unpackable}; leave out shapes.packed")
     reason = ""
     for dims in MASK_DIMS:
         try:

@@ -1,4 +1,4 @@
-"""Loads an embedding model with sentence-transformers itself, and runs its modules in their original order."""
+"""Loads embedding models with sentence-transformers itself, whose modules run in their original order."""
 
 from __future__ import annotations
 
@@ -41,32 +41,61 @@ def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any
         SourceError: the model cannot be loaded, or has parts that cannot be compiled.
     """
     check_modules(spec, folder)
+    model = read_model(spec, folder, "SentenceTransformer", attention)
+    with source_errors(spec, "sentence-transformers"):
+        model = _with_spec_modules(model, spec).eval()
+    check_model(spec, folder, model, "Pooling")
+    return model
+
+
+def read_model(spec: Spec, folder: Path, kind: str, attention: str | None) -> Any:
+    """The model in a folder, as a class of sentence-transformers; SourceError if the library cannot load it.
+
+    Args:
+        spec: the model's spec.
+        folder: the model's folder.
+        kind: the name of the class.
+        attention: the attention implementation; None for transformers' own choice.
+    """
     attention_option = {} if attention is None else {"attn_implementation": attention}
     with source_errors(spec, "sentence-transformers"):
-        from sentence_transformers import SentenceTransformer
+        import sentence_transformers
 
-        model = SentenceTransformer(
+        model = getattr(sentence_transformers, kind)(
             str(folder),
             device="cpu",
             model_kwargs={"use_safetensors": True, **attention_option},
             local_files_only=True,
             trust_remote_code=False,
         )
-        tokenizer, encoder = model.tokenizer, model[0].auto_model
-        disable_torch_compile(encoder.config)
-        model = _with_spec_modules(model, spec).eval()
-    check_tokenizer_files(spec, encoder_folder(folder), tokenizer)
+        disable_torch_compile(model[0].auto_model.config)
+    return model.eval()
+
+
+def check_model(spec: Spec, folder: Path, model: Any, pooling: str) -> None:
+    """Refuse a loaded model that cannot be compiled.
+
+    Args:
+        spec: the model's spec.
+        folder: the model's folder.
+        model: from `read_model`.
+        pooling: the library's name of the module that makes one vector from those of the tokens.
+
+    Raises:
+        SourceError: the message names what cannot be compiled.
+    """
+    check_tokenizer_files(spec, encoder_folder(folder), model.tokenizer)
     check_finite(spec, model)
-    check_vocabulary(spec, encoder, tokenizer)
+    check_vocabulary(spec, model[0].auto_model, model.tokenizer)
     with source_errors(spec, "sentence-transformers"):
-        _check_features(spec, model)
-    return model
+        _check_features(spec, model, pooling)
 
 
-def check_encoder(spec: Spec, folder: Path, encoder: Any) -> None:
-    """Refuse an encoder if some of its weights were randomly initialised; SourceError names one.
+def check_encoder(spec: Spec, folder: Path, encoder: Any, encoder_only: bool = True) -> None:
+    """Refuse an encoder, with a head unless `encoder_only`, if some of its weights were randomly initialised.
 
-    sentence-transformers does not report missing weights, so transformers loads the encoder again.
+    sentence-transformers does not report missing weights, so transformers loads the encoder again. SourceError names
+    a weight.
     """
     with source_errors(spec, "transformers"):
         _, loading = type(encoder).from_pretrained(
@@ -77,11 +106,16 @@ def check_encoder(spec: Spec, folder: Path, encoder: Any) -> None:
             local_files_only=True,
             trust_remote_code=False,
         )
-    check_weights(spec, loading["missing_keys"], encoder_only=True)
+    check_weights(spec, loading["missing_keys"], encoder_only)
 
 
-def check_modules(spec: Spec, folder: Path) -> None:
+def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES) -> None:
     """Refuse modules that are not the library's, or that cannot be compiled, before any of them is loaded.
+
+    Args:
+        spec: the model's spec.
+        folder: the model's folder.
+        compiled: the library's names of those that can be compiled; the model begins with the first.
 
     Raises:
         SourceError: a module is refused; the message names it.
@@ -91,9 +125,12 @@ def check_modules(spec: Spec, folder: Path) -> None:
         where = f"{spec.name}: source {spec.source}: module {number} of modules.json, {module['type']},"
         if package.partition(".")[0] != LIBRARY:
             raise SourceError(f"{where} is not of sentence-transformers: code of a model is not run")
-        if name not in MODULES or (name == "Transformer") != (number == 0):
+        # the library's name for a Transformer with a masked language model, until its release 5.4
+        name = "Transformer" if name == "MLMTransformer" else name
+        if name not in compiled or (name == compiled[0]) != (number == 0):
             raise SourceError(
-                f"{where} cannot be compiled; Marina compiles a Transformer, and after it {', '.join(MODULES[1:])}"
+                f"{where} cannot be compiled; for the task {spec.task}, Marina compiles a {compiled[0]}, and after it "
+                f"{', '.join(compiled[1:])}"
             )
         module_folder = folder / module["path"]
         if any(module_folder.glob("*.bin")) and not any(module_folder.glob("*.safetensors")):
@@ -198,7 +235,7 @@ def _with_spec_modules(model: Any, spec: Spec) -> Any:
     )
 
 
-def _check_features(spec: Spec, model: Any) -> None:
+def _check_features(spec: Spec, model: Any, pooling: str) -> None:
     """Refuse models that read more than the tokens of a text, or read tokens in a way that a graph cannot."""
     features = model.preprocess(["x"])
     tensors: Sequence[str] = [name for name, value in features.items() if hasattr(value, "shape")]
@@ -211,5 +248,5 @@ def _check_features(spec: Spec, model: Any) -> None:
         raise SourceError(
             f"{spec.name}: source {spec.source} sets processing_kwargs or query_expansion, which cannot be compiled"
         )
-    if not any(type(module).__name__ == "Pooling" for module in model):
-        raise SourceError(f"{spec.name}: source {spec.source} pools no token vectors; its modules lack a Pooling")
+    if not any(type(module).__name__ == pooling for module in model):
+        raise SourceError(f"{spec.name}: source {spec.source} pools no token vectors; its modules lack a {pooling}")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from marina.compiler.hugging_face import count_weights, encoder_folder, find_source, fingerprint
-from marina.compiler.hugging_face.embedder import check_modules
 from marina.compiler.hugging_face.loading import load_configuration
 from marina.compiler.sources.base import Description
 from marina.errors import SourceError
@@ -45,12 +44,11 @@ class ModelFolder:
         return count_weights(self.folder)
 
     def describe(self) -> Description:
-        from marina.compiler.tasks import HEADS, check_head
+        from marina.compiler.tasks import EXPORTERS, check_head
         from marina.compiler.tasks.export import positions_of
 
         check_head(self.spec, self.folder)
-        if self.spec.task not in HEADS:
-            check_modules(self.spec, self.folder)
+        EXPORTERS[self.spec.task].check_folder(self.spec, self.folder)
         config, tokenizer = load_configuration(self.spec, encoder_folder(self.folder))
         return Description(
             architecture=", ".join(config.architectures or [config.model_type]),

@@ -12,6 +12,7 @@ from marina.compiler.tasks import (
     question_answering,
     reranking,
     sentence_embedding,
+    sparse_embedding,
     tensors,
     text_classification,
     token_classification,
@@ -29,6 +30,7 @@ EXPORTERS: Mapping[str, TaskExporter] = {
     "text-classification": text_classification.EXPORTER,
     "token-classification": token_classification.EXPORTER,
     "question-answering": question_answering.EXPORTER,
+    "sparse-embedding": sparse_embedding.EXPORTER,
     "sentence-embedding": sentence_embedding.EXPORTER,
     "tensors": tensors.EXPORTER,
 }

@@ -27,6 +27,10 @@ class Agreement(NamedTuple):
     threshold: str = "agreement"
 
 
+def accept(_: Spec, __: Path) -> None:
+    """Refuse no folder."""
+
+
 class TaskExporter(NamedTuple):
     """The compiler's part of a task.
 
@@ -39,6 +43,7 @@ class TaskExporter(NamedTuple):
         outputs: the rule for the outputs of a TorchScript module.
         recognises: whether the folder of a model, whose config.json has these values, is for this task.
         head: the suffix of transformers' class names for the task's head; None if there is none.
+        check_folder: refuses a spec's folder before anything of it is loaded. SourceError names the reason.
     """
 
     export: Callable[[Spec, Path, str | None], ExportedModel]
@@ -47,3 +52,4 @@ class TaskExporter(NamedTuple):
     outputs: OutputRule
     recognises: Callable[[Path, Mapping[str, Any]], bool]
     head: str | None = None
+    check_folder: Callable[[Spec, Path], None] = accept

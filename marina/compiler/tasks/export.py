@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from handlers.worker.signature import POSITION_IDS, TOKENIZER_INPUTS, Head
+from handlers.worker.signature import ATTENTION_MASK, POSITION_IDS, TOKENIZER_INPUTS, Head
 from marina.compiler.hugging_face.loading import load_model, read_configuration
 from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
@@ -51,6 +51,12 @@ def inputs_of(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:
     accepted = inspect.signature(model.forward).parameters
     names = tuple(name for name in TOKENIZER_INPUTS if name in tokenizer.model_input_names and name in accepted)
     return names if padding_position_of(model) is None else (*names, POSITION_IDS)
+
+
+def inputs_for_pooling(encoder: nn.Module, tokenizer: Any) -> tuple[str, ...]:
+    """`inputs_of` with the mask, which pooling needs even if the encoder does not accept one."""
+    names = (*inputs_of(encoder, tokenizer), ATTENTION_MASK)
+    return tuple(name for name in (*TOKENIZER_INPUTS, POSITION_IDS) if name in names)
 
 
 def padding_position_of(model: nn.Module) -> int | None:

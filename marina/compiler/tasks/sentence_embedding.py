@@ -11,20 +11,21 @@ from torch import nn
 
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
-from handlers.worker.signature import ATTENTION_MASK, POOLING_MASK, POSITION_IDS, TOKENIZER_INPUTS, Signature
+from handlers.worker.signature import POOLING_MASK, Signature
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import MODULES_FILE
 from marina.compiler.hugging_face.architecture import architectures_of
 from marina.compiler.hugging_face.embedder import (
     check_encoder,
+    check_modules,
     dimensions_of,
     is_unit_length,
     load_embedder,
     read_prompts,
 )
-from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
+from marina.compiler.reference import ExactOutputs, Float64Runner, Reference, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of, positions_of
 from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.packed import PackedEmbeddingModel
 from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
@@ -43,9 +44,7 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     encoder, tokenizer = model[0].auto_model, model.tokenizer
     check_encoder(spec, folder, encoder)
     prompts = read_prompts(model)
-    # pooling needs the mask even if the encoder does not accept one
-    accepted_inputs = (*inputs_of(encoder, tokenizer), ATTENTION_MASK)
-    inputs = tuple(name for name in (*TOKENIZER_INPUTS, POSITION_IDS) if name in accepted_inputs)
+    inputs = inputs_for_pooling(encoder, tokenizer)
     if any(prompt.tokens for prompt in prompts.values()):
         inputs = (*inputs, POOLING_MASK)
     limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
@@ -74,11 +73,20 @@ def _with_static_pooling(module: nn.Module) -> nn.Module:
     return StaticPooling([module.pooling_mode] if isinstance(module.pooling_mode, str) else module.pooling_mode)
 
 
-class _EmbeddingReference:
-    """A `SentenceTransformer`, called through `encode`."""
+def open_reference(spec: Spec, folder: Path) -> Reference:
+    """The model, run by its own library."""
+    return EmbeddingReference(spec, load_embedder(spec, folder))
 
-    def __init__(self, spec: Spec, folder: Path) -> None:
-        model = load_embedder(spec, folder)
+
+class EmbeddingReference:
+    """A model of sentence-transformers, called through `encode`.
+
+    Args:
+        spec: the model's spec.
+        model: a `SentenceTransformer` or `SparseEncoder`.
+    """
+
+    def __init__(self, spec: Spec, model: Any) -> None:
         self._name = spec.name
         self._prompts = read_prompts(model)
         self._model, self._run_in_float64 = model, Float64Runner(model)
@@ -100,11 +108,15 @@ class _EmbeddingReference:
         return ReferenceRow(Instance(text), row)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
+        return [np.asarray(self.encode(instance, prompt), dtype=np.float64)]
+
+    def encode(self, instance: Instance, prompt: str | None, **options: Any) -> Any:
+        """The library's embedding of a text, with options of its `encode`."""
         text = self._prompts[prompt].text if prompt is not None else ""
         # an empty prompt means no prompt; omitting the argument would select the default one
-        options = {"prompt": text, "batch_size": 1, "show_progress_bar": False}
+        options |= {"prompt": text, "batch_size": 1, "show_progress_bar": False}
         (embedding,) = self._run_in_float64(lambda: self._model.encode([instance.text], **options))
-        return [np.asarray(embedding, dtype=np.float64)]
+        return embedding
 
 
 def agree(
@@ -114,7 +126,11 @@ def agree(
     expected = np.array([row.outputs[0] for row in rows])
     actual = np.array([output[0] for output in outputs], dtype=np.float64)
     norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
-    return Agreement("mean cosine", float(((expected * actual).sum(1) / norms).mean()), len(rows), "cosine")
+    both_zero = ~expected.any(1) & ~actual.any(1)  # as sparse embeddings may be
+    cosines = np.where(both_zero, 1.0, (expected * actual).sum(1) / np.maximum(norms, 1e-12))
+    return Agreement("mean cosine", float(cosines.mean()), len(rows), "cosine")
 
 
-EXPORTER = TaskExporter(export, _EmbeddingReference, agree, OutputRule(("embedding",)), recognises)
+EXPORTER = TaskExporter(
+    export, open_reference, agree, OutputRule(("embedding",)), recognises, check_folder=check_modules
+)

@@ -70,6 +70,7 @@ SUFFIXES = {
     "text-classification": "ForSequenceClassification",
     "token-classification": "ForTokenClassification",
     "question-answering": "ForQuestionAnswering",
+    "sparse-embedding": "ForMaskedLM",
 }
 NER_LABELS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG")
 

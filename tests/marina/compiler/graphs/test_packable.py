@@ -49,7 +49,7 @@ def random_rows(source: random.Random, count: int) -> list[Row]:
     return found
 
 
-@pytest.mark.parametrize("task", SUFFIXES)
+@pytest.mark.parametrize("task", [task for task in SUFFIXES if task != "sparse-embedding"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_packed_rows_answer_like_rows_alone(architecture: str, task: str, tmp_path: Path) -> None:
     model = packed_model(tmp_path, architecture, task)
@@ -108,5 +108,5 @@ def test_what_mixes_tokens_of_a_row_is_refused_by_name(tmp_path: Path) -> None:
     mixing = replace(model, pack=lambda dims: Mixing(pack(dims)))
     with pytest.raises(NotPackable, match=r"m: rows of Bert\w* cannot be packed: texts that share a row differ by"):
         with_packed(mixing, "m")
-    with pytest.raises(NotPackable, match="rows of TorchScript sources cannot be packed"):
+    with pytest.raises(NotPackable, match="m: its rows cannot be packed: it is not known how a TorchScript module"):
         with_packed(replace(model, pack=None), "m")

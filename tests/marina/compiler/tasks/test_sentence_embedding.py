@@ -272,7 +272,7 @@ def replace_type(folder: Path, number: int, name: str) -> None:
         ("my_package.Whitening", r"module 1 of modules\.json, my_package\.Whitening, is not of sentence-transformers"),
         (
             "sentence_transformers.models.CNN",
-            r"sentence_transformers\.models\.CNN, cannot be compiled; Marina compiles",
+            r"sentence_transformers\.models\.CNN, cannot be compiled; for the task sentence-embedding, Marina compiles",
         ),
         ("sentence_transformersx.Pooling", "is not of sentence-transformers: code of a model is not run"),
     ],

@@ -1,0 +1,82 @@
+"""Sparse embeddings: the answer for a text is the weights of the tokens of the vocabulary that are not 0.
+
+They match `SparseEncoder.encode` of sentence-transformers. max_active_dims keeps the largest. The parameter `format`
+says how they are written:
+
+    indices      [{"index": 1012, "value": 0.98}, ...] in the order of the indices, as text-embeddings-inference does
+    tokens       [{"token": "invoice", "value": 0.98}, ...], the largest first, as `SparseEncoder.decode` does
+    sparsevec    "{1013:0.98,...}/30522", the text of pgvector's type, which counts from 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from handlers.worker.errors import RequestError
+from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
+from handlers.worker.request.schema import Fields
+from handlers.worker.rows.prompts import add_prompt
+from handlers.worker.rows.reader import RowReader
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.signature import Signature
+from handlers.worker.tasks.base import Example, Parameters, Task
+from handlers.worker.tasks.columns import Column, ValueKind, items, whole_answer
+from handlers.worker.tasks.sentence_embedding import window
+from handlers.worker.values import Instance, Json
+
+PARAMETERS: Mapping[str, Parameter] = {
+    "prompt_name": word(None),
+    "truncate": flag(None),
+    "truncation_direction": choice(None, "left", "right"),
+    "max_active_dims": integer(None, minimum=1, null=True),
+    "format": choice("indices", "tokens", "sparsevec"),
+}
+
+
+def prepare(instance: Instance, parameters: Parameters, signature: Signature) -> tuple[Instance, int]:
+    return add_prompt(instance, parameters["prompt_name"], signature)
+
+
+def answer(example: Example, _: Signature, reader: RowReader) -> Json:
+    weights, limit = example.outputs[0][0], example.parameters["max_active_dims"]
+    indices = np.flatnonzero(weights)
+    largest_first = np.argsort(-weights[indices], kind="stable")[:limit]
+    if example.parameters["format"] == "tokens":
+        indices = indices[largest_first]
+        pairs = zip(indices.tolist(), weights[indices].tolist(), strict=True)
+        return [{"token": _token(reader, index), "value": value} for index, value in pairs]
+    indices = indices[np.sort(largest_first)]
+    pairs = zip(indices.tolist(), weights[indices].tolist(), strict=True)
+    if example.parameters["format"] == "sparsevec":
+        return "{" + ",".join(f"{index + 1}:{value:.9g}" for index, value in pairs) + f"}}/{len(weights)}"
+    return [{"index": index, "value": value} for index, value in pairs]
+
+
+def _token(reader: RowReader, index: int) -> str | None:
+    """The token at a place of the vocabulary; None if there is none."""
+    if not isinstance(reader, RowTokenizer):
+        raise RequestError("InvalidParameter", "format: this model has no tokenizer that knows tokens; ask for indices")
+    token: str | None = reader.library.id_to_token(index)
+    return token
+
+
+def columns(_: Signature, parameters: Parameters) -> list[Column]:
+    if parameters["format"] == "sparsevec":
+        return [Column("embedding", ValueKind.TEXT, whole_answer)]
+    values = Column("values", ValueKind.VECTOR, items("value"))
+    if parameters["format"] == "tokens":
+        return [Column("tokens", ValueKind.TEXTS, items("token")), values]
+    return [Column("indices", ValueKind.WHOLES, items("index")), values]
+
+
+TASK = Task(
+    name="sparse-embedding",
+    fields=Fields("text"),
+    parameters=PARAMETERS,
+    answer=answer,
+    columns=columns,
+    window=window,
+    prepare=prepare,
+)

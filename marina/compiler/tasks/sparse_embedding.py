@@ -1,0 +1,118 @@
+"""Sparse embeddings: a `SparseEncoder` of the kind SPLADE; agreement is the cosine with the result of `encode`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from handlers.worker.values import Instance
+from marina.compiler.hugging_face import encoder_folder, read_modules
+from marina.compiler.hugging_face.architecture import tasks_of_architectures
+from marina.compiler.hugging_face.embedder import check_encoder, check_model, check_modules, read_model, read_prompts
+from marina.compiler.hugging_face.loading import read_configuration
+from marina.compiler.reference import ExactOutputs
+from marina.compiler.tasks.base import TaskExporter
+from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of, positions_of
+from marina.compiler.tasks.outputs import OutputRule
+from marina.compiler.tasks.sentence_embedding import EmbeddingReference, agree
+from marina.compiler.tasks.wrappers import EmbeddingModel
+from marina.engines.model import ExportedModel
+from marina.errors import SourceError
+from marina.spec import Spec
+
+HEAD = "ForMaskedLM"
+MODULES = ("Transformer", POOLING := "SpladePooling")
+
+
+def recognises(folder: Path, _: Mapping[str, Any]) -> bool:
+    """Whether sentence-transformers wrote the folder of a model that pools like SPLADE."""
+    return any(module["type"].endswith(f".{POOLING}") for module in read_modules(folder))
+
+
+def check(spec: Spec, folder: Path) -> None:
+    """Refuse modules that cannot be compiled, and folders of other models without modules."""
+    check_modules(spec, folder, MODULES)
+    architectures = read_configuration(spec, encoder_folder(folder)).architectures or []
+    if not tasks_of_architectures(architectures, {spec.task: HEAD}):
+        raise SourceError(
+            f"{spec.name}: source {spec.source} is no masked language model: the architectures of its config.json are "
+            f"{', '.join(architectures) or 'missing'}, and the task {spec.task} needs a ...{HEAD}"
+        )
+
+
+def load_sparse_encoder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
+    """The `SparseEncoder` in a folder; SourceError if it cannot be compiled.
+
+    A masked language model without sentence-transformers files is read as the library would: with the maximum over its
+    tokens.
+    """
+    check(spec, folder)
+    model = read_model(spec, folder, "SparseEncoder", attention)
+    check_model(spec, folder, model, POOLING)
+    return model
+
+
+def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    model = load_sparse_encoder(spec, folder, attention)
+    encoder, tokenizer = model[0].auto_model, model.tokenizer
+    check_encoder(spec, folder, encoder, encoder_only=False)
+    inputs = inputs_for_pooling(encoder, tokenizer)
+    limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
+    return ExportedModel(
+        module=EmbeddingModel((model[0], StaticSplade(model[1])), None, inputs).float().eval(),
+        tokenizer=tokenizer,
+        inputs=inputs,
+        outputs=("embedding",),
+        heads={},
+        positions=min(limits, default=None),
+        prompts=read_prompts(model),
+        default_prompt=model.default_prompt_name,
+        padding_position=padding_position_of(encoder),
+        defaults={} if model.max_active_dims is None else {"max_active_dims": model.max_active_dims},
+        unpackable="pooling over the vocabulary needs every text in a row of its own",
+    )
+
+
+class StaticSplade(nn.Module):
+    """Computes the same as `SpladePooling` of sentence-transformers.
+
+    The maximum comes first, as the functions after it keep the order: they are computed once for each text and not for
+    each of its tokens.
+
+    Args:
+        pooling: the library's module.
+    """
+
+    def __init__(self, pooling: Any) -> None:
+        super().__init__()
+        self.takes_maximum = pooling.pooling_strategy == "max"
+        self.logarithms = 2 if pooling.activation_function == "log1p_relu" else 1
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        logits = features["token_embeddings"]  # (batch_size, sequence_length, vocabulary)
+        logits = logits * features["attention_mask"].unsqueeze(-1).to(logits.dtype)
+        weights = torch.relu(logits.max(1).values if self.takes_maximum else logits)
+        for _ in range(self.logarithms):
+            weights = torch.log1p(weights)
+        return {**features, "sentence_embedding": weights if self.takes_maximum else weights.sum(1)}
+
+
+class _SparseReference(EmbeddingReference):
+    """A `SparseEncoder`, called through `encode`, with all weights that are not 0."""
+
+    def __init__(self, spec: Spec, folder: Path) -> None:
+        model = load_sparse_encoder(spec, folder)
+        model.max_active_dims = None
+        super().__init__(spec, model)
+
+    def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
+        embedding = self.encode(instance, prompt, convert_to_sparse_tensor=False)
+        return [np.asarray(embedding, dtype=np.float64)]
+
+
+EXPORTER = TaskExporter(export, _SparseReference, agree, OutputRule(("embedding",)), recognises, HEAD, check)
