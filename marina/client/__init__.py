@@ -28,6 +28,7 @@ from marina.client.types import (
     is_entities,
     is_heads,
     is_ranking,
+    is_sparse,
     list_of,
     pairs_as_objects,
 )
@@ -127,6 +128,24 @@ class Client:
         """
         answers = self.predict(model, list_of(texts, "embed(model, [text])"), **parameters)
         return cast("list[list[float]]", expect(answers, is_embedding, "embed", model))
+
+    def embed_sparse(self, model: str, texts: Sequence[str], **parameters: Json) -> list[dict[int, float]]:
+        """Compute the sparse embedding of each text (task sparse-embedding).
+
+        Args:
+            model: Name of the model.
+            texts: The texts.
+            **parameters: `max_active_dims`, `prompt_name`, `truncate` and `truncation_direction`.
+
+        Returns:
+            For each text, its weights that are not 0, by their index in the vocabulary.
+
+        Raises:
+            ClientError: There is no answer, or the model has another task.
+        """
+        inputs = list_of(texts, "embed_sparse(model, [text])")
+        answers = expect(self.predict(model, inputs, **parameters), is_sparse, "embed_sparse", model)
+        return [{entry["index"]: entry["value"] for entry in answer} for answer in answers]
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None

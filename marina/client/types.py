@@ -83,6 +83,7 @@ def method_for(answers: Json) -> str:
     answer = answers[0] if isinstance(answers, list) and answers else answers
     methods = {
         "embed": is_embedding,
+        "embed_sparse": lambda answer: bool(answer) and is_sparse(answer),
         "classify": is_ranking,
         "classify_tokens": is_entities,
         "classify_heads": is_heads,
@@ -93,6 +94,11 @@ def method_for(answers: Json) -> str:
 def is_embedding(answer: Json) -> bool:
     """Whether an answer is a list of numbers."""
     return isinstance(answer, list) and bool(answer) and isinstance(answer[0], float | int)
+
+
+def is_sparse(answer: Json) -> bool:
+    """Whether an answer is a list of weights with their indices; there may be none."""
+    return isinstance(answer, list) and all(isinstance(entry, dict) and "index" in entry for entry in answer)
 
 
 def is_ranking(answer: Json) -> bool:

@@ -17,6 +17,17 @@ NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 LABEL: Schema = {"type": ["string", "number", "boolean", "null"]}
 LABELS = {"$ref": "#/components/schemas/Labels"}
+
+
+def _object(required: Schema, others: Schema) -> Schema:
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": {**required, **others},
+        "additionalProperties": False,
+    }
+
+
 SHARED: dict[str, Schema] = {
     "Labels": {
         "description": "Labels with their scores, the best first.",
@@ -163,6 +174,14 @@ RANKING = {
 }
 ANSWERS: dict[str, Schema] = {
     "sentence-embedding": {"description": "The embedding.", "type": "array", "items": NUMBER},
+    "sparse-embedding": {
+        "description": "The weights that are not 0; with format=sparsevec, as a text for pgvector.",
+        "anyOf": [
+            {"type": "array", "items": _object({"index": COUNT, "value": NUMBER}, {})},
+            {"type": "array", "items": _object({"token": {"type": ["string", "null"]}, "value": NUMBER}, {})},
+            TEXT,
+        ],
+    },
     "text-classification": {
         "description": "Labels; of a model with several heads an object with the labels of each.",
         "anyOf": [LABELS, {"type": "object", "additionalProperties": LABELS}],
@@ -230,15 +249,6 @@ def _fields(task: Task) -> tuple[Schema, Schema]:
         return {fields.first: TEXT}, {fields.second: {"type": ["string", "null"]}} if fields.second else {}
     text = TEXT if fields.empty else {**TEXT, "minLength": 1}
     return {fields.first: text, str(fields.second): text}, {}
-
-
-def _object(required: Schema, others: Schema) -> Schema:
-    return {
-        "type": "object",
-        "required": list(required),
-        "properties": {**required, **others},
-        "additionalProperties": False,
-    }
 
 
 def _instance(task: Task) -> Schema:

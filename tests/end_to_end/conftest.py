@@ -29,6 +29,7 @@ TASKS = {
     "tag": "token-classification",
     "answer": "question-answering",
     "embed": "sentence-embedding",
+    "sparse": "sparse-embedding",
 }
 MARINA = (sys.executable, "-m", "marina")
 

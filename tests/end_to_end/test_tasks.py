@@ -20,7 +20,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
 from marina import Client
-from marina.errors import RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
+from marina.errors import FailedError, RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
 from marina.server.openapi import camel, openapi
 from tests.conftest import ROOT
 from tests.embedders import PROMPTS
@@ -124,6 +124,23 @@ def test_tokens_and_binary_embeddings(tiny_server: Server) -> None:
             assert [[token["text"] for token in text] for text in tokens][1] == ["[CLS]", "ok", "thanks", "[SEP]"]
             (whole,), (signs,) = client.embed("embed", [TEXT]), client.embed("embed", [TEXT], precision="ubinary")
             assert signs == np.packbits(np.array(whole) > 0).tolist()
+
+
+def test_sparse_embeddings(tiny_server: Server) -> None:
+    for connect, address in (
+        (Client.http, f"http://127.0.0.1:{tiny_server.ports[0]}"),
+        (Client.grpc, f"127.0.0.1:{tiny_server.ports[3]}"),
+    ):
+        with connect(address, tiny_server.token, timeout_s=30) as client:
+            whole, few = (client.embed_sparse("sparse", [TEXT], max_active_dims=size)[0] for size in (None, 4))
+            assert len(few) == 4 < len(whole)
+            assert min(few.values()) >= max(weight for index, weight in whole.items() if index not in few)
+            with pytest.raises(FailedError, match="sparse has another task than embed is for; call embed_sparse"):
+                client.embed("sparse", [TEXT])
+    shown = tiny_server.marina("predict", "sparse", TEXT, "--set", "format=tokens", "--set", "max_active_dims=3")
+    assert shown.returncode == 0, shown.stderr
+    assert len(post(tiny_server, "/predictions/sparse", {"inputs": TEXT, "max_active_dims": 2})) == 2
+    print(shown.stdout)
 
 
 def test_labels_of_a_request(tiny_server: Server) -> None:

@@ -1,4 +1,4 @@
-"""What text-embeddings-inference has under URLs of its own, beside predictions: `/tokenize` and `/info`.
+"""What text-embeddings-inference has under URLs of its own: `/embed_sparse`, `/tokenize` and `/info`.
 
 https://huggingface.github.io/text-embeddings-inference
 """
@@ -14,22 +14,47 @@ from handlers.worker.errors import RequestError
 from handlers.worker.values import Json
 
 DTYPES = {"f32": "float32", "bf16": "bfloat16"}  # of precisions
-KINDS = {"sentence-embedding": "embedding", "text-classification": "classifier", "reranking": "reranker"}  # of tasks
+KINDS = {  # of tasks
+    "sentence-embedding": "embedding",
+    "sparse-embedding": "embedding",
+    "text-classification": "classifier",
+    "reranking": "reranker",
+}
 
 
-def tokenize_body(content: bytes) -> bytes:
-    """The body for a worker of a body for `/tokenize`.
+def sparse_body(content: bytes, model: str) -> bytes:
+    """The body for a worker of a body for `/embed_sparse`, whose answer is a list for one text too.
+
+    Args:
+        content: the body.
+        model: the served model, which the body may name.
 
     Raises:
         RequestError: it is no JSON object with "inputs".
     """
+    body = _read(content)
+    if body.get("model") == model:
+        del body["model"]
+    inputs = body.pop("inputs")
+    inputs = inputs if isinstance(inputs, list) else [inputs]
+    # a model of another task has no such parameter, and refuses it
+    return orjson.dumps({"inputs": inputs, "format": "indices", **body})
+
+
+def tokenize_body(content: bytes, _: str) -> bytes:
+    """The body for a worker of a body for `/tokenize`; RequestError if it is no JSON object with "inputs"."""
+    body = _read(content)
+    return orjson.dumps({"tokenize": body.pop("inputs"), **body})
+
+
+def _read(content: bytes) -> dict[str, Json]:
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
         body = None
     if not isinstance(body, dict) or "inputs" not in body or "tokenize" in body:
         raise RequestError("InvalidBody", 'send a JSON object, such as {"inputs": "some text"}, without compression')
-    return orjson.dumps({"tokenize": body.pop("inputs"), **body})
+    return body
 
 
 def info(descriptions: Mapping[str, Mapping[str, Any]]) -> Json:

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from handlers.worker.errors import RequestError
-from handlers.worker.hosts.tei import info, tokenize_body
+from handlers.worker.hosts.tei import info, sparse_body, tokenize_body
 from handlers.worker.reply import JSON, RETRY_AFTER, Reply, error_reply
 from handlers.worker.request.documents import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
@@ -54,6 +54,7 @@ class Action(Enum):
 
     PREDICT = "predict"
     TOKENIZE = "tokenize"
+    EMBED_SPARSE = "embed sparse"
     DESCRIBE = "describe"
     READY = "ready"
     LIVE = "live"
@@ -79,6 +80,7 @@ ROUTES = {
     ("POST", "/invocations"): Action.PREDICT,
     ("POST", r"(/v[12])?/rerank"): Action.PREDICT,
     ("POST", "/v1/embeddings"): Action.PREDICT,
+    ("POST", "/embed_sparse"): Action.EMBED_SPARSE,
     ("POST", "/tokenize"): Action.TOKENIZE,
     ("GET", "/v1/models"): Action.LIST,
     ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?"): Action.DESCRIBE,
@@ -93,7 +95,12 @@ ROUTES = {
     ("GET", "/execution-parameters"): Action.LIMITS,
     ("GET", "/info"): Action.INFO,
 }
-WITH_TOKEN = (Action.PREDICT, Action.TOKENIZE, Action.DESCRIBE, Action.LIST, Action.INFO)
+# how a body is rewritten for the model whose name is given too
+BODIES: Mapping[Action, Callable[[bytes, str], bytes]] = {
+    Action.TOKENIZE: tokenize_body,
+    Action.EMBED_SPARSE: sparse_body,
+}
+WITH_TOKEN = (Action.PREDICT, Action.DESCRIBE, Action.LIST, Action.INFO, *BODIES)
 _COMPILED = [(method, re.compile(pattern), action) for (method, pattern), action in ROUTES.items()]
 
 
@@ -151,7 +158,7 @@ class Urls:
             allowed = ", ".join(methods)
             reply = refusal(405, "MethodNotAllowed", f"send {allowed}", {"allow": allowed})
         elif route is None:
-            urls = "/predictions/NAME, /v1, /v2, /rerank, /tokenize, /info, /invocations, /ping and /health"
+            urls = "/predictions/NAME, /v1, /v2, /rerank, /embed_sparse, /tokenize, /info, /invocations, /ping, /health"
             reply = refusal(404, "NotFound", f"there are {urls}")
         elif route.action in WITH_TOKEN and not self.allows(headers):
             reply = unauthorized("send the header Authorization: Bearer TOKEN")
@@ -195,13 +202,13 @@ class Urls:
         content = await body(limit)
         if len(content) > limit:  # a body in chunks has no content-length
             return _too_large(limit)
-        if route.action is Action.TOKENIZE:
+        name = route.model or self._model_of(headers, content)
+        if route.action in BODIES:
             try:
-                content = tokenize_body(content)
-                timed_headers = {name: value for name, value in timed_headers.items() if name not in OF_BODY}
+                content = BODIES[route.action](content, name)
+                timed_headers = {key: value for key, value in timed_headers.items() if key not in OF_BODY}
             except RequestError as error:
                 return error_reply(error)
-        name = route.model or self._model_of(headers, content)
         if name not in self._models:
             return self._unknown_model(name, self._models)
         return await self._models[name].reply(content, timed_headers, route.version)

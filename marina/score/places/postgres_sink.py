@@ -44,6 +44,8 @@ WHERE job = %(job)s AND number = (
 ) RETURNING number, rows, place
 """
 
+BYTES = (pa.uint8(), pa.int8())  # of binary embeddings
+ARRAYS = {pa.float32(): "real[]", pa.int32(): "integer[]", pa.string(): "text[]"}
 SET_CLAIMED_UNTIL = "UPDATE marina_shards SET claimed_until = {} WHERE job = %s AND claimed_by = %s AND done IS NULL"
 
 
@@ -114,16 +116,15 @@ def _copy_rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[An
     for field, column in zip(answers.schema, answers.columns, strict=True):
         values = values_of(column)
         column_type = types[field.name]
-        if pa.types.is_list(field.type) and pa.types.is_integer(field.type.value_type):
+        if pa.types.is_list(field.type) and field.type.value_type in BYTES:
             lowest = -128 if field.type.value_type == pa.int8() else 0
             values = [None if value is None else _signs(value, lowest, column_type) for value in values]
         elif column_type == "vector" or (column_type in ("json", "jsonb") and not is_json(field)):
             values = [None if value is None else json_text(value) for value in values]
-        elif pa.types.is_list(field.type):
-            has_numbers = pa.types.is_floating(field.type.value_type)
-            values = [
-                None if value is None else value.tolist() if has_numbers else json_text(value) for value in values
-            ]
+        elif pa.types.is_list(field.type) and field.type.value_type == pa.float32():
+            values = [None if value is None else value.tolist() for value in values]
+        elif pa.types.is_list(field.type) and field.type.value_type not in ARRAYS:
+            values = [None if value is None else json_text(value) for value in values]
         columns.append([value.replace("\0", "") if isinstance(value, str) else value for value in values])
     return zip(*columns, strict=True)
 
@@ -143,9 +144,8 @@ def postgres_type(field: pa.Field) -> str:
     if is_json(field):
         return "jsonb"
     if pa.types.is_list(arrow_type):
-        if pa.types.is_integer(arrow_type.value_type):
-            return "smallint[]"
-        return "real[]" if pa.types.is_floating(arrow_type.value_type) else "jsonb"
+        value_type = arrow_type.value_type
+        return "smallint[]" if value_type in BYTES else ARRAYS.get(value_type, "jsonb")
     simple_types = {
         pa.bool_(): "boolean",
         pa.int16(): "smallint",

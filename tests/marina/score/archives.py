@@ -13,6 +13,7 @@ from tests.conftest import WORDS, make_project, no_progress, save_tiny_model, wr
 
 TASKS = {
     "search": "sentence-embedding",
+    "sparse": "sparse-embedding",
     "intent": "text-classification",
     "rerank": "reranking",
     "nli": "zero-shot-classification",

@@ -123,8 +123,13 @@ def test_the_urls_of_text_embeddings_inference() -> None:
     # what is no such body is not taken for a prediction
     for content in (b"text", b"[1]", b"\x1f\x8b", b'{"instances": ["a"]}', b'{"inputs": "a", "tokenize": "b"}'):
         assert ask(one, "POST", "/tokenize", content=content)[1]["type"] == "InvalidBody"
+    sparse = b'{"inputs": "a", "truncate": true}'
+    rewritten = '{"inputs":["a"],"format":"indices","truncate":true}'
+    assert ask(one, "POST", "/embed_sparse", content=sparse) == (200, [rewritten, None])
     token = {"authorization": "Bearer secret"}
     named = b'{"inputs": "a", "model": "n"}'
+    assert ask(two, "POST", "/embed_sparse", token, named) == (200, ['{"inputs":["a"],"format":"indices"}', None])
+    assert ask(two, "POST", "/embed_sparse", content=named)[0] == 401
     assert ask(two, "POST", "/tokenize", token, named) == (200, ['{"tokenize":"a","model":"n"}', None])
     assert [ask(two, method, path)[0] for method, path in (("POST", "/tokenize"), ("GET", "/info"))] == [401, 401]
     assert ask(one, "GET", "/info")[1] == {

@@ -140,7 +140,10 @@ def compile_weights(project: Project, **fields: Any) -> Spec:
 
 def test_a_row_belongs_to_one_text(project: Project) -> None:
     save_tiny_model(project.root / "weights", "sparse-embedding")
-    with pytest.raises(NotPackable, match=r"m: its rows cannot be packed: pooling over the vocabulary needs every text in a row of its own"):
+    with pytest.raises(
+        NotPackable,
+        match=r"m: its rows cannot be packed: pooling over the vocabulary needs every text in a row of its own",
+    ):
         compile_weights(project, shapes={"exact": ["2x64p"]})
 
 

@@ -276,6 +276,27 @@ def test_binary_embeddings_in_a_column_of_bits(database: str) -> None:
         assert run(database, f"SELECT embedding FROM made_{kind} WHERE id = 1") == [(values,)]
 
 
+def test_sparse_embeddings(database: str) -> None:
+    run(database, "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
+    run(database, "CREATE TABLE sparse (id int PRIMARY KEY, embedding sparsevec(9), error text)")
+    rows = {"id": [1, 2], "embedding": ["{2:0.5,9:1.25}/9", None], "error": [None, "NoTokens"]}
+    lists: dict[str, Any] = {
+        "id": [1, 2],
+        "indices": pa.array([[1, 8], None], pa.list_(pa.int32())),
+        "tokens": [["a", None], None],
+        "values": pa.array([[0.5, 1.25], None], pa.list_(pa.float32())),
+        "error": [None, "NoTokens"],
+    }
+    for name, answers in (("sparse", pa.table(rows)), ("lists", pa.table(lists))):
+        sink = PostgresSink(database, name, "id")
+        sink.begin(JOB, answers.schema)
+        sink.plan(SHARDS)
+        sink.writer.write(SHARDS[0], answers, Counts())
+    found = run(database, "SELECT embedding::text, embedding <#> '{9:2}/9' FROM sparse WHERE id = 1")
+    assert found == [("{2:0.5,9:1.25}/9", -2.5)]
+    assert run(database, "SELECT * FROM lists WHERE id = 1") == [(1, [1, 8], ["a", None], [0.5, 1.25], None)]
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
