@@ -33,6 +33,7 @@ from tests.ports import free_ports
 
 DOCUMENTED = {
     "resume-search": "embed",
+    "splade": "sparse",
     "ava-intent": "classify",
     "resume-ner": "tag",
     "help-qa": "answer",
