@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.tables import ava, bulk, darwinbox, hosts, nlp_12x, overhead, packed, search
+from benchmarks.tables import ava, bulk, darwinbox, hosts, nlp_12x, overhead, packed, search, tasks
 from marina.bench.tables import kinds
 from marina.bench.tables.kinds import TableKind, Tables
 
 TABLES: Tables = {
     **kinds.TABLES,
-    **{module.KIND: TableKind(module.measure, module.layout) for module in (nlp_12x, ava, darwinbox, hosts, packed)},
+    **{
+        module.KIND: TableKind(module.measure, module.layout)
+        for module in (nlp_12x, ava, darwinbox, hosts, packed, tasks)
+    },
     **{module.KIND: TableKind(module.measure, module.layout, module.draw) for module in (search, bulk, overhead)},
 }

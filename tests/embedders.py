@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers.sparse_encoder.modules import SpladePooling
 
 from tests.conftest import save_tiny_model
 
@@ -36,6 +37,21 @@ def save_embedder(
     model = SentenceTransformer(modules=[encoder, *own], device="cpu", **options)
     if max_seq_length:
         model.max_seq_length = max_seq_length
+    model.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+def save_sparse_encoder(folder: Path, pooling: Mapping[str, Any] = {}, **options: Any) -> Path:
+    """Write a random SPLADE model.
+
+    Args:
+        folder: to write to.
+        pooling: options of its pooling.
+        options: of `SparseEncoder`, for example prompts.
+    """
+    language_model = save_tiny_model(folder.with_name(f"{folder.name}-encoder"), "sparse-embedding", seed=3)
+    encoder = Transformer(str(language_model), transformer_task="fill-mask")
+    model = SparseEncoder(modules=[encoder, SpladePooling(**pooling)], device="cpu", **options)
     model.save_pretrained(str(folder), create_model_card=False)
     return folder
 

@@ -11,8 +11,10 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
+from handlers.worker.values import Instance
 from marina.bench.load.payload import MIX, read_instances, texts_of
 from marina.client.stream import Limits
+from marina.compiler.examples import expand
 from marina.console import Progress
 from marina.errors import SpecError
 from marina.plan import fleet
@@ -91,34 +93,34 @@ def _mini_batch(best: Candidate, number: int, traffic: Traffic, model: Calibrate
     )
     limits = Limits.LAMBDA_GATEWAY
     bytes_a_text = 8 + 6 * float(traffic.tokens.mean())  # quotes, a comma, and words of about five letters
-    max_texts = min(model.spec.serving.max_instances, int(limits.request_bytes / bytes_a_text))
+    max_texts = min(model.spec.serving.max_instances // traffic.rows, int(limits.request_bytes / bytes_a_text))
     return largest_request(alone, traffic, limits.seconds, max_texts)
 
 
 def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
     """The requests of a model, with the lengths of its texts as the model reads them."""
-    log, tokens = None, None
+    log, tokens, rows = None, None, len(expand(model.spec, [Instance("x")]))
     if demand.log is not None:
         log, tokens = read_log(project.root / demand.log)
     rate = demand.peak or (len(log) / log[-1] if log is not None else 0.0)
-    if tokens is None:
-        tokens = _tokens_of(demand, model, project)
+    tokens = _tokens_of(demand, model, project, rows) if tokens is None else np.repeat(tokens, rows)
     _, newest_artifact = model.calibrations[0]
     max_tokens = max_sequence_length(read_artifact(newest_artifact).shapes)
-    return Traffic(float(rate), demand.instances, np.minimum(tokens, max_tokens), log)
+    return Traffic(float(rate), demand.instances, np.minimum(tokens, max_tokens), log, rows)
 
 
-def _tokens_of(demand: Demand, model: Calibrated, project: Project) -> Ints:
+def _tokens_of(demand: Demand, model: Calibrated, project: Project, rows_of_text: int) -> Ints:
     source = demand.lengths or texts_of(model.spec, project)
     if demand.lengths and demand.lengths != MIX:
         source = str(project.root / demand.lengths)
     if source.endswith(".json"):
-        return _histogram(Path(source))
+        return np.repeat(_histogram(Path(source)), rows_of_text)
     instances = read_instances(source, model.spec.instance_fields)[:MAX_TEXTS]
     _, folder = model.calibrations[0]
     artifact = read_artifact(folder)
     reader = open_reader(folder.joinpath, artifact.signature)
-    rows = default_rows(instances, artifact.signature, reader, max_sequence_length(artifact.shapes), "truncate")
+    texts = expand(model.spec, instances)
+    rows = default_rows(texts, artifact.signature, reader, max_sequence_length(artifact.shapes), "truncate")
     return np.array([len(row.ids) for row in rows], np.int64)
 
 

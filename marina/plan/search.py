@@ -182,14 +182,14 @@ def latency_alone(candidate: Candidate, traffic: Sequence[Traffic], percentile: 
     latencies = []
     for variant, groups, model_traffic in zip(candidate.variants, candidate.groups, traffic, strict=True):
         costs = variant.costs[groups[0]]
-        rows = _min_row_times(costs, model_traffic) * model_traffic.instances
+        rows = _min_row_times(costs, model_traffic) * model_traffic.rows_of_request
         alone = (
             costs.outside
             + costs.gap
             + costs.handing
             + costs.batch
             + costs.request
-            + model_traffic.instances * costs.instance
+            + model_traffic.rows_of_request * costs.instance
             + rows
         )
         latencies.append(float(np.percentile(alone, percentile)) * costs.spread[0])
@@ -203,14 +203,15 @@ def min_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
     for variant, groups, model_traffic in zip(candidate.variants, candidate.groups, traffic, strict=True):
         costs = variant.costs[groups[0]]
         request_ms = costs.batch / candidate.batch_size + costs.request
-        request_ms += model_traffic.instances * (costs.instance + float(_min_row_times(costs, model_traffic).mean()))
+        row_ms = costs.instance + float(_min_row_times(costs, model_traffic).mean())
+        request_ms += model_traffic.rows_of_request * row_ms
         core_ms += model_traffic.rate * request_ms * groups[0] * costs.core_usage
         max_worker_ms = max(max_worker_ms, model_traffic.rate * request_ms / len(groups))
     return max(1, math.ceil(max_worker_ms / 1000), math.ceil(core_ms / 1000 / candidate.place.cores))
 
 
 def _min_row_times(costs: WorkerModel, model_traffic: Traffic) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """For each of a sample of texts, the least milliseconds of any graph."""
+    """For each of a sample of rows, the least milliseconds of any graph."""
     tokens = model_traffic.tokens[:: max(1, len(model_traffic.tokens) // SAMPLE)]
     return np.array(
         [min(_min_row_time(shape, time, token_count) for shape, time in costs.times.items()) for token_count in tokens]

@@ -112,14 +112,22 @@ class Traffic(NamedTuple):
     Attributes:
         rate: requests per second.
         instances: of a request.
-        tokens: of texts, from which the texts of requests are drawn, shape (any,).
+        tokens: of texts, from which the texts of requests are drawn, shape (any,); those of the rows of a text follow
+            each other.
         log: seconds of logged requests, ascending; None if requests come at random (Poisson).
+        rows: of a text.
     """
 
     rate: float
     instances: int
     tokens: Ints
     log: Floats | None = None
+    rows: int = 1
+
+    @property
+    def rows_of_request(self) -> int:
+        """The rows of all texts of a request."""
+        return self.instances * self.rows
 
 
 def read_log(path: Path) -> tuple[Floats, Ints | None]:
@@ -166,8 +174,11 @@ def draw(traffic: list[Traffic], count: int, share: float, seed: int) -> Request
             times = logged * 1000
         times_by_model.append(times)
         model.append(np.full(len(times), number))
-        tokens.append(generator.choice(model_traffic.tokens, (len(times), model_traffic.instances)))
-        sizes.append(np.full(len(times), model_traffic.instances))
+        rows = model_traffic.rows
+        texts = generator.choice(len(model_traffic.tokens) // rows, (len(times), model_traffic.instances, 1))
+        places = (texts * rows + np.arange(rows)).reshape(len(times), model_traffic.rows_of_request)
+        tokens.append(model_traffic.tokens[places])
+        sizes.append(np.full(len(times), model_traffic.rows_of_request))
     times, numbers = np.concatenate(times_by_model), np.concatenate(model)
     order = np.argsort(times, kind="stable")
     request_tokens = [request for model_requests in tokens for request in model_requests]

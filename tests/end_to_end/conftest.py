@@ -133,13 +133,15 @@ def serving(project: Project, *names: str, **environment: str) -> Iterator[Serve
 @pytest.fixture(scope="session")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A small random model of every task, for tests that leave it as it is."""
-    from tests.embedders import PROMPTS, save_embedder
+    from tests.embedders import PROMPTS, save_embedder, save_sparse_encoder
     from tests.handlers.worker.tasks.architectures import save_model
 
     project = make_project(tmp_path_factory.mktemp("tasks"))
     for name, task in TASKS.items():
         if task == "sentence-embedding":
             save_embedder(project.root / "weights" / name, prompts=PROMPTS)
+        elif task == "sparse-embedding":
+            save_sparse_encoder(project.root / "weights" / name, prompts=PROMPTS)
         elif task in ("reranking", "zero-shot-classification"):
             save_tiny_model(project.root / "weights" / name, task)
         else:

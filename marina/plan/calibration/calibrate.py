@@ -15,12 +15,12 @@ from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
 from handlers.worker.tasks import TASKS
-from handlers.worker.tasks.base import alone
 from handlers.worker.unpack import unpack
 from handlers.worker.values import Instance, Shape
 from marina.bench.load.payload import Payload, bodies_of, documents_of, read_instances, texts_of
 from marina.bench.report.machine import machine
 from marina.bench.server.benchmark_server import BenchmarkServer
+from marina.compiler.examples import expand
 from marina.console import Progress
 from marina.engines import engine_of
 from marina.errors import MarinaError
@@ -73,10 +73,10 @@ def calibrate(
             f"{spec.name}: the engine {spec.engine} is calibrated on an instance, by make verify-hardware",
             "plans for other instances are estimates from AWS's published figures",
         )
-    if TASKS[spec.task].expand is not alone:
+    for name in TASKS[spec.task].example_parameters.keys() - spec.parameters.keys():
         raise MarinaError(
-            f"{spec.name}: a text has several rows in the task {spec.task}, which the planner does not know",
-            "measure it with marina bench run",
+            f"{spec.name}: what a text costs depends on {name}, which the spec does not set",
+            f"write {name} as requests have it under parameters in models/{spec.name}.yaml",
         )
     text_source = texts or texts_of(spec, project)
     instances = read_instances(text_source, spec.instance_fields)  # before anything takes long
@@ -127,17 +127,20 @@ def calibrate(
 
 def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
     """Pack the model with these core groups; returns its artifact."""
-    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS})
+    rows = len(expand(spec, [Instance("x")]))
+    limits = {"max_instances": spec.serving.max_instances * rows, "max_tokens": spec.serving.max_tokens * rows}
+    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS, **limits})
     return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))
 
 
 def sample_of(
     instances: list[Instance], source: str, spec: Spec, artifact: Path
 ) -> tuple[RequestSample, dict[int, Payload]]:
-    """The contents of requests with the tokens of each instance, and payloads by the instances of a request."""
+    """The contents of requests with the tokens of their rows, and payloads by the instances of a request."""
     description = read_artifact(artifact)
     reader = open_reader(artifact.joinpath, description.signature)
-    rows = default_rows(instances, description.signature, reader, max_sequence_length(description.shapes), "truncate")
+    texts = expand(spec, instances)
+    rows = default_rows(texts, description.signature, reader, max_sequence_length(description.shapes), "truncate")
     documents = documents_of(instances, spec.instance_fields)
     payloads = {count: Payload(bodies_of(documents, count), count, source) for count in INSTANCES}
     return RequestSample(documents, [len(row.ids) for row in rows]), payloads
@@ -195,7 +198,7 @@ class LoadSimulator:
     ) -> None:
         self._workers = {worker.cores: worker for worker in workers}
         self._cores, self._contention, self._delay_ms = cores, contention, delay_ms
-        self._tokens = np.array(sample.tokens, np.int64)
+        self._tokens, self._rows = np.array(sample.tokens, np.int64), sample.rows
 
     def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float, float, float]:
         """Requests per second, p50 and p99 of the latency in milliseconds, and mean requests of a batch."""
@@ -211,8 +214,9 @@ class LoadSimulator:
         return [float(latency) for latency in self._run(server, self._requests(at, 1, 0), self._cores).latency]
 
     def _requests(self, at: Floats, instances: int, connections: int) -> Requests:
-        tokens = np.resize(self._tokens, SIMULATED_REQUESTS * instances)
-        first = np.arange(SIMULATED_REQUESTS + 1) * instances
+        rows = instances * self._rows
+        tokens = np.resize(self._tokens, SIMULATED_REQUESTS * rows)
+        first = np.arange(SIMULATED_REQUESTS + 1) * rows
         return Requests(at, np.zeros(SIMULATED_REQUESTS, np.int64), first, tokens, connections)
 
     def _run(self, server: ServerCosts, requests: Requests, cores: int) -> SimulationResult:

@@ -34,10 +34,19 @@ _STAGE = re.compile(r"(\w+);dur=([\d.]+)")
 
 
 class RequestSample(NamedTuple):
-    """Instances in the format of requests, and the tokens of each: lists of the same length."""
+    """Instances in the format of requests, and the tokens of their rows, of which each has the same number."""
 
     documents: list[Any]
     tokens: list[int]
+
+    @property
+    def rows(self) -> int:
+        """Of an instance."""
+        return len(self.tokens) // len(self.documents)
+
+    def tokens_of(self, place: int) -> list[int]:
+        """The tokens of each row of an instance."""
+        return self.tokens[place * self.rows : (place + 1) * self.rows]
 
 
 class GraphTimes(NamedTuple):
@@ -49,7 +58,7 @@ class GraphTimes(NamedTuple):
 
 
 class StageTimes(NamedTuple):
-    """Milliseconds of a batch, a request, an instance and a token, besides the graphs."""
+    """Milliseconds of a batch, a request, a row of an instance and a token, besides the graphs."""
 
     batch: float
     request: float
@@ -156,7 +165,8 @@ def _time_stages(sample: RequestSample) -> StageTimes:
             replies = model.reply([(body, headers) for body in bodies])
             spent = dict(_STAGE.findall(replies[0].headers[SERVER_TIMING]))
             overheads.append(sum(float(spent[stage]) for stage in spent.keys() - {"graph"}))
-        features.append([1.0, requests, requests * instances, sum(sample.tokens[place] for place in places)])
+        tokens = [count for place in places for count in sample.tokens_of(place)]
+        features.append([1.0, requests, len(tokens), sum(tokens)])
         measured.append(statistics.median(overheads))
     factors = nonnegative_factors(np.array(features), np.array(measured))
     return StageTimes(*factors.round(5).tolist())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from marina.project import Project
+from tests.conftest import write_spec
 from tests.end_to_end.conftest import run_marina
 
 PROMISE = ("--promise", "p99 <= 50 ms")
@@ -28,12 +29,14 @@ PROMISE = ("--promise", "p99 <= 50 ms")
         (("plan", "--workload", "none.yaml"), "none.yaml cannot be read"),
         (("plan", "m", "--rate", "5", *PROMISE, "--compare", "none.json"), "none.json cannot be read"),
         (("calibrate", "none"), "none"),
+        (("calibrate", "labels"), "labels: what a text costs depends on candidate_labels, which the spec does not set"),
     ],
 )
 def test_it_ends_in_a_line(
     project: Project, add_tiny: Callable[..., Path], arguments: tuple[str, ...], said: str
 ) -> None:
     add_tiny("m")
+    write_spec(project, "labels", task="zero-shot-classification", source={"path": "weights/m"}, shapes={"auto": 64})
     ran = run_marina(project, *arguments)
     assert ran.returncode == 1
     assert said in ran.stderr

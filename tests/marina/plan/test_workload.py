@@ -57,6 +57,13 @@ def test_requests_come_at_their_rates() -> None:
     assert drawn.tokens[drawn.first[second] : drawn.first[second + 1]].tolist() == [9, 9, 9]
 
 
+def test_the_rows_of_a_text_stay_together() -> None:
+    traffic = Traffic(10, 2, np.array([5, 6, 70, 71]), rows=2)
+    drawn = draw([traffic], 500, 1.0, 0)
+    assert (np.diff(drawn.first) == traffic.rows_of_request).all()
+    assert {tuple(text) for text in drawn.tokens.reshape(-1, 2).tolist()} == {(5, 6), (70, 71)}
+
+
 def test_a_log_is_replayed_at_any_rate(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("seconds,tokens\n12.5,9\n10.0,8\n10.5,7\n20.0,6\n")

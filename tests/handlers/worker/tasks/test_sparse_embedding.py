@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 from sentence_transformers import SparseEncoder
 from sentence_transformers.base.modules import Transformer
-from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder, SpladePooling
+from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder
 
 from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
@@ -22,6 +22,7 @@ from marina.new import new_project, new_spec
 from marina.project import Project
 from marina.spec import Spec, read_spec
 from tests.conftest import ENGINE, WORDS, no_progress, save_tiny_model, write_spec
+from tests.embedders import save_sparse_encoder
 from tests.settings import make_settings
 
 VOCABULARY = 200
@@ -39,19 +40,10 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def save_sparse_encoder(folder: Path, pooling: dict[str, Any], **options: Any) -> Path:
-    """Write a random model as the library does."""
-    language_model = save_tiny_model(folder / "trained", "sparse-embedding", seed=3)
-    encoder = Transformer(str(language_model), transformer_task="fill-mask")
-    model = SparseEncoder(modules=[encoder, SpladePooling(**pooling)], device="cpu", **options)
-    model.save_pretrained(str(folder / "saved"), create_model_card=False)
-    return folder / "saved"
-
-
 @pytest.fixture(scope="module", params=list(KINDS))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pooling, options = KINDS[request.param]
-    return save_sparse_encoder(tmp_path_factory.mktemp(request.param), pooling, **options)
+    return save_sparse_encoder(tmp_path_factory.mktemp(request.param) / "saved", pooling, **options)
 
 
 @pytest.fixture(scope="module")
