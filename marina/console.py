@@ -17,6 +17,7 @@ from rich.table import Table
 # arguments: current step, number of steps done, total number of steps
 Progress = Callable[[str, int, int], None]
 NO_TERMINAL_WIDTH = 200  # columns
+MAX_ROWS = 20  # of an answer
 out = Console(highlight=False, width=None if sys.stdout.isatty() else NO_TERMINAL_WIDTH)
 err = Console(stderr=True, highlight=False)
 _active_bars: list[bars.Progress] = []
@@ -53,7 +54,11 @@ def print_table(columns: list[str], rows: list[list[str]], numbers: int = 0) -> 
 
 def print_answer(answer: Any) -> None:
     """Print a model's answer: objects as tables, an embedding as its first numbers and its size."""
-    if isinstance(answer, list) and answer and isinstance(answer[0], float | int):
+    if isinstance(answer, str):
+        say(answer)
+    elif answer == []:
+        say("nothing")
+    elif isinstance(answer, list) and answer and isinstance(answer[0], float | int):
         start = ", ".join(map(_cell, answer[:6]))
         say(f"[{start}, ...] ({len(answer)} numbers)")
     elif isinstance(answer, float):
@@ -65,8 +70,10 @@ def print_answer(answer: Any) -> None:
     else:
         rows = answer if isinstance(answer, list) else [answer]
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        first_rows = rows[:5] if columns == ["label", "score"] else rows
+        first_rows = rows[:5] if columns == ["label", "score"] else rows[:MAX_ROWS]
         print_table(columns, [[_cell(row.get(name)) for name in columns] for row in first_rows])
+        if columns != ["label", "score"] and len(rows) > MAX_ROWS:
+            say(f"... {len(rows)} rows; --json prints all")
 
 
 def _cell(value: Any) -> str:

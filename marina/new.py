@@ -132,6 +132,9 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
         longest=longest,
     )
+    for parameter, value in TASKS[task].example_parameters.items() if task in TASKS else ():
+        text += "# parameters:  # of requests that do not set them, and of bench, calibrate and plan\n"
+        text += f"#   {parameter}: {json.dumps(value)}\n"
     try:
         make_spec(yaml.safe_load(text))
     except ValidationError as error:

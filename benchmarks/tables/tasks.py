@@ -43,7 +43,7 @@ QUERY_TOKENS, MAX_LENGTH = 8, 128
 ACTIVE = 0.005  # of the vocabulary, about what trained SPLADE models leave
 PRECISIONS = ("f32", "auto")
 BARE, SCORER, LIBRARY = "bare graphs", "marina.Scorer", "its library, torch, f32"
-ROUNDS, SECONDS = 3, 15.0
+ROUNDS, SECONDS = 3, 8.0
 COLUMNS = {
     SPARSE: ("text",),
     RERANK: ("query", "document"),

@@ -72,8 +72,8 @@ KINDS = {
     ),
     "TextTooLong": ErrorKind(
         400,
-        "A text has more tokens than the longest shape, and long_text is reject.",
-        "Shorten it, compile the model with a longer shape, or set long_text to truncate or window.",
+        "A text has more tokens than the longest shape, and long_text is reject; or what is not cut leaves it no room.",
+        "Shorten it or its hypothesis, compile the model with a longer shape, or set long_text to truncate or window.",
     ),
     "TooManyWindows": ErrorKind(
         400,
@@ -88,7 +88,7 @@ KINDS = {
     ),
     "TooManyRows": ErrorKind(
         413,
-        "The texts of the request together make more windows than allowed.",
+        "The texts of the request together make more rows than allowed: windows, or texts with candidate labels.",
         "Send several requests, or raise serving.max_instances.",
     ),
     "TooMuchWork": ErrorKind(

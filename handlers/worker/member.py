@@ -17,6 +17,7 @@ from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import read_request
 from handlers.worker.request.schema import required_fields
+from handlers.worker.request.text import check_text
 from handlers.worker.rows.calls import ModelGraphs, load_graphs
 from handlers.worker.rows.costs import Costs
 from handlers.worker.rows.plan import max_sequence_length
@@ -120,14 +121,30 @@ class Member:
 
     def window(self, parameters: Mapping[str, Json]) -> Window:
         """How the texts of a request with these parameters are laid out in rows; RequestError if they contradict."""
+        self.task.check(parameters)
         window = self.task.window(parameters, self._max_length, self.settings.long_text)
         return window._replace(max_windows=self.settings.limits.windows)
 
     def texts(self, instance: Instance, parameters: Mapping[str, Json], window: Window) -> list[Text]:
-        """The texts that the tokenizer reads for an instance; RequestError if the model lacks a parameter's value."""
+        """The texts that the tokenizer reads for an instance.
+
+        Raises:
+            RequestError: the model lacks a parameter's value, or a text that the task makes is not allowed.
+        """
         prompted, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
         window = window._replace(prompt_tokens=prompt_tokens)
-        return [Text(part, window) for part in self.task.expand(prompted, parameters)]
+        parts = self.task.expand(prompted, parameters)
+        self.check_rows(len(parts))
+        for part in parts:
+            if part is not prompted:
+                check_text(part.text_pair, "a text that the parameters make", self.settings.limits.characters)
+        return [Text(part, window) for part in parts]
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse a request with more rows than the limits allow."""
+        limit = self.settings.limits.instances
+        if rows > limit:
+            raise RequestError("TooManyRows", f"the request makes {rows} rows; at most {limit} are allowed")
 
     def tokens(self, text: Text, special: bool, room: int) -> Answered | RequestError:
         """The tokens of a text as an answer; an error if there are more than `room`.
@@ -142,14 +159,13 @@ class Member:
 
     def limit_error(self, rows: Sequence[Row]) -> RequestError | None:
         """The error for a request whose rows exceed the limits; None if they do not. No row has been computed yet."""
-        limits = self.settings.limits
-        tokens = sum(len(row.ids) for row in rows)
-        if len(rows) > limits.instances:
-            message = f"the request makes {len(rows)} rows; at most {limits.instances} are allowed"
-            return RequestError("TooManyRows", message)
-        if tokens > limits.tokens:
-            message = f"the request has {tokens} tokens; at most {limits.tokens} are allowed"
-            return RequestError("TooMuchWork", message)
+        tokens, limit = sum(len(row.ids) for row in rows), self.settings.limits.tokens
+        try:
+            self.check_rows(len(rows))
+        except RequestError as error:
+            return error
+        if tokens > limit:
+            return RequestError("TooMuchWork", f"the request has {tokens} tokens; at most {limit} are allowed")
         return None
 
     def answer(

@@ -81,9 +81,11 @@ def prepare(member: Member, request: Request) -> list[Inference]:
     """The instances of a request, each with the text that the tokenizer reads."""
     inferences = [Inference(member, instance, request.parameters) for instance in request.instances]
     try:
-        window = member.window(request.parameters)
+        window, rows = member.window(request.parameters), 0
         for inference in inferences:
             inference.texts = member.texts(inference.instance, request.parameters, window)
+            rows += len(inference.texts)
+            member.check_rows(rows)  # before more texts are made than may be
     except Exception as error:
         refuse(inferences, request_error(error))
     return inferences
@@ -178,7 +180,7 @@ class Graphs:
     def __init__(self, members: Sequence[Member]) -> None:
         self._numbers = {member: number for number, member in enumerate(members)}
         self._schedule = Schedule([Planner(member.times) for member in members])
-        self._runner = Runner([member.graphs for member in members])
+        self._runner = Runner([member.graphs for member in members], [member.task.condense for member in members])
 
     def plan(self, inferences: Iterable[Inference]) -> Plan:
         """Plan the calls for all rows of inferences."""

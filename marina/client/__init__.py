@@ -144,7 +144,8 @@ class Client:
             ClientError: There is no answer, or the model has another task.
         """
         inputs = list_of(texts, "embed_sparse(model, [text])")
-        answers = expect(self.predict(model, inputs, **parameters), is_sparse, "embed_sparse", model)
+        answers = self.predict(model, inputs, **parameters, format="indices")
+        answers = expect(answers, is_sparse, "embed_sparse", model)
         return [{entry["index"]: entry["value"] for entry in answer} for answer in answers]
 
     def classify(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.tasks import TASKS
-from handlers.worker.values import Instance
+from handlers.worker.values import Instance, Json
 from marina.errors import CompileError
 from marina.spec import Spec
 from marina.spec.texts import read_texts
@@ -79,22 +79,31 @@ def read_examples(spec: Spec, root: Path) -> Examples:
         instances = [Instance(text) for text in BUILT_IN]
     if fields.second and not fields.second_required and not TASKS[spec.task].scripts_only:
         instances += [Instance(*pair) for pair in PAIRS]
-    instances = expand(spec, instances)
+    # the parameters of a spec decide how lower precisions are judged, and nothing else of an artifact
+    parameters = {} if spec.precision == "f32" else spec.parameters
+    rows = len(_expand(spec, instances[:1], parameters))
+
+    def thinned(texts: list[Instance], count: int) -> list[Instance]:
+        return _expand(spec, _evenly(texts, max(1, count // rows)), parameters)
+
+    instances = _expand(spec, instances, parameters)
     if spec.examples is None:
         return Examples(instances, [], instances)
     where = f"models/{spec.name}.yaml: examples: {spec.examples}"
-    spec_instances = expand(spec, list(dict.fromkeys(read_texts(root / spec.examples, fields, where))))
-    parity = list(dict.fromkeys([*instances, *_evenly(spec_instances, MAX_SPEC_TEXTS)]))
-    return Examples(
-        parity, _evenly(spec_instances[0::2], MAX_CALIBRATION_TEXTS), _evenly(spec_instances[1::2], MAX_HELD_OUT_TEXTS)
-    )
+    texts = list(dict.fromkeys(read_texts(root / spec.examples, fields, where)))
+    parity = list(dict.fromkeys([*instances, *thinned(texts, MAX_SPEC_TEXTS)]))
+    return Examples(parity, thinned(texts[0::2], MAX_CALIBRATION_TEXTS), thinned(texts[1::2], MAX_HELD_OUT_TEXTS))
 
 
 def expand(spec: Spec, instances: Sequence[Instance]) -> list[Instance]:
     """What a model reads for instances, with the spec's own parameters, or with examples of them."""
+    return _expand(spec, instances, spec.parameters)
+
+
+def _expand(spec: Spec, instances: Sequence[Instance], parameters: Mapping[str, Json]) -> list[Instance]:
     task = TASKS[spec.task]
-    parameters = read_parameters({**task.example_parameters, **spec.parameters}, task.parameters, {})
-    return [part for instance in instances for part in task.expand(instance, parameters)]
+    values = read_parameters({**task.example_parameters, **parameters}, task.parameters, {})
+    return [part for instance in instances for part in task.expand(instance, values)]
 
 
 def instance_of(texts: Sequence[str]) -> Instance:

@@ -23,7 +23,7 @@ from marina.archive.unpacked import load, read_unpacked
 from marina.score.layout import AnswerOptions, layout_of
 from marina.score.values import Counts, Read
 
-CHUNK_TEXTS = 1000  # texts tokenized together; the library's encodings are large
+CHUNK_TEXTS = 1000  # about so many texts are tokenized together; the library's encodings are large
 
 
 class Encoded(NamedTuple):
@@ -134,8 +134,9 @@ class Scorer:
             for number, row in enumerate(values)
         ]
         valid = [inference for inference in inferences if isinstance(inference, Inference)]
-        for start in range(0, len(valid), CHUNK_TEXTS):
-            chunk = valid[start : start + CHUNK_TEXTS]
+        instances = max(1, CHUNK_TEXTS // max((len(inference.texts) for inference in valid), default=1) or 1)
+        for start in range(0, len(valid), instances):
+            chunk = valid[start : start + instances]
             pipeline.tokenize(chunk)
             for inference in chunk:
                 pipeline.check_limits([inference])

@@ -184,7 +184,7 @@ class Spec(ArchiveSpec):
         if refusal and any(shape.packed for shape in self.shapes.listed()):
             raise ValueError(refusal)
         try:
-            read_parameters(self.parameters, task.parameters, {})
+            task.check(read_parameters({**task.example_parameters, **self.parameters}, task.parameters, {}))
         except RequestError as error:
             raise ValueError(f"parameters: {error}") from None
         return self

@@ -187,7 +187,8 @@ class Serving(WorkerServing):
     """How TorchServe and its workers serve the model. Changing these fields compiles nothing."""
 
     max_instances: int = Field(default=256, ge=1)
-    """Maximum number of instances in a request, and of windows that their texts make."""
+    """Maximum number of instances in a request, and of the rows that their texts make: windows, or texts with
+    candidate labels."""
 
     max_characters: int = Field(default=100_000, ge=1)
     """Maximum number of characters in a text. This limits the work before a text is cut."""
@@ -207,7 +208,7 @@ class OutputSpec(Section):
     """One output of a TorchScript model; `outputs` has them by their names, in the model's order."""
 
     labels: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """text-classification and token-classification: names of its values, in order."""
+    """Tasks of classification: names of its values, in order."""
 
     activation: Literal["softmax", "sigmoid", "none"] = "softmax"
     """text-classification: how its values become scores."""

@@ -306,6 +306,8 @@ def test_the_hugging_face_hub_client(tiny_server: Server, monkeypatch: pytest.Mo
         return InferenceClient(f"http://127.0.0.1:{tiny_server.ports[0]}/predictions/{name}", token=tiny_server.token())
 
     assert {element.label for element in hub("classify").text_classification(TEXT)} == {"LABEL_0", "LABEL_1"}
+    chosen = hub("nli").zero_shot_classification(TEXT, ["invoice", "mouse"], multi_label=True)
+    assert {element.label for element in chosen} == {"invoice", "mouse"}
     entities = hub("tag").token_classification(TEXT, aggregation_strategy="simple")
     assert all(entity.word for entity in entities)
     assert hub("tag").token_classification(TEXT)[0].entity in NER_LABELS

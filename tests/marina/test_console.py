@@ -16,6 +16,12 @@ from marina.console import print_answer
         ([3, 255, 7], ["[3, 255, 7, ...] (3 numbers)"]),
         (0.98765, ["0.9877"]),
         ([{"label": "yes", "score": 0.9}], ["label  score", "yes    0.9000"]),
+        ("{2:0.5}/9", ["{2:0.5}/9"]),
+        ([], ["nothing"]),
+        (
+            [{"index": 7, "value": 0.5}] * 21,
+            ["index  value", *["7      0.5000"] * 20, "... 21 rows; --json prints all"],
+        ),
     ],
 )
 def test_answers(answer: Any, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,10 @@ def sparse_body(content: bytes, model: str) -> bytes:
     inputs = body.pop("inputs")
     inputs = inputs if isinstance(inputs, list) else [inputs]
     # a model of another task has no such parameter, and refuses it
-    return orjson.dumps({"inputs": inputs, "format": "indices", **body})
+    indices = {"format": "indices"}
+    nested = body.pop("parameters", None)
+    parameters = {"parameters": {**nested, **indices}} if isinstance(nested, dict) and nested else indices
+    return orjson.dumps({"inputs": inputs, **parameters, **body})
 
 
 def tokenize_body(content: bytes, _: str) -> bytes:

@@ -143,5 +143,5 @@ def read_parameters_beside(
         raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
     nested = body.get("parameters")
     if beside and nested not in (None, {}):
-        raise RequestError("InvalidBody", 'parameters stand in "parameters" or beside it, not in both')
+        raise RequestError("InvalidBody", 'give parameters in "parameters" or as fields of the body, not both')
     return read_parameters(beside or nested, parameters, defaults)

@@ -42,10 +42,11 @@ class Schema:
     """The input of a task, and how a response may combine several answers.
 
     vectors is true if answers are vectors, which can be compared; ranks is true if they are scores that documents are
-    sorted by.
+    sorted by. hub_list is true if huggingface_hub's client takes the labels of one text from a list of length one.
     """
 
     fields: Fields
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     vectors: bool = False
     ranks: bool = False
+    hub_list: bool = False

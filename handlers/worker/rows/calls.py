@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,10 +76,11 @@ class Runner:
 
     Args:
         members: the models of the worker, each with the same number of streams.
+        condense: for each of them, what to keep of the outputs of a row.
     """
 
-    def __init__(self, members: Sequence[ModelGraphs]) -> None:
-        self._members = members
+    def __init__(self, members: Sequence[ModelGraphs], condense: Sequence[Callable[[Outputs], Outputs]]) -> None:
+        self._members, self._condense = members, condense
         self._streams = range(len(members[0].streams))
         self._threads = (
             ThreadPoolExecutor(len(self._streams), thread_name_prefix="stream") if len(self._streams) > 1 else None
@@ -89,8 +90,8 @@ class Runner:
         """Compute the rows that calls name by their index.
 
         Returns:
-            By the index of each row its outputs in the order of its model's `Signature.outputs`, without the batch
-            dimension, or the error of its call.
+            By the index of each row what is kept of its outputs, which are in the order of its model's
+            `Signature.outputs`, without the batch dimension; or the error of its call.
         """
         outputs: dict[int, Outputs | RequestError] = {}
         pending = iter(calls)
@@ -101,7 +102,8 @@ class Runner:
                 try:
                     rows_of_call = [rows[index] for index in call.rows]
                     outputs_of_call = run_call(streams[stream][call.shape], call, rows_of_call, signature)
-                    outputs.update(zip(call.rows, outputs_of_call, strict=True))
+                    kept_outputs = map(self._condense[call.member], outputs_of_call)
+                    outputs.update(zip(call.rows, kept_outputs, strict=True))
                 except Exception as error:  # an error of the runtime affects only this call
                     outputs.update(dict.fromkeys(call.rows, request_error(error)))
 

@@ -37,9 +37,18 @@ def unchanged(instance: Instance, _: Parameters, __: Signature) -> tuple[Instanc
     return instance, 0
 
 
+def any_values(_: Parameters) -> None:
+    """Accept all values that the parameters themselves allow."""
+
+
 def alone(instance: Instance, _: Parameters) -> list[Instance]:
     """The instance itself, whose tokens are its rows."""
     return [instance]
+
+
+def whole_outputs(outputs: Outputs) -> Outputs:
+    """The outputs themselves."""
+    return outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +64,10 @@ class Task(Schema):
             number of tokens in a row and the spec's long_text. RequestError if the parameters contradict each other.
         prepare: returns the instance as the tokenizer reads it, and how many of its first tokens pooling excludes.
             RequestError if this model does not support a parameter's value.
+        check: refuses parameters that do not fit each other, or any model. RequestError names the parameter.
         expand: the texts, or pairs of texts, that are read for an instance, each as rows of its own; `answer` gets the
             rows of all, in order.
+        condense: keeps of a row's outputs what `answer` needs, as soon as they are computed.
         example_parameters: of requests, where the task has no answer without them, and the spec sets none.
         offsets: whether answers need the offsets of tokens in the text, so that long texts can be read in windows.
         long_text: the rule for long texts if a spec names none.
@@ -70,7 +81,9 @@ class Task(Schema):
     columns: Callable[[Signature, Parameters], list[Column]]
     window: Callable[[Parameters, int, str], Window] = single_window
     prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = unchanged
+    check: Callable[[Parameters], None] = any_values
     expand: Callable[[Instance, Parameters], list[Instance]] = alone
+    condense: Callable[[Outputs], Outputs] = whole_outputs
     example_parameters: Parameters = field(default_factory=dict)
     offsets: bool = False
     long_text: str = "truncate"

@@ -24,7 +24,7 @@ from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, items, whole_answer
 from handlers.worker.tasks.sentence_embedding import window
-from handlers.worker.values import Instance, Json
+from handlers.worker.values import Instance, Json, Outputs
 
 PARAMETERS: Mapping[str, Parameter] = {
     "prompt_name": word(None),
@@ -39,18 +39,27 @@ def prepare(instance: Instance, parameters: Parameters, signature: Signature) ->
     return add_prompt(instance, parameters["prompt_name"], signature)
 
 
-def answer(example: Example, _: Signature, reader: RowReader) -> Json:
-    weights, limit = example.outputs[0][0], example.parameters["max_active_dims"]
+def condense(outputs: Outputs) -> Outputs:
+    """The weights that are not 0, their indices, and the size of the vocabulary, in place of all weights.
+
+    float32 holds indices up to 16,777,216.
+    """
+    (weights,) = outputs
     indices = np.flatnonzero(weights)
-    largest_first = np.argsort(-weights[indices], kind="stable")[:limit]
+    return [weights[indices], indices.astype(np.float32), np.array([len(weights)], dtype=np.float32)]
+
+
+def answer(example: Example, _: Signature, reader: RowReader) -> Json:
+    all_weights, places, size = example.outputs[0]
+    kept = np.sort(np.argsort(-np.abs(all_weights), kind="stable")[: example.parameters["max_active_dims"]])
+    weights, indices = all_weights[kept], places[kept].astype(np.int64)
     if example.parameters["format"] == "tokens":
-        indices = indices[largest_first]
-        pairs = zip(indices.tolist(), weights[indices].tolist(), strict=True)
+        order = np.argsort(-weights, kind="stable")
+        pairs = zip(indices[order].tolist(), weights[order].tolist(), strict=True)
         return [{"token": _token(reader, index), "value": value} for index, value in pairs]
-    indices = indices[np.sort(largest_first)]
-    pairs = zip(indices.tolist(), weights[indices].tolist(), strict=True)
+    pairs = zip(indices.tolist(), weights.tolist(), strict=True)
     if example.parameters["format"] == "sparsevec":
-        return "{" + ",".join(f"{index + 1}:{value:.9g}" for index, value in pairs) + f"}}/{len(weights)}"
+        return "{" + ",".join(f"{index + 1}:{value:.9g}" for index, value in pairs) + f"}}/{size[0]:.0f}"
     return [{"index": index, "value": value} for index, value in pairs]
 
 
@@ -79,4 +88,5 @@ TASK = Task(
     columns=columns,
     window=window,
     prepare=prepare,
+    condense=condense,
 )

@@ -101,4 +101,5 @@ TASK = Task(
     columns=columns,
     prepare=prepare,
     spec_fields=frozenset({"heads"}),
+    hub_list=True,
 )

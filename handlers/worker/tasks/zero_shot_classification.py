@@ -7,7 +7,7 @@ label, of each label's entailment against its contradiction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.values import Instance, Json
 
+ENTAILMENT = "entail"  # how the label of the class begins, as transformers' pipeline looks for it
 TEMPLATE = "This example is {}."
 PARAMETERS: Mapping[str, Parameter] = {
     "candidate_labels": words([]),
@@ -35,23 +36,34 @@ def window(_: Parameters, max_length: int, long_text: str) -> Window:
     return Window(max_length, long_text, strategy="only_first", empty_pair=True)
 
 
-def prepare(instance: Instance, parameters: Parameters, _: Signature) -> tuple[Instance, int]:
-    """Refuse a label that is empty or there twice, and a template without a place for the label."""
+def prepare(instance: Instance, _: Parameters, signature: Signature) -> tuple[Instance, int]:
+    """The instance; RequestError if the model has no class for entailment."""
+    (head,) = signature.heads.values()
+    if entailment_of(head.labels) is None:
+        raise RequestError("InvalidParameter", f"no label of the model begins with {ENTAILMENT}")
+    return instance, 0
+
+
+def check(parameters: Parameters) -> None:
+    """Refuse missing labels, a label that is empty or there twice, and a template without a place for the label."""
     labels, template = parameters["candidate_labels"], parameters["hypothesis_template"]
+    if not labels:
+        raise RequestError(
+            "InvalidParameter",
+            'candidate_labels: name the labels to choose from, such as ["billing"], in the request, or in the spec '
+            "under parameters",
+        )
     if len(set(labels)) < len(labels) or not all(labels):
-        raise RequestError("InvalidParameter", "candidate_labels: every label must be a text, and another one")
+        raise RequestError("InvalidParameter", "candidate_labels: labels must not be empty, and differ from each other")
     if template is None or template.count("{}") != 1 or set(template.replace("{}", "")) & set("{}"):
         raise RequestError(
             "InvalidParameter", f"hypothesis_template: write {{}} once, for the label, as in {quote(TEMPLATE)}"
         )
-    return instance, 0
 
 
 def expand(instance: Instance, parameters: Parameters) -> list[Instance]:
-    """The text with the hypothesis of each label; RequestError if there is no label."""
+    """The text with the hypothesis of each label."""
     template = parameters["hypothesis_template"]
-    if not parameters["candidate_labels"]:
-        raise RequestError("InvalidParameter", 'candidate_labels: name the labels to choose from, such as ["billing"]')
     return [instance._replace(text_pair=template.replace("{}", label)) for label in parameters["candidate_labels"]]
 
 
@@ -60,6 +72,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     logits = np.array([outputs[0] for outputs in example.outputs], dtype=np.float64)  # (labels, classes)
     (head,) = signature.heads.values()
     entailment = entailment_of(head.labels)
+    assert entailment is not None  # `prepare` has refused others
     if several or len(labels) == 1:
         contradiction = len(head.labels) - 1 if entailment == 0 else 0
         scores = 1 / (1 + np.exp(logits[:, contradiction] - logits[:, entailment]))
@@ -70,10 +83,10 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     return [{"label": labels[index], "score": float(scores[index])} for index in order.tolist()]
 
 
-def entailment_of(labels: tuple[Json, ...]) -> int:
-    """The number of the class that says that the text entails the hypothesis; the last, if no label begins so."""
-    named = (number for number, label in enumerate(labels) if label_text(label).lower().startswith("entail"))
-    return next(named, len(labels) - 1)
+def entailment_of(labels: Sequence[Json]) -> int | None:
+    """The number of the class that says that the text entails the hypothesis; None if there is none, or no other."""
+    named = (number for number, label in enumerate(labels) if label_text(label).lower().startswith(ENTAILMENT))
+    return next(named, None) if len(labels) > 1 else None
 
 
 def columns(_: Signature, parameters: Parameters) -> list[Column]:
@@ -93,6 +106,7 @@ TASK = Task(
     columns=columns,
     window=window,
     prepare=prepare,
+    check=check,
     expand=expand,
     example_parameters={"candidate_labels": ["billing", "delivery", "a technical problem"]},
 )

@@ -49,7 +49,7 @@ class BareGraphs:
 
     Args:
         processes: that have loaded them.
-        texts_per_row: the share of a text that a row is.
+        texts_per_row: 1 divided by the rows of a text.
     """
 
     def __init__(self, processes: list[ProcessPoolExecutor], texts_per_row: float) -> None:

@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
 
 
 def accept(_: Spec, __: Path) -> None:
-    """Refuse no folder."""
+    """Accept every folder."""
 
 
 class TaskExporter(NamedTuple):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from handlers.worker.signature import Head
+from handlers.worker.values import Json
 from marina.errors import SourceError
 from marina.spec import Spec
 from marina.spec.sections import OutputSpec
 
 ONE_HEAD = "logits"  # the name of the output of a model with one head
+
+
+def any_labels(_: Sequence[Json]) -> str | None:
+    """All labels suit the task."""
+    return None
 
 
 class OutputRule(NamedTuple):
@@ -22,6 +28,7 @@ class OutputRule(NamedTuple):
         labels: whether the spec names the labels of each.
         score: whether each is a single value with an activation.
         per_token: whether they have a value per token.
+        check_labels: returns why the labels of an output do not suit the task; None if they do.
     """
 
     names: tuple[str, ...] = ()
@@ -29,6 +36,7 @@ class OutputRule(NamedTuple):
     labels: bool = False
     score: bool = False
     per_token: bool = False
+    check_labels: Callable[[Sequence[Json]], str | None] = any_labels
 
 
 def outputs_of(spec: Spec, rule: OutputRule) -> Mapping[str, OutputSpec]:
@@ -41,6 +49,9 @@ def outputs_of(spec: Spec, rule: OutputRule) -> Mapping[str, OutputSpec]:
         if rule.labels != bool(output.labels):
             verb = "needs" if rule.labels else "has no"
             raise SourceError(f"{spec.name}: outputs.{name}: the task {spec.task} {verb} labels")
+        reason = rule.check_labels(output.labels or ())
+        if reason:
+            raise SourceError(f"{spec.name}: outputs.{name}: {reason}")
     return outputs
 
 

@@ -26,7 +26,8 @@ from marina.errors import SourceError
 from marina.spec import Spec
 
 HEAD = "ForMaskedLM"
-MODULES = ("Transformer", POOLING := "SpladePooling")
+POOLING = "SpladePooling"
+MODULES = ("Transformer", POOLING)
 
 
 def recognises(folder: Path, _: Mapping[str, Any]) -> bool:
@@ -115,4 +116,4 @@ class _SparseReference(EmbeddingReference):
         return [np.asarray(embedding, dtype=np.float64)]
 
 
-EXPORTER = TaskExporter(export, _SparseReference, agree, OutputRule(("embedding",)), recognises, HEAD, check)
+EXPORTER = TaskExporter(export, _SparseReference, agree, OutputRule(("embedding",)), recognises, check_folder=check)

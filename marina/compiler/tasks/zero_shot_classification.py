@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from handlers.worker.signature import label_text
-from handlers.worker.tasks.zero_shot_classification import entailment_of
+from handlers.worker.tasks.zero_shot_classification import ENTAILMENT, entailment_of
+from handlers.worker.values import Json
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.loading import read_configuration
 from marina.compiler.reference import Reference, TransformersReference
@@ -19,24 +20,26 @@ from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 from marina.spec import Spec
 
-ENTAILMENT = "entail"  # how the label begins, as transformers' pipeline looks for it
-
 
 def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
     """Whether a label of the head is entailment."""
-    labels = config.get("id2label") or {}
-    return names_head(HEAD)(folder, config) and any(
-        str(label).lower().startswith(ENTAILMENT) for label in labels.values()
-    )
+    labels = list((config.get("id2label") or {}).values())
+    return names_head(HEAD)(folder, config) and entailment_of(labels) is not None
+
+
+def check_labels(labels: Sequence[Json]) -> str | None:
+    """Why these classes are not those of entailment; None if they are."""
+    if entailment_of(labels) is not None:
+        return None
+    return f"no label begins with {ENTAILMENT}: {', '.join(map(label_text, labels))}"
 
 
 def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     """Export the head; SourceError if no label of it is entailment."""
-    labels = tuple(read_configuration(spec, folder).id2label.values())
-    if len(labels) < 2 or not label_text(labels[entailment_of(labels)]).lower().startswith(ENTAILMENT):
-        named = ", ".join(map(label_text, labels))
+    reason = check_labels(tuple(read_configuration(spec, folder).id2label.values()))
+    if reason:
         raise SourceError(
-            f"{spec.name}: no label of source {spec.source} begins with {ENTAILMENT}: {named}",
+            f"{spec.name}: source {spec.source}: {reason}",
             "use a model that was trained for natural language inference (NLI), or the task text-classification",
         )
     return export_classifier(spec, folder, HEAD, attention, None)
@@ -47,4 +50,6 @@ def open_reference(spec: Spec, folder: Path) -> Reference:
     return TransformersReference(spec, folder, HEAD)
 
 
-EXPORTER = TaskExporter(export, open_reference, agree, OutputRule(("logits",), labels=True), recognises, HEAD)
+EXPORTER = TaskExporter(
+    export, open_reference, agree, OutputRule(("logits",), labels=True, check_labels=check_labels), recognises, HEAD
+)

@@ -123,10 +123,17 @@ def _copy_rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[An
             values = [None if value is None else json_text(value) for value in values]
         elif pa.types.is_list(field.type) and field.type.value_type == pa.float32():
             values = [None if value is None else value.tolist() for value in values]
-        elif pa.types.is_list(field.type) and field.type.value_type not in ARRAYS:
+        elif pa.types.is_list(field.type) and not column_type.startswith("_"):  # _int4 is int[]
             values = [None if value is None else json_text(value) for value in values]
-        columns.append([value.replace("\0", "") if isinstance(value, str) else value for value in values])
+        columns.append(list(map(_without_null, values)))
     return zip(*columns, strict=True)
+
+
+def _without_null(value: Any) -> Any:
+    """A value, or a list of them, whose texts have no character 0, which PostgreSQL does not store."""
+    if isinstance(value, str):
+        return value.replace("\0", "")
+    return list(map(_without_null, value)) if isinstance(value, list) and value and isinstance(value[0], str) else value
 
 
 def _signs(values: Sequence[int], lowest: int, column_type: str) -> Any:

@@ -75,7 +75,7 @@ def test_what_the_model_would_cut_is_named(served: Served) -> None:
         ({"tokenize": ["ok " * 160] * 8}, "has 162 tokens, and the request may have 76 more"),
         ({"tokenize": "a", "inputs": "a"}, 'unknown field "inputs"'),
         ({"tokenize": "a", "add_special_tokens": 1}, "must be true or false"),
-        ({"tokenize": "a", "top_k": 1, "parameters": {"top_k": 1}}, "not in both"),
+        ({"tokenize": "a", "top_k": 1, "parameters": {"top_k": 1}}, "not both"),
         ({"tokenize": "a", "parameters": {"thresholds": {"x": 1}}}, "the model has no label"),
     ],
 )

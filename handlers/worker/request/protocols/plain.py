@@ -13,8 +13,7 @@ from handlers.worker.values import Json
 
 NAME = "plain"
 EXAMPLE = '{"inputs": "some text"}'
-# huggingface_hub's client; it unpacks the classification of one text from a list of length one
-HUB_CLIENT = "hf_hub/"
+HUB_CLIENT = "hf_hub/"  # huggingface_hub's client; see `Schema.hub_list`
 
 
 def recognises(value: Json, _: Schema) -> bool:
@@ -40,7 +39,8 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     parameters = read_parameters_beside(value, ("inputs", "parameters"), schema.parameters, defaults)
     inputs = value["inputs"]
     if not isinstance(inputs, list):
-        details = {"single": True, "nested": HUB_CLIENT in body.headers.get("user-agent", "")}
+        nested = schema.hub_list and HUB_CLIENT in body.headers.get("user-agent", "")
+        details = {"single": True, "nested": nested}
         return Request((read_instance(inputs, "inputs", fields, limits),), parameters, NAME, details)
     check_count(len(inputs), "inputs", limits)
     instances = tuple(read_instance(item, f"inputs[{i}]", fields, limits) for i, item in enumerate(inputs))
@@ -52,7 +52,4 @@ def write(request: Request, answers: Sequence[Answered], _: Mapping[str, str]) -
     if not request.details["single"]:
         return [answered.answer for answered in answers]
     answer = answers[0].answer
-    classified = (
-        isinstance(answer, list) and answer and isinstance(answer[0], dict) and set(answer[0]) == {"label", "score"}
-    )
-    return [answer] if request.details.get("nested") and classified else answer
+    return [answer] if request.details.get("nested") and isinstance(answer, list) else answer

@@ -126,6 +126,9 @@ def test_the_urls_of_text_embeddings_inference() -> None:
     sparse = b'{"inputs": "a", "truncate": true}'
     rewritten = '{"inputs":["a"],"format":"indices","truncate":true}'
     assert ask(one, "POST", "/embed_sparse", content=sparse) == (200, [rewritten, None])
+    nested = b'{"inputs": ["a"], "parameters": {"truncate": true}}'
+    rewritten = '{"inputs":["a"],"parameters":{"truncate":true,"format":"indices"}}'
+    assert ask(one, "POST", "/embed_sparse", content=nested) == (200, [rewritten, None])
     token = {"authorization": "Bearer secret"}
     named = b'{"inputs": "a", "model": "n"}'
     assert ask(two, "POST", "/embed_sparse", token, named) == (200, ['{"inputs":["a"],"format":"indices"}', None])

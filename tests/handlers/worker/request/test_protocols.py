@@ -85,9 +85,14 @@ def test_a_question_needs_a_context() -> None:
 
 
 def test_the_hub_client_gets_its_list_around_one_classification() -> None:
-    request = read(b'{"inputs": "a", "parameters": {}}', user_agent="unknown/None; hf_hub/2.4.0; python/3.11")
-    assert write(request, RANKING) == [RANKING]
-    assert write(request, [0.5, 0.5]) == [0.5, 0.5]
+    for task, answer, written in (
+        ("text-classification", RANKING, [RANKING]),
+        ("zero-shot-classification", RANKING, RANKING),
+        ("sentence-embedding", [0.5, 0.5], [0.5, 0.5]),
+    ):
+        body = b'{"inputs": "a", "parameters": {}}'
+        request = read(body, task=TASKS[task], user_agent="unknown/None; hf_hub/2.4.0; python/3.11")
+        assert write(request, answer) == written
 
 
 @pytest.mark.parametrize("value", [5, True, 2.5, [], ""])
@@ -173,7 +178,7 @@ def test_parameters_may_stand_beside_the_inputs() -> None:
         **{"normalize": True, "prompt_name": "query", "truncate": None, "truncation_direction": "left"},
         **{"dimensions": None, "precision": "float32"},
     }
-    with pytest.raises(RequestError, match='in "parameters" or beside it, not in both'):
+    with pytest.raises(RequestError, match='in "parameters" or as fields of the body, not both'):
         read_json({"inputs": "a", "top_k": 1, "parameters": {"top_k": 2}})
     for wrong in ({"normalize": "yes"}, {"truncation_direction": "up"}, {"prompt_name": 1}):
         with pytest.raises(RequestError, match="must be"):

@@ -20,6 +20,7 @@ from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs, write_r
 from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.positions import number_positions
 from handlers.worker.signature import POOLING_MASK, POSITION_IDS, SEGMENTS, Signature
+from handlers.worker.tasks.base import whole_outputs
 from handlers.worker.values import Call, Place, Row, Shape
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
@@ -64,7 +65,7 @@ def test_rows_come_back_in_order_however_many_calls_run_at_once(
     rows = [Row([number], [0]) for number in range(100, 124)]
     calls = [Call(Shape(3, 16), tuple(range(start, start + 3))) for start in range(0, 24, 3)]
     for _ in range(3):
-        outputs = Runner([ModelGraphs(streams, artifact.signature)]).run(calls, rows)
+        outputs = Runner([ModelGraphs(streams, artifact.signature)], [whole_outputs]).run(calls, rows)
         first = {index: float(output[0][0]) for index, output in outputs.items() if isinstance(output, list)}
         assert first == {index: float(100 + index) for index in range(24)}
 

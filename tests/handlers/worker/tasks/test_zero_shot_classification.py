@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import pipeline
 
-from handlers.worker.errors import ArtifactError
 from handlers.worker.model import Model
-from handlers.worker.tasks import TASKS
+from handlers.worker.tasks import TASKS, zero_shot_classification
 from handlers.worker.tasks.zero_shot_classification import entailment_of
+from handlers.worker.values import Instance
 from marina.compiler import compile_model
-from marina.errors import SourceError
+from marina.compiler.examples import read_examples
+from marina.errors import SourceError, SpecError
 from marina.new import new_project, new_spec
 from marina.project import Project
 from marina.spec import read_spec
@@ -94,22 +97,28 @@ def test_labels_of_the_spec_are_the_default(project: Project, tmp_path: Path) ->
     assert [entry["label"] for entry in ask(model, "ok", candidate_labels=LABELS, top_k=1)] == [
         ask(model, "ok", candidate_labels=LABELS)[0]["label"]
     ]
-    with pytest.raises(ArtifactError, match="every label must be a text, and another one"):
-        open_model(project, folder, parameters={"candidate_labels": ["a", "a"]})
+    for wrong, reason in (
+        ({"candidate_labels": []}, "name the labels"),
+        ({"hypothesis_template": None}, "write {} once"),
+    ):
+        with pytest.raises(SpecError, match=f"parameters: .*: {reason}"):
+            open_model(project, folder, parameters=wrong)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"candidate_labels": []}, "name the labels to choose from"),
-        ({"candidate_labels": ["a", "a"]}, "every label must be a text, and another one"),
-        ({"candidate_labels": ["a", ""]}, "every label must be a text, and another one"),
+        ({"candidate_labels": ["a", "a"]}, "labels must not be empty, and differ from each other"),
+        ({"candidate_labels": ["a", ""]}, "labels must not be empty, and differ from each other"),
         ({"candidate_labels": "a, b"}, "must be a list of words"),
         ({"candidate_labels": ["a"], "hypothesis_template": "about"}, "write {} once, for the label"),
         ({"candidate_labels": ["a"], "hypothesis_template": "{} {}"}, "write {} once, for the label"),
         ({"candidate_labels": ["a"], "hypothesis_template": "{} {x}"}, "write {} once, for the label"),
         ({"candidate_labels": ["a"], "hypothesis_template": None}, "write {} once, for the label"),
         ({"candidate_labels": [str(number) for number in range(300)]}, "rows; at most"),
+        ({"candidate_labels": ["a" * 200_000]}, "a text that the parameters make has 200017 characters; at most"),
+        ({"candidate_labels": ["\ud800"]}, "a text that the parameters make has a lone surrogate"),
     ],
 )
 def test_what_is_refused(nli: Model, parameters: dict[str, Any], message: str) -> None:
@@ -135,15 +144,49 @@ def test_others_in_the_request_share_rows_and_fail_alone(nli: Model) -> None:
     assert sum(value for (name, _), value in nli.metrics.take().items() if name == "marina_rows_total") >= len(LABELS)
 
 
-def test_a_folder_is_recognised_by_its_classes(tmp_path: Path, project: Project) -> None:
-    assert read_spec(new_spec(project, "nli", str(save_nli(tmp_path / "nli", ORDERS[1])), None).path).task == (
-        "zero-shot-classification"
+def test_more_texts_than_allowed_are_not_made(nli: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Instance] = []
+    member = nli.members[0]
+
+    def expand(instance: Instance, parameters: Mapping[str, Any]) -> list[Instance]:
+        made.append(instance)
+        return zero_shot_classification.expand(instance, parameters)
+
+    monkeypatch.setattr(member, "task", replace(member.task, expand=expand))
+    refused = ask(nli, ["ok"] * 200, candidate_labels=[str(number) for number in range(90)])
+    assert (refused["type"], len(made)) == ("TooManyRows", 3)
+
+
+def test_texts_are_split_before_they_are_expanded(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(64)))
+    fields = {"task": "zero-shot-classification", "source": {"path": "x"}, "shapes": {"exact": ["1x16"]}}
+    fields |= {"precision": "int8", "examples": str(tmp_path / "texts.jsonl")}
+    found = read_examples(
+        read_spec(write_spec(project, "m", **fields, parameters={"candidate_labels": LABELS})), tmp_path
     )
+    parts = [{instance.text for instance in part} for part in (found.calibration, found.held_out)]
+    assert not parts[0] & parts[1]
+    for part in (found.calibration, found.held_out, found.parity[-30:]):
+        assert {instance.text_pair for instance in part} == {f"This example is {label}." for label in LABELS}
+    plain = {**fields, "precision": "f32"}
+    others = [
+        read_examples(read_spec(write_spec(project, name, **plain, parameters={"candidate_labels": labels})), tmp_path)
+        for name, labels in (("a", LABELS), ("b", LABELS[:1]))
+    ]
+    assert others[0] == others[1]  # so that other labels compile nothing
+
+
+def test_a_folder_is_recognised_by_its_classes(tmp_path: Path, project: Project) -> None:
+    path = new_spec(project, "nli", str(save_nli(tmp_path / "nli", ORDERS[1])), None).path
+    assert read_spec(path).task == "zero-shot-classification"
+    assert '#   candidate_labels: ["billing", "delivery"' in path.read_text()
+    path.write_text(path.read_text().replace("# parameters:", "parameters:").replace("#   candidate", "  candidate"))
+    assert len(read_spec(path).parameters["candidate_labels"]) == 3
     other = save_tiny_model(tmp_path / "other", "text-classification")
     assert read_spec(new_spec(project, "other", str(other), None).path).task == "text-classification"
-    with pytest.raises(SourceError, match=r"no label of source .* begins with entail: LABEL_0, LABEL_1"):
+    with pytest.raises(SourceError, match=r"source .*: no label begins with entail: LABEL_0, LABEL_1"):
         open_model(project, other)
 
 
 def test_the_class_of_entailment() -> None:
-    assert [entailment_of(classes) for classes in (*ORDERS, ("a", "b"))] == [2, 0, 1, 1]
+    assert [entailment_of(classes) for classes in (*ORDERS, ("a", "b"), ("entailment",))] == [2, 0, 1, None, None]

@@ -294,6 +294,7 @@ FOUR = {"input_ids": "int64", "attention_mask": "float16", "position_ids": "int6
         ({"outputs": {"quality": {}}}, "the task text-classification needs labels"),
         ({"outputs": {"a": {"labels": LABELS}, "b": {"labels": LABELS}}}, "returns 1 tensors, and outputs names 2"),
         ({"task": "sentence-embedding"}, "has no labels"),
+        ({"task": "zero-shot-classification"}, "outputs.quality: no label begins with entail: "),
         ({"task": "question-answering", "long_text": "window"}, "has 2 outputs, and outputs names 1"),
         ({**WEIGHTED, "tokenizer": None, "fields": ["text"]}, "takes 2 texts, and fields names 1"),
         ({**WEIGHTED, "tokenizer": None, "preprocess": "files/MaskFirst.pt"}, "its forward must take texts"),
