@@ -128,11 +128,12 @@ check: $(VENV)/dev  ## check format, style, types, import order, workflows and t
 	$(BIN)/zizmor --quiet --offline .github
 	@$(BIN)/python -m tests.lines
 
-bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, and packed graphs, and say where milliseconds go (an hour)
+bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, packed graphs, and three tasks with their libraries, and say where milliseconds go (an hour)
 	$(BIN)/python -m benchmarks overhead
 	$(BIN)/marina bench table bundle
 	$(BIN)/python -m benchmarks hosts
 	$(BIN)/python -m benchmarks packed
+	$(BIN)/python -m benchmarks tasks
 	$(BIN)/marina bench table latency
 
 bench-quick: setup build/training/ava-intent  ## compare this tree with the last release in a few minutes, and fail if it is slower; BASE=REVISION, HOST=

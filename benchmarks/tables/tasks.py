@@ -107,7 +107,7 @@ def _save_model(folder: Path, task: str, root: Path) -> Path:
     tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     labels = dict(enumerate(("contradiction", "neutral", "entailment")))
     if task == SPARSE:
-        model = transformers.BertForMaskedLM.from_pretrained(source)
+        model = transformers.BertForMaskedLM.from_pretrained(source, trust_remote_code=False)
         inputs = tokenizer(mixed_texts(seed=4)[:32], padding=True, return_tensors="pt")
         with torch.inference_mode():
             logits = model(**inputs).logits.masked_fill(inputs["attention_mask"].unsqueeze(-1) == 0, float("-inf"))
@@ -116,7 +116,7 @@ def _save_model(folder: Path, task: str, root: Path) -> Path:
         options = (
             {"num_labels": 1} if task == RERANK else {"id2label": labels, "label2id": {v: k for k, v in labels.items()}}
         )
-        model = transformers.BertForSequenceClassification.from_pretrained(source, **options)
+        model = transformers.BertForSequenceClassification.from_pretrained(source, trust_remote_code=False, **options)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -162,16 +162,16 @@ def library_run(case: Case, _: str) -> Callable[[], None]:
     if case.task == SPARSE:
         from sentence_transformers import SparseEncoder
 
-        encoder = SparseEncoder(case.folder, device="cpu", local_files_only=True)
+        encoder = SparseEncoder(case.folder, device="cpu", trust_remote_code=False)
         return lambda: encoder.encode(texts, show_progress_bar=False)
     if case.task == RERANK:
         from sentence_transformers import CrossEncoder
 
-        ranker = CrossEncoder(case.folder, device="cpu", local_files_only=True)
+        ranker = CrossEncoder(case.folder, device="cpu", trust_remote_code=False)
         return lambda: ranker.predict(case.instances, show_progress_bar=False)
     from transformers import pipeline
 
-    classifier = pipeline("zero-shot-classification", model=case.folder, device="cpu")
+    classifier = pipeline("zero-shot-classification", model=case.folder, device="cpu", trust_remote_code=False)
     runs = {size: lambda size=size: classifier(texts, LABELS, batch_size=size) for size in (1, 32)}
     return min(runs.values(), key=_seconds)
 

@@ -86,7 +86,8 @@ def read_examples(spec: Spec, root: Path) -> Examples:
     def thinned(texts: list[Instance], count: int) -> list[Instance]:
         return _expand(spec, _evenly(texts, max(1, count // rows)), parameters)
 
-    instances = _expand(spec, instances, parameters)
+    # texts alone fit the shortest shapes too, whatever the parameters add to them
+    instances = list(dict.fromkeys([*instances, *_expand(spec, instances, parameters)]))
     if spec.examples is None:
         return Examples(instances, [], instances)
     where = f"models/{spec.name}.yaml: examples: {spec.examples}"

@@ -30,8 +30,8 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    names = ("nlp-12x", "ava", "search", "darwinbox", "overhead", "bundle", "bulk", "hosts", "latency", "packed")
-    assert set(TABLES) == {f"table-{name}" for name in names}
+    names = "nlp-12x ava search darwinbox overhead bundle bulk hosts latency packed tasks"
+    assert set(TABLES) == {f"table-{name}" for name in names.split()}
     assert table_kind("ava", TABLES) is table_kind("table-ava", TABLES)
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
         table_kind("chess", TABLES)
@@ -239,6 +239,32 @@ def test_the_table_of_packed_graphs_compares_them_under_the_same_load() -> None:
     )
 
 
+def test_the_table_of_tasks_compares_with_bare_graphs_and_with_the_library() -> None:
+    entries = [
+        entry(rounds(rate), model="reranking", part=part, precision=precision)
+        for part, precision, rate in (
+            ("its library, torch, f32", None, 100),
+            ("bare graphs", "f32", 250),
+            ("marina.Scorer", "f32", 200),
+            ("bare graphs", "auto", 500),
+            ("marina.Scorer", "auto", 450),
+        )
+    ]
+    more = {"precisions": {"reranking-auto": "int8", "reranking-f32": "f32"}}
+    found = layout_of(replace(result(entries, kind="table-tasks", price=None), more=more), TABLES)
+    assert [[*row[1:3], *row[-2:]] for row in found.tables[0].rows] == [
+        ["its library, torch, f32", "", "", ""],
+        ["bare graphs", "f32", "", ""],
+        ["marina.Scorer", "f32", "80%", "2.0x"],
+        ["bare graphs", "auto: int8", "", ""],
+        ["marina.Scorer", "auto: int8", "90%", "4.5x"],
+    ]
+    assert found.conclusion == (
+        "marina.Scorer keeps 80% to 90% of the bare graphs, and answers 2.0 to 4.5 times as many instances as the "
+        "libraries; median 3.2."
+    )
+
+
 def test_the_table_of_latencies_tells_the_parts_of_a_request() -> None:
     served = {"part": "served", "connections": 1}
     entries = [
@@ -257,7 +283,15 @@ def test_the_table_of_latencies_tells_the_parts_of_a_request() -> None:
     assert opened[:2] == ["no batches", "100 requests/s"]
 
 
-WITHOUT = {"table-overhead", "table-bundle", "table-bulk", "table-hosts", "table-latency", "table-packed"}
+WITHOUT = {
+    "table-overhead",
+    "table-bundle",
+    "table-bulk",
+    "table-hosts",
+    "table-latency",
+    "table-packed",
+    "table-tasks",
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLES) - WITHOUT))

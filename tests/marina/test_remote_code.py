@@ -6,7 +6,7 @@ import pytest
 from tests.conftest import ROOT
 
 FOLDERS = ("benchmarks", "examples", "handlers", "marina")
-LOADERS = {"from_pretrained", "from_config", "pipeline", "SentenceTransformer"}
+LOADERS = {"from_pretrained", "from_config", "pipeline", "SentenceTransformer", "SparseEncoder", "CrossEncoder"}
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 

@@ -99,7 +99,7 @@ class StaticSplade(nn.Module):
         logits = logits * features["attention_mask"].unsqueeze(-1).to(logits.dtype)
         weights = torch.relu(logits.max(1).values if self.takes_maximum else logits)
         for _ in range(self.logarithms):
-            weights = torch.log1p(weights)
+            weights = torch.log(1 + weights)  # log1p is not among the operators that AWS lists for Inf1
         return {**features, "sentence_embedding": weights if self.takes_maximum else weights.sum(1)}
 
 

@@ -21,7 +21,7 @@ from marina.errors import SourceError, SpecError
 from marina.new import new_project, new_spec
 from marina.project import Project
 from marina.spec import read_spec
-from tests.conftest import ENGINES, WORDS, no_progress, save_tiny_model, write_spec
+from tests.conftest import ENGINES, WORDS, needs_openvino, no_progress, save_tiny_model, write_spec
 from tests.settings import make_settings
 
 JSON = {"content-type": "application/json"}
@@ -157,6 +157,7 @@ def test_more_texts_than_allowed_are_not_made(nli: Model, monkeypatch: pytest.Mo
     assert (refused["type"], len(made)) == ("TooManyRows", 3)
 
 
+@needs_openvino
 def test_texts_are_split_before_they_are_expanded(project: Project, tmp_path: Path) -> None:
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(64)))
     fields = {"task": "zero-shot-classification", "source": {"path": "x"}, "shapes": {"exact": ["1x16"]}}
