@@ -94,6 +94,8 @@ def picture(comparisons: Sequence[Comparison]) -> bytes:
                 (("up to 50%", 0, 0.5), ("to 85%", 0.5, MAX_JUDGED_SHARE), ("above", MAX_JUDGED_SHARE, 1))
             ):
                 selected = [comparison for comparison in comparisons if low < comparison.case.share <= high]
+                if not selected:
+                    continue
                 measured = [getattr(mean_figures(comparison), name) for comparison in selected]
                 predicted = [getattr(comparison.predicted, name) for comparison in selected]
                 spans = [
@@ -101,7 +103,7 @@ def picture(comparisons: Sequence[Comparison]) -> bytes:
                     for comparison, mean in zip(selected, measured, strict=True)
                 ]
                 axis.errorbar(
-                    measured, predicted, xerr=[max(span) for span in spans] if spans else None, fmt="o", ms=4, lw=0.8,
+                    measured, predicted, xerr=[max(span) for span in spans], fmt="o", ms=4, lw=0.8,
                     color=COLOURS[index], label=label,
                 )  # fmt: skip
                 values += [*measured, *predicted]
