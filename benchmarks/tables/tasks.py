@@ -13,14 +13,16 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.random_models import TOKENIZER
+from handlers.worker.artifact import read_artifact
 from handlers.worker.placement.discovery import cpu_cores
-from marina.bench.load.histogram import encoded, new_histogram
+from handlers.worker.tasks import TASKS as KNOWN
+from marina.bench.load.histogram import new_histogram
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed_texts, random_text
 from marina.bench.load.payload import LoadCase, Payload
@@ -28,8 +30,9 @@ from marina.bench.load.profile import Load
 from marina.bench.report.figures import figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.table import Table, TableLayout, spread
-from marina.bench.server.bare_graphs import BareGraphs, bare_graphs
+from marina.bench.server.bare_graphs import bare_graphs
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
+from marina.bench.sweep.strategies import bare_strategy
 from marina.bench.tables.job import TableJob
 from marina.compiler.examples import instance_of
 from marina.compiler.hugging_face import find_source
@@ -44,11 +47,6 @@ ACTIVE = 0.005  # of the vocabulary, about what trained SPLADE models leave
 PRECISIONS = ("f32", "auto")
 BARE, SCORER, LIBRARY = "bare graphs", "marina.Scorer", "its library, torch, f32"
 ROUNDS, SECONDS = 3, 8.0
-COLUMNS = {
-    SPARSE: ("text",),
-    RERANK: ("query", "document"),
-    ZERO_SHOT: ("text",),
-}
 
 
 class Case(NamedTuple):
@@ -61,7 +59,7 @@ class Case(NamedTuple):
     @property
     def columns(self) -> dict[str, list[str]]:
         """The instances by the names of their fields."""
-        return dict(zip(COLUMNS[self.task], map(list, zip(*self.instances, strict=True)), strict=True))
+        return dict(zip(KNOWN[self.task].fields.names, map(list, zip(*self.instances, strict=True)), strict=True))
 
 
 def measure(job: TableJob) -> Result:
@@ -76,11 +74,12 @@ def measure(job: TableJob) -> Result:
             for precision in PRECISIONS:
                 spec = _spec(case, precision, folder)
                 artifact = job.server.archive(spec)
-                precisions[spec.name] = json.loads((artifact / "artifact.json").read_text())["precision"]
+                precisions[spec.name] = read_artifact(artifact).precision
                 graphs = stack.enter_context(
                     bare_graphs(spec, artifact, [instance_of(texts) for texts in case.instances])
                 )
-                strategies.append(_bare(case, precision, graphs))
+                bare = _configuration(case, BARE, precision)
+                strategies.append(bare_strategy(graphs, spec.name, bare, SECONDS, [], {}))
                 archive = str(job.server.project.model_store / f"{spec.name}.mar")
                 strategies.append(_timed(case, SCORER, precision, scorer_run, archive))
         entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
@@ -124,7 +123,7 @@ def _save_model(folder: Path, task: str, root: Path) -> Path:
 
 def _spec(case: Case, precision: str, folder: Path) -> Spec:
     examples = folder / f"{case.task}.jsonl"
-    names = COLUMNS[case.task]
+    names = KNOWN[case.task].fields.names
     texts = [(case.instances[0][0], text) if case.task == RERANK else (text,) for text in mixed_texts(seed=5)[:TEXTS]]
     examples.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in texts))
     fields: dict[str, Any] = {
@@ -211,19 +210,12 @@ def _timed(
 
             def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
                 seconds, runs = process.submit(_repeat, SECONDS).result()
-                return Configuration(), _measurement(seconds, runs * TEXTS / seconds)
+                texts = runs * TEXTS
+                return Configuration(), Measurement.of_calls(seconds, runs, texts, texts / seconds, new_histogram())
 
             yield measure
 
     return Strategy(f"{case.task}, {part} {precision}", _configuration(case, part, precision), [_workload()], start)
-
-
-def _bare(case: Case, precision: str, graphs: BareGraphs) -> Strategy:
-    def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
-        return Configuration(), _measurement(SECONDS, graphs.run(SECONDS).texts_per_s)
-
-    configuration = _configuration(case, BARE, precision)
-    return Strategy(f"{case.task}, {BARE}", configuration, [_workload()], lambda: nullcontext(measure))
 
 
 def _configuration(case: Case, part: str, precision: str) -> Configuration:
@@ -232,10 +224,6 @@ def _configuration(case: Case, part: str, precision: str) -> Configuration:
 
 def _workload() -> LoadCase:
     return LoadCase(Load(1), Payload([], 1, "mix"))
-
-
-def _measurement(seconds: float, rate: float) -> Measurement:
-    return Measurement(round(seconds, 3), 1, TEXTS, round(rate, 3), {}, encoded(new_histogram()))
 
 
 def layout(result: Result) -> TableLayout:
