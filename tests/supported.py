@@ -84,7 +84,7 @@ MORE: dict[str, Described] = {
     "longformer": ("Longformer", {**ROBERTA, "attention_window": [16, 16]}, "bytes", False),
     "luke": ("Luke", {**ROBERTA, "entity_vocab_size": 10, "entity_emb_size": 8}, "bytes", False),
     "megatron-bert": ("MegatronBert", SMALL, "wordpiece", True),
-    "mobilebert": ("MobileBert", {**SMALL, "embedding_size": 32, "intra_bottleneck_size": 32}, "wordpiece", True),
+    "mobilebert": ("MobileBert", {**SMALL, "embedding_size": 16, "intra_bottleneck_size": 32}, "wordpiece", True),
     "mra": ("Mra", {**SMALL, "block_per_row": 2}, "bytes", False),
     "nomic-bert": ("NomicBert", SMALL, "wordpiece", True),
     "nystromformer": ("Nystromformer", {**SMALL, "segment_means_seq_len": 64, "num_landmarks": 16}, "unigram", True),
