@@ -61,6 +61,9 @@ def print_answer(answer: Any) -> None:
     elif isinstance(answer, list) and answer and isinstance(answer[0], float | int):
         start = ", ".join(map(_cell, answer[:6]))
         say(f"[{start}, ...] ({len(answer)} numbers)")
+    elif isinstance(answer, list) and answer and isinstance(answer[0], list):
+        print_answer(answer[0])
+        say(f"... {len(answer)} vectors")
     elif isinstance(answer, float):
         say(f"{answer:.4f}")
     elif isinstance(answer, dict) and all(isinstance(value, list) for value in answer.values()):

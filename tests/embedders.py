@@ -56,6 +56,31 @@ def save_sparse_encoder(folder: Path, pooling: Mapping[str, Any] = {}, **options
     return folder
 
 
+def save_late_interaction(
+    folder: Path, encoder_options: Mapping[str, Any] = {}, mask_options: Mapping[str, Any] = {}, **options: Any
+) -> Path:
+    """Write a random model with a vector of 8 numbers for each token, as sentence-transformers 6 does.
+
+    Args:
+        folder: to write to.
+        encoder_options: of the encoder, for example query_expansion.
+        mask_options: of the mask, for example skiplist_words.
+        options: of `MultiVectorEncoder`, for example prompts.
+    """
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+    from torch import nn
+
+    weights = save_tiny_model(folder.with_name(f"{folder.name}-encoder"), "sentence-embedding", seed=4)
+    encoder = Transformer(str(weights), **encoder_options)
+    names = {"module_input_name": "token_embeddings"}
+    dense = Dense(WIDTH, 8, bias=False, activation_function=nn.Identity(), **names)
+    modules = [encoder, dense, MultiVectorMask(**mask_options), Normalize(**names)]
+    MultiVectorEncoder(modules=modules, device="cpu", **options).save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
 def edit_json(path: Path, **fields: Any) -> None:
     """Change fields of a JSON file, which may be missing."""
     document = json.loads(path.read_text()) if path.exists() else {}

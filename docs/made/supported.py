@@ -9,9 +9,9 @@ from docs.made.tables import table
 from handlers.worker.tasks import TASKS
 
 PROVEN, PACKED = "proven", "packed"  # packed stands beside the engines: rows that several texts share
-# reranking and zero-shot classification compile what text-classification does
-LIKE_CLASSIFICATION = ("reranking", "zero-shot-classification")
-COLUMNS = [name for name, task in TASKS.items() if not (task.scripts_only or name in LIKE_CLASSIFICATION)]
+# they compile what text-classification and sentence-embedding do
+LIKE_OTHERS = ("reranking", "zero-shot-classification", "multi-vector-embedding")
+COLUMNS = [name for name, task in TASKS.items() if not (task.scripts_only or name in LIKE_OTHERS)]
 MARKS = {"both": "yes", "openvino": "openvino only", "torchscript": "torchscript only", "none": "refused"}
 
 

@@ -131,14 +131,12 @@ class Member:
         Raises:
             RequestError: the model lacks a parameter's value, or a text that the task makes is not allowed.
         """
-        prompted, prompt_tokens = self.task.prepare(instance, parameters, self.artifact.signature)
-        window = window._replace(prompt_tokens=prompt_tokens)
-        parts = self.task.expand(prompted, parameters)
+        parts = self.task.expand(instance, parameters)
         self.check_rows(len(parts))
         for part in parts:
-            if part is not prompted:
+            if part.text_pair is not None and part.text_pair != instance.text_pair:
                 check_text(part.text_pair, "a text that the parameters make", self.settings.limits.characters)
-        return [Text(part, window) for part in parts]
+        return [self.task.prepare(Text(part, window), parameters, self.artifact.signature) for part in parts]
 
     def check_rows(self, rows: int) -> None:
         """Refuse a request with more rows than the limits allow."""
@@ -159,7 +157,11 @@ class Member:
 
     def limit_error(self, rows: Sequence[Row]) -> RequestError | None:
         """The error for a request whose rows exceed the limits; None if they do not. No row has been computed yet."""
-        tokens, limit = sum(len(row.ids) for row in rows), self.settings.limits.tokens
+        limits = self.settings.limits
+        tokens, limit = sum(len(row.ids) for row in rows), limits.tokens
+        if len(rows) > limits.instances or tokens > limit:  # equal rows, such as those of a query, are computed once
+            rows = list({number if row.tensors else row.key: row for number, row in enumerate(rows)}.values())
+            tokens = sum(len(row.ids) for row in rows)
         try:
             self.check_rows(len(rows))
         except RequestError as error:

@@ -81,11 +81,11 @@ def prepare(member: Member, request: Request) -> list[Inference]:
     """The instances of a request, each with the text that the tokenizer reads."""
     inferences = [Inference(member, instance, request.parameters) for instance in request.instances]
     try:
-        window, rows = member.window(request.parameters), 0
+        window, texts = member.window(request.parameters), set[Text]()
         for inference in inferences:
             inference.texts = member.texts(inference.instance, request.parameters, window)
-            rows += len(inference.texts)
-            member.check_rows(rows)  # before more texts are made than may be
+            texts.update(inference.texts)
+            member.check_rows(len(texts))  # before more texts are made than may be
     except Exception as error:
         refuse(inferences, request_error(error))
     return inferences
@@ -193,7 +193,7 @@ class Graphs:
             member = self._numbers[inference.member]
             for number, row in enumerate(inference.tokenized.rows):
                 use = RowUse(inference, number)
-                key = use if row.tensors else (member, tuple(row.ids), tuple(row.type_ids), row.prompt_tokens)
+                key = use if row.tensors else (member, row.key)
                 if key not in uses:
                     uses[key] = []
                     rows.append(row)

@@ -47,6 +47,38 @@ class Prompt(NamedTuple):
     tokens: int
 
 
+class Filling(NamedTuple):
+    """How rows are filled up with a token.
+
+    Attributes:
+        token: the id.
+        length: the tokens that a row has then, at least.
+        exact: whether longer texts are cut to that length.
+        attended: whether other tokens attend to these.
+    """
+
+    token: int
+    length: int
+    exact: bool
+    attended: bool
+
+
+class Role(NamedTuple):
+    """How texts of a role, such as queries, are read and answered.
+
+    Attributes:
+        prompt: the name of its prompt; None if it has none.
+        max_length: the maximum number of tokens in a row; None for the model's own.
+        filling: how its rows are filled up; None if they are not.
+        skipped: ids of tokens whose outputs are left out of answers.
+    """
+
+    prompt: str | None = None
+    max_length: int | None = None
+    filling: Filling | None = None
+    skipped: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Signature:
     """How a model reads rows, and what it returns.
@@ -64,6 +96,7 @@ class Signature:
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
     `POSITION_IDS`, see `number_positions`; None if the graphs do not read them. dimensions are the sizes that a vector
     may be cut to, its own included; empty if that is not known. defaults are the model's own values of parameters.
+    roles are the roles that texts may have, of models that read them differently.
     """
 
     inputs: tuple[str, ...]
@@ -84,12 +117,18 @@ class Signature:
     per_token: bool = False
     dimensions: tuple[int, ...] = ()
     defaults: Mapping[str, Json] = field(default_factory=dict)
+    roles: Mapping[str, Role] = field(default_factory=dict)
+
+    @property
+    def hides_filling(self) -> bool:
+        """Whether no token attends to those that a row was filled up with."""
+        return any(role.filling is not None and not role.filling.attended for role in self.roles.values())
 
     def as_json(self) -> dict[str, Any]:
         """Convert to JSON types; `from_json` returns an equal value."""
         nested = {
             name: {key: value._asdict() for key, value in getattr(self, name).items()}
-            for name in ("heads", "prompts", "tensors")
+            for name in ("heads", "prompts", "tensors", "roles")
         }
         return {**vars(self), **nested}
 
@@ -107,4 +146,15 @@ class Signature:
         }
         values["prompts"] = {name: Prompt(**prompt) for name, prompt in values["prompts"].items()}
         values["tensors"] = {name: InputTensor(**tensor) for name, tensor in values.get("tensors", {}).items()}
+        values["roles"] = {name: _role(role) for name, role in values.get("roles", {}).items()}
         return cls(**values)
+
+
+def _role(document: Mapping[str, Any]) -> Role:
+    filling = document["filling"]
+    return Role(
+        document["prompt"],
+        document["max_length"],
+        None if filling is None else Filling(*filling),
+        tuple(document["skipped"]),
+    )

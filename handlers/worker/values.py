@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -17,11 +17,15 @@ Outputs: TypeAlias = "list[npt.NDArray[np.float32]]"
 
 
 class Instance(NamedTuple):
-    """One item to answer: a text, a pair of texts, a question with its context, or more texts for a preprocessor."""
+    """One item to answer: a text, a pair of texts, a question with its context, or more texts for a preprocessor.
+
+    role is the role of the text in `Signature.roles`, for models that have such; None otherwise.
+    """
 
     text: str
     text_pair: str | None = None
     others: tuple[str, ...] = ()
+    role: str | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -33,13 +37,20 @@ class Row(NamedTuple):
     """The tokens of one row, without padding; ids and type_ids have the same length.
 
     prompt_tokens is the number of tokens at the start that belong to a prompt that pooling excludes. tensors are the
-    values that a preprocessor gives for inputs, by name: one per token, or one for the row.
+    values that a preprocessor gives for inputs, by name: one per token, or one for the row. filled is the number of
+    tokens at the end that the row was filled up with, see `handlers.worker.signature.Filling`.
     """
 
     ids: Sequence[int]
     type_ids: Sequence[int]
     prompt_tokens: int = 0
     tensors: Mapping[str, list[float] | float] = {}
+    filled: int = 0
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for rows of a tokenizer that have equal outputs."""
+        return tuple(self.ids), tuple(self.type_ids), self.prompt_tokens, self.filled
 
 
 class Shape(NamedTuple):

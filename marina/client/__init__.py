@@ -27,6 +27,7 @@ from marina.client.types import (
     is_embedding,
     is_entities,
     is_heads,
+    is_matrix,
     is_ranking,
     is_sparse,
     list_of,
@@ -147,6 +148,27 @@ class Client:
         answers = self.predict(model, inputs, **parameters, format="indices")
         answers = expect(answers, is_sparse, "embed_sparse", model)
         return [{entry["index"]: entry["value"] for entry in answer} for answer in answers]
+
+    def embed_multi_vector(
+        self, model: str, texts: Sequence[str], *, is_query: bool = False, **parameters: Json
+    ) -> list[list[list[float]]]:
+        """Compute the vectors of the tokens of each text (task multi-vector-embedding).
+
+        Args:
+            model: Name of the model.
+            texts: The texts.
+            is_query: Whether they are queries, and not documents.
+            **parameters: `precision` ("float16" or "int8": 127 times a value), `truncate` and `truncation_direction`.
+
+        Returns:
+            For each text, a vector for each of its tokens.
+
+        Raises:
+            ClientError: There is no answer, or the model has another task.
+        """
+        inputs = list_of(texts, "embed_multi_vector(model, [text])")
+        answers = self.predict(model, inputs, **parameters, is_query=is_query, encoding="float")
+        return cast("list[list[list[float]]]", expect(answers, is_matrix, "embed_multi_vector", model))
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None

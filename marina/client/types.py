@@ -83,6 +83,7 @@ def method_for(answers: Json) -> str:
     answer = answers[0] if isinstance(answers, list) and answers else answers
     methods = {
         "embed": is_embedding,
+        "embed_multi_vector": lambda answer: bool(answer) and is_matrix(answer),
         "embed_sparse": lambda answer: bool(answer) and is_sparse(answer),
         "classify": is_ranking,
         "classify_tokens": is_entities,
@@ -94,6 +95,11 @@ def method_for(answers: Json) -> str:
 def is_embedding(answer: Json) -> bool:
     """Whether an answer is a list of numbers."""
     return isinstance(answer, list) and bool(answer) and isinstance(answer[0], float | int)
+
+
+def is_matrix(answer: Json) -> bool:
+    """Whether an answer is a list of lists of numbers; there may be none."""
+    return isinstance(answer, list) and all(map(is_embedding, answer))
 
 
 def is_sparse(answer: Json) -> bool:

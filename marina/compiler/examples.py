@@ -87,7 +87,8 @@ def read_examples(spec: Spec, root: Path) -> Examples:
         return _expand(spec, _evenly(texts, max(1, count // rows)), parameters)
 
     # texts alone fit the shortest shapes too, whatever the parameters add to them
-    instances = list(dict.fromkeys([*instances, *_expand(spec, instances, parameters)]))
+    alone = [instance for instance in instances if instance.text_pair is None]
+    instances = list(dict.fromkeys([*alone, *_expand(spec, instances, parameters)]))
     if spec.examples is None:
         return Examples(instances, [], instances)
     where = f"models/{spec.name}.yaml: examples: {spec.examples}"

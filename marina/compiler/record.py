@@ -139,6 +139,7 @@ def write_golden(rows: list[GoldenRow], folder: Path) -> None:
             "prompt_tokens": row.row.prompt_tokens,
             **({"others": row.instance.others} if row.instance.others else {}),
             **({"tensors": row.row.tensors} if row.row.tensors else {}),
+            **({"filled": row.row.filled} if row.row.filled else {}),
             "outputs": [output.tolist() for output in row.outputs],
         }
         for row in rows
@@ -181,4 +182,5 @@ def signature_of(model: ExportedModel) -> Signature:
         per_token=model.per_token,
         dimensions=model.dimensions,
         defaults=model.defaults,
+        roles=model.roles,
     )

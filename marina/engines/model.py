@@ -24,6 +24,7 @@ from handlers.worker.signature import (
     Head,
     InputTensor,
     Prompt,
+    Role,
 )
 from handlers.worker.values import Json, Row, Shape
 
@@ -40,7 +41,7 @@ class ExportedModel:
 
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
-    unit_length, padding_position, fields, tensors, token_outputs, dimensions and defaults, see
+    unit_length, padding_position, fields, tensors, token_outputs, dimensions, defaults and roles, see
     `handlers.worker.artifact.Signature`.
     preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
     None if there are none. pack makes `packed` for a mask with that number of dimensions; None if the model's rows
@@ -64,6 +65,7 @@ class ExportedModel:
     per_token: bool = False
     dimensions: tuple[int, ...] = ()
     defaults: dict[str, Json] = field(default_factory=dict)
+    roles: dict[str, Role] = field(default_factory=dict)
     packed: torch.nn.Module | None = None
     pack: Callable[[int], torch.nn.Module] | None = None
     unpackable: str = "it is not known how a TorchScript module uses rows"
@@ -92,9 +94,11 @@ def row_inputs(row: Row, model: ExportedModel) -> dict[str, Any]:
     if model.tensors:
         return dict(row.tensors)
     tokens, skipped = len(row.ids), min(row.prompt_tokens, len(row.ids))
+    hides_filling = any(role.filling and not role.filling.attended for role in model.roles.values())
+    hidden = row.filled * hides_filling
     values = {
         INPUT_IDS: row.ids,
-        ATTENTION_MASK: [1] * tokens,
+        ATTENTION_MASK: [1] * (tokens - hidden) + [0] * hidden,
         TOKEN_TYPE_IDS: row.type_ids,
         POOLING_MASK: [0] * skipped + [1] * (tokens - skipped),
     }

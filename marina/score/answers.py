@@ -23,6 +23,7 @@ TYPES: Mapping[ValueKind, pa.DataType] = {
     ValueKind.WHOLE: pa.int64(),
     ValueKind.NUMBER: pa.float64(),
     ValueKind.VECTOR: pa.list_(pa.float32()),
+    ValueKind.MATRIX: pa.list_(pa.list_(pa.float32())),
     ValueKind.WHOLES: pa.list_(pa.int32()),
     ValueKind.TEXTS: pa.list_(pa.string()),
     ValueKind.BYTES: pa.list_(pa.uint8()),

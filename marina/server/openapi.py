@@ -182,6 +182,15 @@ ANSWERS: dict[str, Schema] = {
             TEXT,
         ],
     },
+    "multi-vector-embedding": {
+        "description": "A vector for each token; with encoding=base64, their bytes. Of a query with a document, the "
+        "score.",
+        "anyOf": [
+            {"type": "array", "items": {"type": "array", "items": NUMBER}},
+            _object({"shape": {"type": "array", "items": COUNT}, "data": TEXT}, {}),
+            NUMBER,
+        ],
+    },
     "text-classification": {
         "description": "Labels; of a model with several heads an object with the labels of each.",
         "anyOf": [LABELS, {"type": "object", "additionalProperties": LABELS}],

@@ -29,7 +29,7 @@ class Spec(ArchiveSpec):
     """One model: where it comes from, what it does, how it is compiled and served."""
 
     task: str
-    """What the model answers: sentence-embedding, sparse-embedding, text-classification,
+    """What the model answers: sentence-embedding, sparse-embedding, multi-vector-embedding, text-classification,
     zero-shot-classification, reranking, token-classification, question-answering, or tensors, which are the outputs
     of a TorchScript model as they are."""
 

@@ -30,6 +30,7 @@ TASKS = {
     "answer": "question-answering",
     "embed": "sentence-embedding",
     "sparse": "sparse-embedding",
+    "late": "multi-vector-embedding",
 }
 MARINA = (sys.executable, "-m", "marina")
 
@@ -133,7 +134,7 @@ def serving(project: Project, *names: str, **environment: str) -> Iterator[Serve
 @pytest.fixture(scope="session")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A small random model of every task, for tests that leave it as it is."""
-    from tests.embedders import PROMPTS, save_embedder, save_sparse_encoder
+    from tests.embedders import PROMPTS, save_embedder, save_late_interaction, save_sparse_encoder
     from tests.handlers.worker.tasks.architectures import save_model
 
     project = make_project(tmp_path_factory.mktemp("tasks"))
@@ -142,6 +143,8 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             save_embedder(project.root / "weights" / name, prompts=PROMPTS)
         elif task == "sparse-embedding":
             save_sparse_encoder(project.root / "weights" / name, prompts=PROMPTS)
+        elif task == "multi-vector-embedding":
+            save_late_interaction(project.root / "weights" / name)
         elif task in ("reranking", "zero-shot-classification"):
             save_tiny_model(project.root / "weights" / name, task)
         else:

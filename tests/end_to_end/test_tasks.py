@@ -34,6 +34,7 @@ from tests.ports import free_ports
 DOCUMENTED = {
     "resume-search": "embed",
     "splade": "sparse",
+    "colbert": "late",
     "ava-intent": "classify",
     "resume-ner": "tag",
     "help-qa": "answer",
@@ -142,6 +143,24 @@ def test_sparse_embeddings(tiny_server: Server) -> None:
     assert shown.returncode == 0, shown.stderr
     assert len(post(tiny_server, "/predictions/sparse", {"inputs": TEXT, "max_active_dims": 2})) == 2
     print(shown.stdout)
+
+
+def test_multi_vector_embeddings(tiny_server: Server) -> None:
+    for connect, address in (
+        (Client.http, f"http://127.0.0.1:{tiny_server.ports[0]}"),
+        (Client.grpc, f"127.0.0.1:{tiny_server.ports[3]}"),
+    ):
+        with connect(address, tiny_server.token, timeout_s=30) as client:
+            (query,) = map(np.array, client.embed_multi_vector("late", [TEXT], is_query=True))
+            documents = [np.array(each) for each in client.embed_multi_vector("late", [TEXT, "ok"])]
+            expected = [float((query @ document.T).max(1).sum()) for document in documents]
+            ranked = client.rerank("late", TEXT, [TEXT, "ok"])
+            assert {entry["index"]: entry["score"] for entry in ranked} == pytest.approx(
+                dict(enumerate(expected)), abs=1e-3
+            )
+            with pytest.raises(FailedError, match="late has another task than embed is for; call embed_multi_vector"):
+                client.embed("late", [TEXT])
+    assert tiny_server.marina("predict", "late", TEXT).returncode == 0
 
 
 def test_labels_of_a_request(tiny_server: Server) -> None:

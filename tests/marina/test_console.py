@@ -17,6 +17,7 @@ from marina.console import print_answer
         (0.98765, ["0.9877"]),
         ([{"label": "yes", "score": 0.9}], ["label  score", "yes    0.9000"]),
         ("{2:0.5}/9", ["{2:0.5}/9"]),
+        ([[0.5, 1.0], [0.5, 0.5]], ["[0.5000, 1.0000, ...] (2 numbers)", "... 2 vectors"]),
         ([], ["nothing"]),
         (
             [{"index": 7, "value": 0.5}] * 21,

@@ -1,4 +1,4 @@
-"""What text-embeddings-inference has under URLs of its own: `/embed_sparse`, `/tokenize` and `/info`.
+"""What text-embeddings-inference has under URLs of its own: `/embed_sparse`, `/embed_all`, `/tokenize` and `/info`.
 
 https://huggingface.github.io/text-embeddings-inference
 """
@@ -17,17 +17,29 @@ DTYPES = {"f32": "float32", "bf16": "bfloat16"}  # of precisions
 KINDS = {  # of tasks
     "sentence-embedding": "embedding",
     "sparse-embedding": "embedding",
+    "multi-vector-embedding": "embedding",
     "text-classification": "classifier",
     "reranking": "reranker",
 }
 
 
 def sparse_body(content: bytes, model: str) -> bytes:
-    """The body for a worker of a body for `/embed_sparse`, whose answer is a list for one text too.
+    """The body for a worker of a body for `/embed_sparse`; see `_body_of_list`."""
+    return _body_of_list(content, model, {"format": "indices"})
+
+
+def multi_vector_body(content: bytes, model: str) -> bytes:
+    """The body for a worker of a body for `/embed_all`; see `_body_of_list`."""
+    return _body_of_list(content, model, {"encoding": "float"})
+
+
+def _body_of_list(content: bytes, model: str, marker: Mapping[str, Json]) -> bytes:
+    """A body whose answer is a list for one text too.
 
     Args:
-        content: the body.
+        content: the body that was sent.
         model: the served model, which the body may name.
+        marker: a parameter that only models of the right task have.
 
     Raises:
         RequestError: it is no JSON object with "inputs".
@@ -37,10 +49,8 @@ def sparse_body(content: bytes, model: str) -> bytes:
         del body["model"]
     inputs = body.pop("inputs")
     inputs = inputs if isinstance(inputs, list) else [inputs]
-    # a model of another task has no such parameter, and refuses it
-    indices = {"format": "indices"}
     nested = body.pop("parameters", None)
-    parameters = {"parameters": {**nested, **indices}} if isinstance(nested, dict) and nested else indices
+    parameters = {"parameters": {**nested, **marker}} if isinstance(nested, dict) and nested else marker
     return orjson.dumps({"inputs": inputs, **parameters, **body})
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from handlers.worker.errors import RequestError
-from handlers.worker.hosts.tei import info, sparse_body, tokenize_body
+from handlers.worker.hosts.tei import info, multi_vector_body, sparse_body, tokenize_body
 from handlers.worker.reply import JSON, RETRY_AFTER, Reply, error_reply
 from handlers.worker.request.documents import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
@@ -55,6 +55,7 @@ class Action(Enum):
     PREDICT = "predict"
     TOKENIZE = "tokenize"
     EMBED_SPARSE = "embed sparse"
+    EMBED_ALL = "embed all"
     DESCRIBE = "describe"
     READY = "ready"
     LIVE = "live"
@@ -81,6 +82,7 @@ ROUTES = {
     ("POST", r"(/v[12])?/rerank"): Action.PREDICT,
     ("POST", "/v1/embeddings"): Action.PREDICT,
     ("POST", "/embed_sparse"): Action.EMBED_SPARSE,
+    ("POST", "/embed_all"): Action.EMBED_ALL,
     ("POST", "/tokenize"): Action.TOKENIZE,
     ("GET", "/v1/models"): Action.LIST,
     ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?"): Action.DESCRIBE,
@@ -99,6 +101,7 @@ ROUTES = {
 BODIES: Mapping[Action, Callable[[bytes, str], bytes]] = {
     Action.TOKENIZE: tokenize_body,
     Action.EMBED_SPARSE: sparse_body,
+    Action.EMBED_ALL: multi_vector_body,
 }
 WITH_TOKEN = (Action.PREDICT, Action.DESCRIBE, Action.LIST, Action.INFO, *BODIES)
 _COMPILED = [(method, re.compile(pattern), action) for (method, pattern), action in ROUTES.items()]
@@ -158,7 +161,7 @@ class Urls:
             allowed = ", ".join(methods)
             reply = refusal(405, "MethodNotAllowed", f"send {allowed}", {"allow": allowed})
         elif route is None:
-            urls = "/predictions/NAME, /v1, /v2, /rerank, /embed_sparse, /tokenize, /info, /invocations, /ping, /health"
+            urls = "/predictions/NAME, /v1, /v2, /rerank, /embed_..., /tokenize, /info, /invocations, /ping, /health"
             reply = refusal(404, "NotFound", f"there are {urls}")
         elif route.action in WITH_TOKEN and not self.allows(headers):
             reply = unauthorized("send the header Authorization: Bearer TOKEN")

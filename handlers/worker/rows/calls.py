@@ -170,7 +170,7 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
             array.fill(0)
             array[len(rows) :, 0] = 1
             for index, row in enumerate(rows):
-                array[index, : len(row.ids)] = 1
+                array[index, : len(row.ids) - row.filled * signature.hides_filling] = 1
         elif name == POOLING_MASK:
             array.fill(0)
             array[len(rows) :, 0] = 1

@@ -12,11 +12,11 @@ from handlers.worker.signature import Signature
 from handlers.worker.values import Instance, Row
 
 
-def add_prompt(instance: Instance, name: str | None, signature: Signature) -> tuple[Instance, int]:
-    """Prepend a prompt to a text; returns the text for the tokenizer and the number of tokens that pooling excludes.
+def add_prompt(text: Text, name: str | None, signature: Signature) -> Text:
+    """Prepend a prompt to a text, some of whose tokens pooling may exclude then.
 
     Args:
-        instance: the prompt is added to its first text.
+        text: the prompt is added to its first text.
         name: the name of the prompt; None for no prompt.
         signature: contains the model's prompts.
 
@@ -24,12 +24,13 @@ def add_prompt(instance: Instance, name: str | None, signature: Signature) -> tu
         RequestError: the model has no prompt of this name.
     """
     if name is None:
-        return instance, 0
+        return text
     if name not in signature.prompts:
         known = ", ".join(signature.prompts) or "none"
         raise RequestError("InvalidParameter", f"there is no prompt {quote(name)}; this model has: {known}")
     prompt = signature.prompts[name]
-    return instance._replace(text=prompt.text + instance.text), prompt.tokens
+    instance = text.instance._replace(text=prompt.text + text.instance.text)
+    return Text(instance, text.window._replace(prompt_tokens=prompt.tokens))
 
 
 def default_rows(
@@ -46,8 +47,7 @@ def default_rows(
     """
     texts = {}
     for number, instance in enumerate(instances):
-        text, tokens = add_prompt(instance, signature.default_prompt, signature)
-        texts[number] = Text(text, Window(max_length, rule, prompt_tokens=tokens))
+        texts[number] = add_prompt(Text(instance, Window(max_length, rule)), signature.default_prompt, signature)
     tokenized = tokenizer.encode(texts)
     rows_of = (tokenized[number] for number in texts)
     return [row for text in rows_of if isinstance(text, Tokenized) for row in text.rows]

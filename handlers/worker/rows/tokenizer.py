@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.rows.truncation import truncate
+from handlers.worker.signature import Filling
 from handlers.worker.values import Instance, Json, Row
 
 # exceptions that end the process, and are not an error of one request
@@ -24,7 +25,7 @@ class Window(NamedTuple):
     an upper bound unless exact is true. strategy says which text is truncated: "longest_first", "only_first" or
     "only_second", in the terms of the `tokenizers` library. side is the side that is truncated; None means the
     tokenizer's own side. max_windows is the maximum number of windows of one instance. prompt_tokens is the value for
-    its rows. empty_pair is true if an empty second text makes a pair too.
+    its rows. empty_pair is true if an empty second text makes a pair too. filling fills rows up.
     """
 
     max_length: int
@@ -36,6 +37,7 @@ class Window(NamedTuple):
     max_windows: int = 256
     prompt_tokens: int = 0
     empty_pair: bool = False
+    filling: Filling | None = None
 
 
 class Text(NamedTuple):
@@ -222,4 +224,12 @@ def _fit_window(window: Window, encoding: Any) -> Window:
 
 def _tokenized(encodings: list[Any], window: Window, truncated: bool) -> Tokenized:
     rows = [Row(encoding.ids, encoding.type_ids, window.prompt_tokens) for encoding in encodings]
+    if window.filling is not None:
+        rows = [_fill_up(row, window.filling) for row in rows]
     return Tokenized(rows, encodings, truncated)
+
+
+def _fill_up(row: Row, filling: Filling) -> Row:
+    missing = max(0, filling.length - len(row.ids))
+    ids, type_ids = [*row.ids, *[filling.token] * missing], [*row.type_ids, *[0] * missing]
+    return row._replace(ids=ids, type_ids=type_ids, filled=missing)

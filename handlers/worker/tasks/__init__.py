@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handlers.worker.tasks import (
+    multi_vector_embedding,
     question_answering,
     reranking,
     sentence_embedding,
@@ -19,6 +20,7 @@ TASKS: dict[str, Task] = {
     for module in (
         sentence_embedding,
         sparse_embedding,
+        multi_vector_embedding,
         text_classification,
         zero_shot_classification,
         reranking,

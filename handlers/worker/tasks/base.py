@@ -10,7 +10,7 @@ from handlers.worker.artifact import Artifact
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.columns import Column
 from handlers.worker.values import Instance, Json, Outputs
@@ -32,9 +32,9 @@ def single_window(_: Parameters, max_length: int, long_text: str) -> Window:
     return Window(max_length, long_text)
 
 
-def unchanged(instance: Instance, _: Parameters, __: Signature) -> tuple[Instance, int]:
-    """The instance unchanged; pooling excludes none of its tokens."""
-    return instance, 0
+def unchanged(text: Text, _: Parameters, __: Signature) -> Text:
+    """The text unchanged."""
+    return text
 
 
 def any_values(_: Parameters) -> None:
@@ -62,8 +62,8 @@ class Task(Schema):
         columns: the columns of a model's answers to requests with these parameters.
         window: chooses how the tokens of an instance are laid out in rows, from a request's parameters, the maximum
             number of tokens in a row and the spec's long_text. RequestError if the parameters contradict each other.
-        prepare: returns the instance as the tokenizer reads it, and how many of its first tokens pooling excludes.
-            RequestError if this model does not support a parameter's value.
+        prepare: returns a text as this model's tokenizer reads it. RequestError if the model does not support a
+            parameter's value.
         check: refuses parameters that do not fit each other, or any model. RequestError names the parameter.
         expand: the texts, or pairs of texts, that are read for an instance, each as rows of its own; `answer` gets the
             rows of all, in order.
@@ -80,7 +80,7 @@ class Task(Schema):
     answer: Callable[[Example, Signature, Any], Json]
     columns: Callable[[Signature, Parameters], list[Column]]
     window: Callable[[Parameters, int, str], Window] = single_window
-    prepare: Callable[[Instance, Parameters, Signature], tuple[Instance, int]] = unchanged
+    prepare: Callable[[Text, Parameters, Signature], Text] = unchanged
     check: Callable[[Parameters], None] = any_values
     expand: Callable[[Instance, Parameters], list[Instance]] = alone
     condense: Callable[[Outputs], Outputs] = whole_outputs
@@ -111,7 +111,8 @@ def default_parameters(task: Task, artifact: Artifact, spec_parameters: Mapping[
     defaults = {"prompt_name": artifact.signature.default_prompt} if "prompt_name" in task.parameters else {}
     defaults |= {**artifact.signature.defaults, **spec_parameters}
     try:
-        task.prepare(Instance("x", "x"), read_parameters(None, task.parameters, defaults), artifact.signature)
+        values = read_parameters(None, task.parameters, defaults)
+        task.prepare(Text(Instance("x", "x"), Window(1, "truncate")), values, artifact.signature)
     except RequestError as error:
         raise ArtifactError(f"{artifact.name}: parameters in the spec do not fit the model: {error}") from None
     return defaults

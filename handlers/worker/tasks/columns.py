@@ -18,6 +18,7 @@ class ValueKind(Enum):
     WHOLE = "a whole number"
     NUMBER = "a 64-bit float"
     VECTOR = "a list of 32-bit floats"
+    MATRIX = "a list of lists of 32-bit floats"
     WHOLES = "a list of 32-bit whole numbers"
     TEXTS = "a list of texts"
     BYTES = "a list of whole numbers from 0 to 255"

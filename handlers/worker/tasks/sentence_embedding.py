@@ -20,11 +20,11 @@ from handlers.worker.request.parameters import Parameter, choice, flag, integer,
 from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.prompts import add_prompt
-from handlers.worker.rows.tokenizer import RowTokenizer, Window
+from handlers.worker.rows.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
-from handlers.worker.values import Instance, Json
+from handlers.worker.values import Json
 
 PARAMETERS: Mapping[str, Parameter] = {
     "prompt_name": word(None),
@@ -44,7 +44,7 @@ def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
     return Window(max_length, rule, side=parameters["truncation_direction"])
 
 
-def prepare(instance: Instance, parameters: Parameters, signature: Signature) -> tuple[Instance, int]:
+def prepare(text: Text, parameters: Parameters, signature: Signature) -> Text:
     if parameters["normalize"] is False and signature.unit_length:
         raise RequestError("InvalidParameter", "this model's own embeddings are of unit length; leave out normalize")
     if parameters["dimensions"] not in (None, *signature.dimensions):
@@ -53,7 +53,7 @@ def prepare(instance: Instance, parameters: Parameters, signature: Signature) ->
         raise RequestError(
             "InvalidParameter", f"dimensions: this model's embeddings are not cut to that size; {allowed}"
         )
-    return add_prompt(instance, parameters["prompt_name"], signature)
+    return add_prompt(text, parameters["prompt_name"], signature)
 
 
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:

@@ -19,12 +19,12 @@ from handlers.worker.request.parameters import Parameter, choice, flag, integer,
 from handlers.worker.request.schema import Fields
 from handlers.worker.rows.prompts import add_prompt
 from handlers.worker.rows.reader import RowReader
-from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.rows.tokenizer import RowTokenizer, Text
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, items, whole_answer
 from handlers.worker.tasks.sentence_embedding import window
-from handlers.worker.values import Instance, Json, Outputs
+from handlers.worker.values import Json, Outputs
 
 PARAMETERS: Mapping[str, Parameter] = {
     "prompt_name": word(None),
@@ -35,8 +35,8 @@ PARAMETERS: Mapping[str, Parameter] = {
 }
 
 
-def prepare(instance: Instance, parameters: Parameters, signature: Signature) -> tuple[Instance, int]:
-    return add_prompt(instance, parameters["prompt_name"], signature)
+def prepare(text: Text, parameters: Parameters, signature: Signature) -> Text:
+    return add_prompt(text, parameters["prompt_name"], signature)
 
 
 def condense(outputs: Outputs) -> Outputs:

@@ -16,12 +16,12 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, numbers_by_name
 from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
-from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.rows.tokenizer import RowTokenizer, Text
 from handlers.worker.signature import Head, Signature, label_text
 from handlers.worker.tasks.activation import activate
-from handlers.worker.tasks.base import Example, Parameters, Task, unchanged
+from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, Take, ValueKind, item, whole_answer
-from handlers.worker.values import Instance, Json
+from handlers.worker.values import Json
 
 ONLY_OUTPUT = ("logits",)  # for a model without named heads
 
@@ -34,13 +34,13 @@ PARAMETERS: Mapping[str, Parameter] = {
 }
 
 
-def prepare(instance: Instance, parameters: Parameters, signature: Signature) -> tuple[Instance, int]:
+def prepare(text: Text, parameters: Parameters, signature: Signature) -> Text:
     """Refuse thresholds for labels that the model does not have."""
     labels = {label_text(label) for head in signature.heads.values() for label in head.labels}
     for name in parameters["thresholds"]:
         if name not in labels:
             raise RequestError("InvalidParameter", f"thresholds: the model has no label {quote(name)}")
-    return unchanged(instance, parameters, signature)
+    return text
 
 
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:

@@ -15,7 +15,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, flag, integer, word, words
 from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
-from handlers.worker.rows.tokenizer import RowTokenizer, Window
+from handlers.worker.rows.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.signature import Signature, label_text
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
@@ -36,12 +36,12 @@ def window(_: Parameters, max_length: int, long_text: str) -> Window:
     return Window(max_length, long_text, strategy="only_first", empty_pair=True)
 
 
-def prepare(instance: Instance, _: Parameters, signature: Signature) -> tuple[Instance, int]:
-    """The instance; RequestError if the model has no class for entailment."""
+def prepare(text: Text, _: Parameters, signature: Signature) -> Text:
+    """The text; RequestError if the model has no class for entailment."""
     (head,) = signature.heads.values()
     if entailment_of(head.labels) is None:
         raise RequestError("InvalidParameter", f"no label of the model begins with {ENTAILMENT}")
-    return instance, 0
+    return text
 
 
 def check(parameters: Parameters) -> None:

@@ -21,6 +21,7 @@ from marina.errors import SourceError
 from marina.spec import Spec
 
 LIBRARY = "sentence_transformers"
+PYLATE = ("pylate.models.Dense.Dense",)  # modules of PyLate that the library reads as its own
 # the library's modules that can be compiled; Dropout does nothing outside of training
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
 EMBEDDING = "sentence_embedding"  # the feature in which modules store the embedding of a text
@@ -72,14 +73,15 @@ def read_model(spec: Spec, folder: Path, kind: str, attention: str | None) -> An
     return model.eval()
 
 
-def check_model(spec: Spec, folder: Path, model: Any, pooling: str) -> None:
+def check_model(spec: Spec, folder: Path, model: Any, pooling: str, fills: bool = False) -> None:
     """Refuse a loaded model that cannot be compiled.
 
     Args:
         spec: the model's spec.
         folder: the model's folder.
         model: from `read_model`.
-        pooling: the library's name of the module that makes one vector from those of the tokens.
+        pooling: the library's name of the module that makes one vector from those of the tokens, or chooses among them.
+        fills: whether it may fill queries up.
 
     Raises:
         SourceError: the message names what cannot be compiled.
@@ -88,7 +90,7 @@ def check_model(spec: Spec, folder: Path, model: Any, pooling: str) -> None:
     check_finite(spec, model)
     check_vocabulary(spec, model[0].auto_model, model.tokenizer)
     with source_errors(spec, "sentence-transformers"):
-        _check_features(spec, model, pooling)
+        _check_features(spec, model, pooling, fills)
 
 
 def check_encoder(spec: Spec, folder: Path, encoder: Any, encoder_only: bool = True) -> None:
@@ -123,7 +125,7 @@ def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES) -
     for number, module in enumerate(read_modules(folder)):
         package, _, name = module["type"].rpartition(".")
         where = f"{spec.name}: source {spec.source}: module {number} of modules.json, {module['type']},"
-        if package.partition(".")[0] != LIBRARY:
+        if package.partition(".")[0] != LIBRARY and module["type"] not in PYLATE:
             raise SourceError(f"{where} is not of sentence-transformers: code of a model is not run")
         # the library's name for a Transformer with a masked language model, until its release 5.4
         name = "Transformer" if name == "MLMTransformer" else name
@@ -235,7 +237,7 @@ def _with_spec_modules(model: Any, spec: Spec) -> Any:
     )
 
 
-def _check_features(spec: Spec, model: Any, pooling: str) -> None:
+def _check_features(spec: Spec, model: Any, pooling: str, fills: bool) -> None:
     """Refuse models that read more than the tokens of a text, or read tokens in a way that a graph cannot."""
     features = model.preprocess(["x"])
     tensors: Sequence[str] = [name for name, value in features.items() if hasattr(value, "shape")]
@@ -244,7 +246,7 @@ def _check_features(spec: Spec, model: Any, pooling: str) -> None:
             f"{spec.name}: source {spec.source} does not read a text by its tokens alone: sentence-transformers gives "
             f"it {', '.join(tensors)} as {features.get('modality', 'text')}"
         )
-    if getattr(model[0], "processing_kwargs", None) or getattr(model[0], "query_expansion", None):
+    if getattr(model[0], "processing_kwargs", None) or (getattr(model[0], "query_expansion", None) and not fills):
         raise SourceError(
             f"{spec.name}: source {spec.source} sets processing_kwargs or query_expansion, which cannot be compiled"
         )

@@ -9,6 +9,7 @@ from typing import Any
 from marina.compiler.hugging_face import encoder_folder
 from marina.compiler.hugging_face.architecture import check_architecture
 from marina.compiler.tasks import (
+    multi_vector_embedding,
     question_answering,
     reranking,
     sentence_embedding,
@@ -31,6 +32,7 @@ EXPORTERS: Mapping[str, TaskExporter] = {
     "token-classification": token_classification.EXPORTER,
     "question-answering": question_answering.EXPORTER,
     "sparse-embedding": sparse_embedding.EXPORTER,
+    "multi-vector-embedding": multi_vector_embedding.EXPORTER,
     "sentence-embedding": sentence_embedding.EXPORTER,
     "tensors": tensors.EXPORTER,
 }

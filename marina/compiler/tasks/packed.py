@@ -170,10 +170,19 @@ class PackedEmbeddingModel(nn.Module):
         width: see `EmbeddingModel`.
         inputs: names of the arguments.
         dims: see `PackedEncoder`.
+        feature: see `EmbeddingModel`.
     """
 
-    def __init__(self, steps: Sequence[nn.Module], width: int | None, inputs: Sequence[str], dims: int) -> None:
+    def __init__(
+        self,
+        steps: Sequence[nn.Module],
+        width: int | None,
+        inputs: Sequence[str],
+        dims: int,
+        feature: str = "sentence_embedding",
+    ) -> None:
         super().__init__()
+        self.feature = feature
         self.encoder = PackedEncoder(steps[0].auto_model, dims)
         self.steps = nn.ModuleList(_packed_step(step) for step in steps[1:])
         self.width = width
@@ -184,7 +193,7 @@ class PackedEmbeddingModel(nn.Module):
         features: dict[str, Any] = {"token_embeddings": self.encoder(inputs).last_hidden_state, **inputs}
         for step in self.steps:
             features = step(features)
-        embedding = features["sentence_embedding"]
+        embedding = features[self.feature]
         return (embedding if self.width is None else embedding[:, : self.width],)
 
 

@@ -17,13 +17,21 @@ class EmbeddingModel(nn.Module):
         steps: the modules, with `StaticPooling` in place of Pooling.
         width: the number of dimensions of an embedding to keep; None for all.
         inputs: names of the arguments.
+        feature: the library's name of the vectors to return.
     """
 
-    def __init__(self, steps: Iterable[nn.Module], width: int | None, inputs: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        steps: Iterable[nn.Module],
+        width: int | None,
+        inputs: tuple[str, ...],
+        feature: str = "sentence_embedding",
+    ) -> None:
         super().__init__()
         self.steps = nn.ModuleList(steps)
         self.width = width
         self.inputs = inputs
+        self.feature = feature
 
     def forward(self, *args: Tensor) -> tuple[Tensor]:
         features = dict(zip(self.inputs, args, strict=True))
@@ -32,7 +40,7 @@ class EmbeddingModel(nn.Module):
             features = step(features)
             if number == 0 and pooling_mask is not None:
                 features["attention_mask"] = pooling_mask
-        embedding = features["sentence_embedding"]
+        embedding = features[self.feature]
         return (embedding if self.width is None else embedding[:, : self.width],)
 
 

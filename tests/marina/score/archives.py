@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import sentence_transformers
+
 from marina.archive.pack import pack
 from marina.compiler import compile_model
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import WORDS, make_project, no_progress, save_tiny_model, write_spec
+from tests.embedders import save_late_interaction
 
 TASKS = {
     "search": "sentence-embedding",
     "sparse": "sparse-embedding",
+    **({"late": "multi-vector-embedding"} if hasattr(sentence_transformers, "MultiVectorEncoder") else {}),
     "intent": "text-classification",
     "rerank": "reranking",
     "nli": "zero-shot-classification",
@@ -24,7 +28,10 @@ TASKS = {
 
 def add_archive(project: Project, name: str, task: str) -> Path:
     """Pack the archive of a tiny model."""
-    save_tiny_model(project.root / "weights" / name, task, len(name))
+    if task == "multi-vector-embedding":
+        save_late_interaction(project.root / "weights" / name)
+    else:
+        save_tiny_model(project.root / "weights" / name, task, len(name))
     source = {"path": f"weights/{name}"}
     labels = {"candidate_labels": ["invoice", "mouse"], "hypothesis_template": "{}"}
     parameters = labels if task == "zero-shot-classification" else {}

@@ -55,6 +55,9 @@ def check_same(task: str, row: dict[str, Any], answer: Any) -> None:
     """Compare the columns of a row with the server's answer."""
     if task == "sentence-embedding":
         np.testing.assert_allclose(row["embedding"], answer, atol=CLOSE)
+    elif task == "multi-vector-embedding":
+        assert row["score"] is None
+        np.testing.assert_allclose(row["embedding"], answer, atol=CLOSE)
     elif task == "sparse-embedding":
         assert row["indices"] == [entry["index"] for entry in answer]
         np.testing.assert_allclose(row["values"], [entry["value"] for entry in answer], atol=CLOSE)

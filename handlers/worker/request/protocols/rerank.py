@@ -57,8 +57,9 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
         text = document.get("text") if isinstance(document, dict) and set(document) == {"text"} else document
         pair = {schema.fields.first: value["query"], schema.fields.second: text}
         instances.append(read_instance(pair, f"{form}[{number}]", schema.fields, limits))
+    function = {"function_to_apply": "none" if value.get("raw_scores") else "sigmoid"}
     parameters = read_parameters(
-        {"function_to_apply": "none" if value.get("raw_scores") else "sigmoid"}, schema.parameters, defaults
+        function if "function_to_apply" in schema.parameters else {}, schema.parameters, defaults
     )
     returned_texts = [instance.text_pair for instance in instances] if value.get(RETURN_FLAG[form]) else None
     details = {"place": f"{form}[{{}}]: ", "form": form, "top_n": top_n, "returned_texts": returned_texts}

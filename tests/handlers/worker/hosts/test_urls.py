@@ -129,6 +129,8 @@ def test_the_urls_of_text_embeddings_inference() -> None:
     nested = b'{"inputs": ["a"], "parameters": {"truncate": true}}'
     rewritten = '{"inputs":["a"],"parameters":{"truncate":true,"format":"indices"}}'
     assert ask(one, "POST", "/embed_sparse", content=nested) == (200, [rewritten, None])
+    every = '{"inputs":["a"],"encoding":"float"}'
+    assert ask(one, "POST", "/embed_all", content=b'{"inputs": "a"}') == (200, [every, None])
     token = {"authorization": "Bearer secret"}
     named = b'{"inputs": "a", "model": "n"}'
     assert ask(two, "POST", "/embed_sparse", token, named) == (200, ['{"inputs":["a"],"format":"indices"}', None])

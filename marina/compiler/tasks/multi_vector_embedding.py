@@ -1,0 +1,177 @@
+"""Multi-vector embeddings: a `MultiVectorEncoder` such as ColBERT; agreement is the cosine of each token's vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handlers.worker.golden import GoldenRow
+from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.signature import Filling, Role, Signature
+from handlers.worker.tasks.multi_vector_embedding import DOCUMENT, QUERY
+from handlers.worker.values import Instance, Outputs, Row
+from marina.compiler.hugging_face import read_modules
+from marina.compiler.hugging_face.architecture import architectures_of
+from marina.compiler.hugging_face.embedder import check_encoder, check_model, check_modules, read_model, read_prompts
+from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
+from marina.compiler.tasks.base import Agreement, TaskExporter
+from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of, positions_of
+from marina.compiler.tasks.outputs import OutputRule
+from marina.compiler.tasks.packed import PackedEmbeddingModel
+from marina.compiler.tasks.wrappers import EmbeddingModel
+from marina.engines.model import ExportedModel, packed_names
+from marina.errors import SourceError
+from marina.files import read_object
+from marina.spec import Spec
+
+CONFIG_FILE = "config_sentence_transformers.json"
+MASK = "MultiVectorMask"
+MODULES = ("Transformer", "Dense", "LayerNorm", "Normalize", "Dropout", MASK)
+KINDS = ("MultiVectorEncoder", "ColBERT")  # of the library, and of PyLate
+STANFORD = "HF_ColBERT"
+VECTORS = "token_embeddings"  # the feature with a vector for each token
+# the prompts that the library looks for
+PROMPTS = {QUERY: ("query",), DOCUMENT: ("document", "passage", "corpus")}
+
+
+def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Whether sentence-transformers, PyLate or ColBERT's own code wrote the folder."""
+    kind = (read_object(folder / CONFIG_FILE) or {}).get("model_type")
+    masked = any(module["type"].endswith(f".{MASK}") for module in read_modules(folder))
+    return masked or kind in KINDS or STANFORD in architectures_of(config)
+
+
+def check(spec: Spec, folder: Path) -> None:
+    """Refuse modules that cannot be compiled; see `check_modules`."""
+    check_modules(spec, folder, MODULES)
+
+
+def load_multi_vector_encoder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
+    """The `MultiVectorEncoder` in a folder; SourceError if it cannot be compiled."""
+    import sentence_transformers
+
+    if not hasattr(sentence_transformers, "MultiVectorEncoder"):
+        raise SourceError(
+            f"{spec.name}: the task {spec.task} needs sentence-transformers 6, and release "
+            f"{sentence_transformers.__version__} is installed",
+            "compile the model where a newer release runs",
+        )
+    check(spec, folder)
+    model = read_model(spec, folder, "MultiVectorEncoder", attention)
+    check_model(spec, folder, model, MASK, fills=True)
+    if any(getattr(module, "keep_only_token_ids", None) for module in model):
+        raise SourceError(
+            f"{spec.name}: source {spec.source} keeps some tokens of documents only, as models of images do"
+        )
+    return model
+
+
+def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+    model = load_multi_vector_encoder(spec, folder, attention)
+    encoder, tokenizer = model[0].auto_model, model.tokenizer
+    check_encoder(spec, folder, encoder)
+    inputs = inputs_for_pooling(encoder, tokenizer)
+    limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
+    steps = [module for module in model if type(module).__name__ != MASK]
+    roles = roles_of(model)
+    hides = any(role.filling is not None and not role.filling.attended for role in roles.values())
+    return ExportedModel(
+        module=EmbeddingModel(steps, None, inputs, VECTORS).float().eval(),
+        tokenizer=tokenizer,
+        inputs=inputs,
+        outputs=("vectors",),
+        heads={},
+        positions=min(limits, default=None),
+        prompts=read_prompts(model),
+        unit_length=type(steps[-1]).__name__ == "Normalize",
+        padding_position=padding_position_of(encoder),
+        per_token=True,
+        defaults={"similarity": model.similarity_fn_name},
+        roles=roles,
+        pack=None if hides else lambda dims: PackedEmbeddingModel(steps, None, packed_names(inputs), dims, VECTORS),
+        unpackable="queries are filled up with tokens that no token attends to",
+    )
+
+
+def roles_of(model: Any) -> dict[str, Role]:
+    """How the model reads queries and documents."""
+    transformer = model[0]
+    (mask,) = (module for module in model if type(module).__name__ == MASK)
+    skipped = () if mask._skiplist_ids is None else tuple(mask._skiplist_ids.tolist())
+    lengths = {QUERY: transformer.query_length, DOCUMENT: transformer.document_length}
+    roles = {}
+    for name in (QUERY, DOCUMENT):
+        prompts = (prompt for prompt in PROMPTS[name] if prompt in model.prompts)
+        filling = filling_of(model) if name == QUERY else None
+        length = lengths[name]
+        if filling is not None:
+            length = filling.length if filling.exact else length and max(length, filling.length)
+        roles[name] = Role(
+            next(prompts, model.default_prompt_name), length, filling, skipped if name in mask.skiplist_tasks else ()
+        )
+    return roles
+
+
+def filling_of(model: Any) -> Filling | None:
+    """How the model fills queries up; the library calls it query expansion."""
+    expansion, tokenizer = model[0].query_expansion, model.tokenizer
+    if expansion is None:
+        return None
+    token = (
+        tokenizer.convert_tokens_to_ids(expansion["token"])
+        if expansion["token"] is not None
+        else next(number for number in (tokenizer.mask_token_id, tokenizer.eos_token_id) if number is not None)
+    )
+    return Filling(int(token), expansion["length"], expansion["strategy"] == "fixed", expansion["attend"])
+
+
+class _Reference:
+    """A `MultiVectorEncoder`, called through `encode`; the role of a text is that of its instance."""
+
+    prompts: tuple[str | None, ...] = (None,)
+
+    def __init__(self, spec: Spec, folder: Path) -> None:
+        self._model = load_multi_vector_encoder(spec, folder)
+        self._run_in_float64 = Float64Runner(self._model)
+        self._roles = roles_of(self._model)
+
+    def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
+        role = instance.role or DOCUMENT
+        text = self._prompt(role) + instance.text
+        tokens = len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
+        limits = [limit for limit in (self._roles[role].max_length, self._model.max_seq_length) if limit]
+        if tokens > min(limits, default=tokens):  # the library would cut it
+            return ReferenceRow(Instance(text), Row([], []))
+        features = self._model.preprocess([instance.text], prompt=self._prompt(role), task=role)
+        ids = features["input_ids"][0].tolist()
+        type_ids = features["token_type_ids"][0].tolist() if "token_type_ids" in features else [0] * len(ids)
+        return ReferenceRow(Instance(text), Row(ids, type_ids, filled=len(ids) - tokens))
+
+    def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
+        role = instance.role or DOCUMENT
+        options = {"prompt": self._prompt(role), "task": role, "output_value": None, "show_progress_bar": False}
+        (features,) = self._run_in_float64(lambda: self._model.encode([instance.text], **options))
+        return [np.asarray(features[VECTORS].cpu(), dtype=np.float64)]
+
+    def _prompt(self, role: str) -> str:
+        name = self._roles[role].prompt
+        return (self._model.prompts[name] or "") if name is not None else ""
+
+
+def agree(
+    rows: Sequence[GoldenRow], outputs: Sequence[Outputs], _: Signature, __: RowTokenizer, ___: Mapping[str, Any]
+) -> Agreement:
+    """The mean cosine between the vectors of tokens and the reference's."""
+    expected = np.concatenate([row.outputs[0] for row in rows])
+    actual = np.concatenate([output[0][: len(row.row.ids)] for row, output in zip(rows, outputs, strict=True)])
+    norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
+    cosines = (expected * actual).sum(1) / np.maximum(norms, 1e-12)
+    return Agreement("mean cosine", float(cosines.mean()), len(rows), "cosine")
+
+
+EXPORTER = TaskExporter(
+    export, _Reference, agree, OutputRule(("vectors",), dims=3, per_token=True), recognises, check_folder=check
+)
