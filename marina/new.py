@@ -111,6 +111,8 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
     Raises:
         MarinaError: the spec exists already, the model cannot be read, or its files do not show its task.
     """
+    from marina.compiler.tasks import EXPORTERS
+
     path = project.models / f"{name}.yaml"
     if path.exists():
         raise MarinaError(f"{path} exists already", "choose another name, or edit it")
@@ -123,9 +125,11 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
     if task in TASKS:
         _check_head(task, config, origin)
     task = task or _guess_task(files, config, origin)
-    readable = _max_tokens(encoder_folder(files), config)
+    encoder = encoder_folder(files)
+    readable, named = _max_tokens(encoder, config), EXPORTERS[task].library_length(files) if task in EXPORTERS else None
     usual_length = TASKS[task].usual_length if task in TASKS else Task.usual_length
-    longest = min(readable, _library_length(encoder_folder(files)) or usual_length)
+    longest = named or min(readable, _library_length(encoder) or usual_length)
+    readable = max(readable, longest)
     text = SPEC.format(
         name=name,
         task=task,
@@ -159,7 +163,9 @@ def _hub_source(model: str) -> dict[str, str]:
 def _hub_files(model: str, revision: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(model, revision=revision, allow_patterns=["*.json", "*/*config.json"]))
+    return Path(
+        snapshot_download(model, revision=revision, allow_patterns=["*.json", "*/*config.json", "artifact.metadata"])
+    )
 
 
 def _read_config(folder: Path, origin: str) -> dict[str, Any]:

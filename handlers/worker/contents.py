@@ -22,6 +22,7 @@ class Contents(NamedTuple):
         folders: the folder of each artifact by name, relative to the artifact folder; "" if there is one artifact.
         stored: for each artifact, the paths of files that a bundle stores once, as in `Artifact`.
         bundle: whether the archive is a bundle.
+        chain: the models of a bundle that answer a query with documents one after the other; empty if there are none.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Contents(NamedTuple):
     folders: Mapping[str, str]
     stored: Mapping[str, Mapping[str, str]]
     bundle: bool
+    chain: tuple[str, ...] = ()
 
 
 def contents_of(document: Mapping[str, Any], bundle: bool) -> Contents:
@@ -40,13 +42,18 @@ def contents_of(document: Mapping[str, Any], bundle: bool) -> Contents:
     try:
         name, engine = str(document["name"]), str(document["engine"])
         stored = {str(member): dict(files) for member, files in document["members"].items()} if bundle else {name: {}}
-        if not stored or not all(_is_inside(member, files) for member, files in stored.items()):
+        chain = tuple(str(member) for member in document.get("chain", ())) if bundle else ()
+        if (
+            set(chain) - set(stored)
+            or not stored
+            or not all(_is_inside(member, files) for member, files in stored.items())
+        ):
             raise ValueError("a member or one of its files is not in the archive")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
             f"{BUNDLE_FILE if bundle else ARTIFACT_FILE} is not complete ({error!r}); {REMEDY}"
         ) from None
-    return Contents(name, engine, {member: member if bundle else "" for member in stored}, stored, bundle)
+    return Contents(name, engine, {member: member if bundle else "" for member in stored}, stored, bundle, chain)
 
 
 def _is_inside(member: str, stored: Mapping[str, str]) -> bool:

@@ -157,11 +157,7 @@ class Member:
 
     def limit_error(self, rows: Sequence[Row]) -> RequestError | None:
         """The error for a request whose rows exceed the limits; None if they do not. No row has been computed yet."""
-        limits = self.settings.limits
-        tokens, limit = sum(len(row.ids) for row in rows), limits.tokens
-        if len(rows) > limits.instances or tokens > limit:  # equal rows, such as those of a query, are computed once
-            rows = list({number if row.tensors else row.key: row for number, row in enumerate(rows)}.values())
-            tokens = sum(len(row.ids) for row in rows)
+        tokens, limit = sum(len(row.ids) for row in rows), self.settings.limits.tokens
         try:
             self.check_rows(len(rows))
         except RequestError as error:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker import pipeline
+from handlers.worker.chain import ChainedRequest
 from handlers.worker.contents import read_contents
 from handlers.worker.errors import WHOLE_REQUEST_KINDS, RequestError, request_error
 from handlers.worker.loading import load_members
-from handlers.worker.pipeline import Graphs, Plan
+from handlers.worker.pipeline import Graphs, Part, Plan
 from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
 from handlers.worker.request.instances import Answered
 from handlers.worker.request.protocols import tokens, write_answers
-from handlers.worker.routing import Lines, Part, RoutedRequest, Router
+from handlers.worker.routing import Lines, ReadRequest, Router, chains_of
 from handlers.worker.rows.admission import Admission
 from handlers.worker.rows.backlog import Backlog
 from handlers.worker.rows.pace import Pace
@@ -106,9 +107,7 @@ class Model:
         with self._admission.batch(len(bodies)):
             with times.stage("read"):
                 requests = [self._read(body, headers, received) for body, headers in bodies]
-            self._compute(
-                [[] if isinstance(request, RequestError) else request.readable() for request in requests], times
-            )
+            self._compute(requests, times)
             with times.stage("answer"):
                 replies = [self._reply_or_error(request) for request in requests]
         with _counting():
@@ -120,7 +119,7 @@ class Model:
             for reply, (_, headers) in zip(replies, bodies, strict=True)
         ]
 
-    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> RoutedRequest | Lines | RequestError:
+    def _read(self, body: Any, headers: Mapping[str, str], received: float) -> ReadRequest | RequestError:
         try:
             waited = waited_ms(headers, received)
             if waited and waited > self._settings.deadline_ms:
@@ -133,13 +132,28 @@ class Model:
         except Exception as error:
             return request_error(error)
 
-    def _compute(self, requests: Sequence[Sequence[Part]], times: StageTimes) -> None:
-        """Find the result of every inference in the parts of requests."""
-        parts = [part for request in requests for part in request]
+    def _compute(self, requests: Sequence[ReadRequest | RequestError], times: StageTimes) -> None:
+        """Find the result of every inference in requests; those of chains go from model to model."""
+        read = [request for request in requests if not isinstance(request, RequestError)]
+        parts = [part for request in read for part in request.readable()]
+        try:
+            with times.stage("tokenize"):
+                self._admit(read)
+        except Exception as error:
+            pipeline.refuse((inference for part in parts for inference in part.inferences), request_error(error))
+        self._compute_parts(parts, times)
+        chained = [chain for request in read for chain in chains_of(request)]
+        while chained := [chain for chain in chained if not chain.is_last]:
+            with times.stage("tokenize"):
+                for chain in chained:
+                    chain.go_on()
+            chained = [chain for chain in chained if chain.error is None]
+            self._compute_parts([part for chain in chained for part in chain.parts], times)
+
+    def _compute_parts(self, parts: Sequence[Part], times: StageTimes) -> None:
         inferences = [inference for part in parts for inference in part.inferences]
         try:
             with times.stage("tokenize"):
-                self._admit(requests)
                 for part in parts:
                     pipeline.show_tokens(part.inferences, part.request)
                 pipeline.tokenize(inferences)
@@ -154,21 +168,19 @@ class Model:
         except Exception as error:
             pipeline.refuse(inferences, request_error(error))
 
-    def _admit(self, requests: Sequence[Sequence[Part]]) -> None:
+    def _admit(self, requests: Sequence[ReadRequest]) -> None:
         """Refuse the requests that are not computed in this batch."""
+        parts = [request.readable() for request in requests]
         costs = [
-            sum(
-                part.member.costs.of_request(
-                    text for inference in part.inferences if not inference.result for text in inference.texts
-                )
-                for part in request
-            )
-            for request in requests
+            sum(part.member.costs.of_request(pipeline.distinct_texts(part.inferences)) for part in request_parts)
+            + sum(chain.later_ms() for chain in chains_of(request))
+            for request, request_parts in zip(requests, parts, strict=True)
         ]
-        switching = sum(self._switch_ms[name] for name in {part.member.name for parts in requests for part in parts})
-        for request, refusal in zip(requests, self._admission.refusals(costs, switching), strict=True):
+        names = {part.member.name for request_parts in parts for part in request_parts}
+        switching = sum(self._switch_ms[name] for name in names)
+        for request_parts, refusal in zip(parts, self._admission.refusals(costs, switching), strict=True):
             if refusal:
-                for part in request:
+                for part in request_parts:
                     pipeline.refuse(part.inferences, refusal)
 
     def _run(self, plan: Plan) -> None:
@@ -186,18 +198,22 @@ class Model:
         streams = len(self.members[0].graphs.streams)
         return sum(self.members[call.member].times[call.shape] for call in calls) * streams / min(streams, len(calls))
 
-    def _reply_or_error(self, request: RoutedRequest | Lines | RequestError) -> Reply:
+    def _reply_or_error(self, request: ReadRequest | RequestError) -> Reply:
         try:
             return self._reply(request)
         except Exception as error:
             return error_reply(request_error(error))
 
-    def _reply(self, request: RoutedRequest | Lines | RequestError) -> Reply:
+    def _reply(self, request: ReadRequest | RequestError) -> Reply:
         if isinstance(request, Lines):
             return lines_reply([self._reply_or_error(line) for line in request.requests])
         if isinstance(request, RequestError):
             self._count_request(self._unread_label, request.status)
             return error_reply(request)
+        if isinstance(request, ChainedRequest):
+            reply = error_reply(request.error, request.where) if request.error else self._write(request.parts[0])
+            self._count_request(request.members[0].name, reply.status)
+            return reply
         replies = {}
         for name, part in request.parts.items():
             replies[name] = error_reply(part) if isinstance(part, RequestError) else self._write(part)

@@ -7,7 +7,7 @@ is the result of the instances that it concerns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.reader import RowReader
 from handlers.worker.rows.schedule import Schedule
 from handlers.worker.rows.tokenizer import Text, Tokenized
+from handlers.worker.signature import QUERY
 from handlers.worker.values import Call, Instance, Json, Outputs, Row
 
 
@@ -44,6 +45,14 @@ class Inference:
     tokenized: Tokenized | None = None
     outputs: dict[int, Outputs | RequestError] = field(default_factory=dict)
     result: Answered | RequestError | None = None
+
+
+class Part(NamedTuple):
+    """The part of a request that one model answers."""
+
+    member: Member
+    request: Request
+    inferences: Sequence[Inference]
 
 
 class RowUse(NamedTuple):
@@ -81,14 +90,29 @@ def prepare(member: Member, request: Request) -> list[Inference]:
     """The instances of a request, each with the text that the tokenizer reads."""
     inferences = [Inference(member, instance, request.parameters) for instance in request.instances]
     try:
-        window, texts = member.window(request.parameters), set[Text]()
-        for inference in inferences:
+        window = member.window(request.parameters)
+        for number, inference in enumerate(inferences):
             inference.texts = member.texts(inference.instance, request.parameters, window)
-            texts.update(inference.texts)
-            member.check_rows(len(texts))  # before more texts are made than may be
+            # each instance has as many; this comes before more texts are made than may be
+            member.check_rows((number + 1) * (len(inference.texts) - _shares_query(inference)))
     except Exception as error:
         refuse(inferences, request_error(error))
     return inferences
+
+
+def _shares_query(inference: Inference) -> bool:
+    """Whether the first text is the query of a pair, which the other pairs of a ranking have too."""
+    return len(inference.texts) > 1 and inference.texts[0].instance.role == QUERY
+
+
+def distinct_texts(inferences: Iterable[Inference]) -> Iterator[Text]:
+    """The texts of inferences without a result, with a query that several share only once."""
+    queries: set[Text] = set()
+    for inference in inferences:
+        if inference.result is None:
+            is_repeated = _shares_query(inference) and inference.texts[0] in queries
+            queries.update(inference.texts[:1] if _shares_query(inference) else ())
+            yield from inference.texts[is_repeated:]
 
 
 def refuse(inferences: Iterable[Inference], error: RequestError) -> None:
@@ -148,7 +172,7 @@ def check_limits(inferences: Sequence[Inference]) -> None:
         row
         for inference in inferences
         if inference.result is None and inference.tokenized
-        for row in inference.tokenized.rows
+        for row in inference.tokenized.rows[_shares_query(inference) :]
     ]
     error = inferences[0].member.limit_error(rows) if inferences else None
     if error:

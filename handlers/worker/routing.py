@@ -6,21 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from handlers.worker import pipeline
+from handlers.worker.chain import ChainedRequest, is_chained, read_chain
 from handlers.worker.contents import Contents
 from handlers.worker.errors import RequestError
 from handlers.worker.member import Member
-from handlers.worker.pipeline import Inference
+from handlers.worker.pipeline import Part
 from handlers.worker.request.body import Body, decode, decode_lines, has_lines
-from handlers.worker.request.instances import Request
 from handlers.worker.request.selection import select
-
-
-class Part(NamedTuple):
-    """The part of a request that one model answers."""
-
-    member: Member
-    request: Request
-    inferences: Sequence[Inference]
 
 
 class RoutedRequest(NamedTuple):
@@ -39,10 +31,19 @@ class RoutedRequest(NamedTuple):
 class Lines(NamedTuple):
     """A body of JSON Lines: the request on each line, or the error if it cannot be read."""
 
-    requests: list[RoutedRequest | RequestError]
+    requests: list[RoutedRequest | ChainedRequest | RequestError]
 
     def readable(self) -> list[Part]:
-        return [part for line in self.requests if isinstance(line, RoutedRequest) for part in line.readable()]
+        return [part for line in self.requests if not isinstance(line, RequestError) for part in line.readable()]
+
+
+ReadRequest = RoutedRequest | ChainedRequest | Lines
+
+
+def chains_of(request: ReadRequest) -> list[ChainedRequest]:
+    """The requests for chains among a request or its lines."""
+    requests = request.requests if isinstance(request, Lines) else [request]
+    return [each for each in requests if isinstance(each, ChainedRequest)]
 
 
 class Router:
@@ -63,7 +64,7 @@ class Router:
         self._body_bytes = max(limit.body_bytes for limit in limits)
         self._lines = max(limit.instances for limit in limits)
 
-    def read(self, body: Any, headers: Mapping[str, str]) -> RoutedRequest | Lines | RequestError:
+    def read(self, body: Any, headers: Mapping[str, str]) -> RoutedRequest | ChainedRequest | Lines | RequestError:
         """Read a body.
 
         Args:
@@ -78,20 +79,32 @@ class Router:
             return Lines([line if isinstance(line, RequestError) else self._route(line) for line in lines])
         return self._route(decode(body, headers, self._body_bytes))
 
-    def _route(self, body: Body) -> RoutedRequest | RequestError:
+    def _route(self, body: Body) -> RoutedRequest | ChainedRequest | RequestError:
         if not self._contents.bundle:
             return RoutedRequest({self._contents.name: self._part(self._contents.name, body)}, by_model=False)
         try:
+            if self._contents.chain and is_chained(body.value):
+                return self._chained(body)
             selected, by_model = select(body, self._names)
         except RequestError as error:
             return error
         return RoutedRequest({name: self._part(name, selection) for name, selection in selected.items()}, by_model)
 
+    def _chained(self, body: Body) -> ChainedRequest | RequestError:
+        failed = [name for name in self._contents.chain if name in self._failures]
+        if failed:
+            return _model_failed(failed[0])
+        return read_chain(body, [self._members[name] for name in self._contents.chain])
+
     def _part(self, name: str, body: Body) -> Part | RequestError:
         if name in self._failures:
-            return RequestError("ModelFailed", f"the model {name} did not start; the worker's log says why")
+            return _model_failed(name)
         member = self._members[name]
         request = member.read(body)
         if isinstance(request, RequestError):
             return request
         return Part(member, request, pipeline.prepare(member, request))
+
+
+def _model_failed(name: str) -> RequestError:
+    return RequestError("ModelFailed", f"the model {name} did not start; the worker's log says why")

@@ -14,6 +14,7 @@ INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS = TOKENIZER_INPUTS = "input_ids", "att
 POOLING_MASK = "pooling_mask"  # where pooling excludes the tokens of a prompt
 POSITION_IDS = "position_ids"  # of models that number tokens by their ids, as RoBERTa does
 SEGMENTS = "segments"  # of packed graphs: the number of the text in the line that a token belongs to, or -1
+QUERY, DOCUMENT = "query", "document"  # the roles of texts
 VALID_LENGTH = "valid_length"  # in place of a mask, the number of tokens of each row
 
 
@@ -64,19 +65,24 @@ class Filling(NamedTuple):
 
 
 class Role(NamedTuple):
-    """How texts of a role, such as queries, are read and answered.
+    """How a model reads and answers queries, or documents.
 
     Attributes:
-        prompt: the name of its prompt; None if it has none.
-        max_length: the maximum number of tokens in a row; None for the model's own.
-        filling: how its rows are filled up; None if they are not.
+        prompt: the name of the prompt; None if there is none.
+        max_length: the maximum number of tokens in a row.
+        filling: how rows are filled up; None if they are not.
         skipped: ids of tokens whose outputs are left out of answers.
     """
 
-    prompt: str | None = None
-    max_length: int | None = None
-    filling: Filling | None = None
-    skipped: tuple[int, ...] = ()
+    prompt: str | None
+    max_length: int
+    filling: Filling | None
+    skipped: tuple[int, ...]
+
+
+def hides_filling(roles: Mapping[str, Role]) -> bool:
+    """Whether no token attends to those that a row was filled up with."""
+    return any(role.filling is not None and not role.filling.attended for role in roles.values())
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Signature:
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
     `POSITION_IDS`, see `number_positions`; None if the graphs do not read them. dimensions are the sizes that a vector
     may be cut to, its own included; empty if that is not known. defaults are the model's own values of parameters.
-    roles are the roles that texts may have, of models that read them differently.
+    roles are `QUERY` and `DOCUMENT`, for models that distinguish queries from documents.
     """
 
     inputs: tuple[str, ...]
@@ -119,17 +125,14 @@ class Signature:
     defaults: Mapping[str, Json] = field(default_factory=dict)
     roles: Mapping[str, Role] = field(default_factory=dict)
 
-    @property
-    def hides_filling(self) -> bool:
-        """Whether no token attends to those that a row was filled up with."""
-        return any(role.filling is not None and not role.filling.attended for role in self.roles.values())
-
     def as_json(self) -> dict[str, Any]:
         """Convert to JSON types; `from_json` returns an equal value."""
         nested = {
             name: {key: value._asdict() for key, value in getattr(self, name).items()}
             for name in ("heads", "prompts", "tensors", "roles")
         }
+        for role in nested["roles"].values():
+            role["filling"] = role["filling"] and role["filling"]._asdict()
         return {**vars(self), **nested}
 
     @classmethod
@@ -151,10 +154,5 @@ class Signature:
 
 
 def _role(document: Mapping[str, Any]) -> Role:
-    filling = document["filling"]
-    return Role(
-        document["prompt"],
-        document["max_length"],
-        None if filling is None else Filling(*filling),
-        tuple(document["skipped"]),
-    )
+    filling = document["filling"] and Filling(**document["filling"])
+    return Role(**{**document, "filling": filling, "skipped": tuple(document["skipped"])})

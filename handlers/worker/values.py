@@ -19,7 +19,7 @@ Outputs: TypeAlias = "list[npt.NDArray[np.float32]]"
 class Instance(NamedTuple):
     """One item to answer: a text, a pair of texts, a question with its context, or more texts for a preprocessor.
 
-    role is the role of the text in `Signature.roles`, for models that have such; None otherwise.
+    role says whether the text is a query or a document, for models that distinguish them; see `Signature.roles`.
     """
 
     text: str
@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """Equal for rows of a tokenizer that have equal outputs."""
+        """Rows of one tokenizer with equal keys have equal outputs."""
         return tuple(self.ids), tuple(self.type_ids), self.prompt_tokens, self.filled
 
 

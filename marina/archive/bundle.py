@@ -31,6 +31,7 @@ def pack_bundle(bundle: Bundle, members: Sequence[tuple[Spec, Path]], model_stor
     check_device_memory(bundle, members[0][0], artifacts)
     shared_files = find_shared_files(artifacts)
     document = {"name": bundle.name, "engine": members[0][0].engine, "members": shared_files}
+    document |= {"chain": list(bundle.chain)} if bundle.chain else {}
     files: dict[str, Path | bytes] = {BUNDLE_FILE: json.dumps(document, indent=1).encode()}
     for artifact in artifacts:
         for path in files_of(artifact.folder):

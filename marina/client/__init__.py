@@ -27,11 +27,12 @@ from marina.client.types import (
     is_embedding,
     is_entities,
     is_heads,
-    is_matrix,
+    is_packed_matrix,
     is_ranking,
     is_sparse,
     list_of,
     pairs_as_objects,
+    unpack_matrix,
 )
 
 __all__ = ["Answer", "Client", "Entity", "LabelScore", "Limits", "RankedDocument", "Streamed", "Text"]
@@ -167,8 +168,9 @@ class Client:
             ClientError: There is no answer, or the model has another task.
         """
         inputs = list_of(texts, "embed_multi_vector(model, [text])")
-        answers = self.predict(model, inputs, **parameters, is_query=is_query, encoding="float")
-        return cast("list[list[list[float]]]", expect(answers, is_matrix, "embed_multi_vector", model))
+        answers = self.predict(model, inputs, **parameters, is_query=is_query, encoding="base64")  # as short as can be
+        answers = expect(answers, is_packed_matrix, "embed_multi_vector", model)
+        return [unpack_matrix(answer, parameters.get("precision", "float32")) for answer in answers]
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None
@@ -262,8 +264,9 @@ class Client:
         *,
         top_n: int | None = None,
         function_to_apply: str | None = None,
+        candidates: int | None = None,
     ) -> list[RankedDocument]:
-        """Sort documents by how well they answer a query (task reranking).
+        """Sort documents by how well they answer a query (tasks reranking and multi-vector-embedding, and chains).
 
         Args:
             model: Name of the model.
@@ -272,11 +275,16 @@ class Client:
             top_n: Number of documents to return. Default: all.
             function_to_apply: How the model's output becomes a score: "sigmoid", "none", or "default" for what
                 `CrossEncoder.predict` of sentence-transformers does.
+            candidates: Of a bundle with a chain: how many documents each model but the last passes on. Only these are
+                returned; their scores are between 0 and 1.
 
         Returns:
             The documents with the highest scores, best first.
         """
         texts = list_of(documents, "rerank(model, query, [document])")
+        if candidates is not None:
+            body = _without_none(query=query, texts=texts, candidates=candidates, top_n=top_n)
+            return cast("list[RankedDocument]", self._transport.predict(model, body))
         pairs = [{"query": query, "document": text} for text in texts]
         scores = self.predict(model, pairs, **_without_none(function_to_apply=function_to_apply))
         scores = expect(scores, lambda score: isinstance(score, float | int), "rerank", model)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
 from marina.errors import FailedError, MarinaError
 
 Json = Any
+FORMATS = {"float32": "f", "float16": "e", "int8": "b"}  # of precisions, for the package struct
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 
@@ -83,7 +86,7 @@ def method_for(answers: Json) -> str:
     answer = answers[0] if isinstance(answers, list) and answers else answers
     methods = {
         "embed": is_embedding,
-        "embed_multi_vector": lambda answer: bool(answer) and is_matrix(answer),
+        "embed_multi_vector": lambda answer: is_packed_matrix(answer) or (bool(answer) and is_matrix(answer)),
         "embed_sparse": lambda answer: bool(answer) and is_sparse(answer),
         "classify": is_ranking,
         "classify_tokens": is_entities,
@@ -100,6 +103,18 @@ def is_embedding(answer: Json) -> bool:
 def is_matrix(answer: Json) -> bool:
     """Whether an answer is a list of lists of numbers; there may be none."""
     return isinstance(answer, list) and all(map(is_embedding, answer))
+
+
+def is_packed_matrix(answer: Json) -> bool:
+    """Whether an answer has the bytes of a matrix."""
+    return isinstance(answer, dict) and set(answer) == {"shape", "data"}
+
+
+def unpack_matrix(answer: Json, precision: str) -> list[list[float]]:
+    """The rows of a matrix of a precision: float32, float16 or int8."""
+    rows, width = answer["shape"]
+    values = struct.unpack(f"<{rows * width}{FORMATS[precision]}", base64.b64decode(answer["data"]))
+    return [list(values[start : start + width]) for start in range(0, len(values), width)]
 
 
 def is_sparse(answer: Json) -> bool:

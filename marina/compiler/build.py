@@ -63,7 +63,9 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
     start = time.monotonic()
     progress("loading the model", 0, steps)
     model = export_for(job.shapes, job.source, spec.name)
-    check_length(job, model.positions)
+    check_length(
+        job, model.positions, max((role.filling.length for role in model.roles.values() if role.filling), default=0)
+    )
     _check_prompts(job, model)
 
     progress("computing reference outputs", 1, steps)

@@ -87,7 +87,7 @@ def read_examples(spec: Spec, root: Path) -> Examples:
         return _expand(spec, _evenly(texts, max(1, count // rows)), parameters)
 
     # texts alone fit the shortest shapes too, whatever the parameters add to them
-    alone = [instance for instance in instances if instance.text_pair is None]
+    alone = instances if TASKS[spec.task].example_parameters else []
     instances = list(dict.fromkeys([*alone, *_expand(spec, instances, parameters)]))
     if spec.examples is None:
         return Examples(instances, [], instances)
@@ -104,8 +104,12 @@ def expand(spec: Spec, instances: Sequence[Instance]) -> list[Instance]:
 
 def _expand(spec: Spec, instances: Sequence[Instance], parameters: Mapping[str, Json]) -> list[Instance]:
     task = TASKS[spec.task]
-    values = read_parameters({**task.example_parameters, **parameters}, task.parameters, {})
-    return [part for instance in instances for part in task.expand(instance, values)]
+    variants = [
+        read_parameters({**task.example_parameters, **variant, **parameters}, task.parameters, {})
+        for variant in task.example_variants
+    ]
+    turns = itertools.cycle(variants)
+    return [part for instance in instances for part in task.expand(instance, next(turns))]
 
 
 def instance_of(texts: Sequence[str]) -> Instance:

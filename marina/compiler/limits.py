@@ -27,9 +27,20 @@ def check_memory(job: CompileJob, weights: int) -> None:
         )
 
 
-def check_length(job: CompileJob, positions: int | None) -> None:
-    """CompileError if a shape is longer than the model's number of positions; None if there is no limit."""
+def check_length(job: CompileJob, positions: int | None, filled: int = 0) -> None:
+    """CompileError if the shapes do not suit the model.
+
+    Args:
+        job: the job.
+        positions: the tokens that the model can read; None if there is no limit.
+        filled: the tokens that queries are filled up to; 0 if they are not.
+    """
     length = max_sequence_length(job.shapes)
+    if length < filled:
+        raise CompileError(
+            f"{job.spec.name}: queries have {filled} tokens in this model, and its longest shape has {length}; compile "
+            "a longer one"
+        )
     if positions and length > positions:
         raise CompileError(
             f"{job.spec.name}: a shape of {length} tokens is more than the model can read ({positions}); "

@@ -25,6 +25,7 @@ from handlers.worker.signature import (
     InputTensor,
     Prompt,
     Role,
+    hides_filling,
 )
 from handlers.worker.values import Json, Row, Shape
 
@@ -94,8 +95,7 @@ def row_inputs(row: Row, model: ExportedModel) -> dict[str, Any]:
     if model.tensors:
         return dict(row.tensors)
     tokens, skipped = len(row.ids), min(row.prompt_tokens, len(row.ids))
-    hides_filling = any(role.filling and not role.filling.attended for role in model.roles.values())
-    hidden = row.filled * hides_filling
+    hidden = row.filled * hides_filling(model.roles)
     values = {
         INPUT_IDS: row.ids,
         ATTENTION_MASK: [1] * (tokens - hidden) + [0] * hidden,

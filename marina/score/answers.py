@@ -67,5 +67,9 @@ def answer_columns(task: str, signature: Signature, parameters: Parameters, pref
     ]
 
 
-def _as_json(value: Callable[[Json], Any]) -> Callable[[Json], str]:
-    return lambda answer: dump(value(answer)).decode()
+def _as_json(value: Callable[[Json], Any]) -> Callable[[Json], str | None]:
+    def text(answer: Json) -> str | None:
+        taken = value(answer)
+        return None if taken is None else dump(taken).decode()
+
+    return text

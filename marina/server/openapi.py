@@ -106,13 +106,14 @@ SHARED: dict[str, Schema] = {
     },
     "BundleRequest": {
         "description": "A request to a bundle: the request to one of its models, with the model's name, or to several, "
-        "with their parameters by model.",
+        "with their parameters by model; or a query with documents for its chain.",
         "type": "object",
         "properties": {
             "model": TEXT,
             "models": {"type": "array", "items": TEXT, "minItems": 1, "uniqueItems": True},
+            "candidates": {"type": "integer", "minimum": 1, "default": 20},
         },
-        "oneOf": [{"required": ["model"]}, {"required": ["models"]}],
+        "oneOf": [{"required": ["model"]}, {"required": ["models"]}, {"required": ["query"]}],
     },
     "BundleResponse": {
         "description": "The answers of several models of a bundle by name; of a model that cannot answer, the error.",
@@ -262,7 +263,8 @@ def _fields(task: Task) -> tuple[Schema, Schema]:
 
 def _instance(task: Task) -> Schema:
     document = _object(*_fields(task))
-    return document if task.fields.second_required else {"anyOf": [TEXT, document]}
+    pair = [_object(dict.fromkeys(task.fields.pair_names, TEXT), {})] if task.fields.pair_names else []
+    return document if task.fields.second_required else {"anyOf": [TEXT, document, *pair]}
 
 
 def _parameters(task: Task) -> Schema:
@@ -302,7 +304,7 @@ def _request(task: Task, title: str) -> Schema:
             _object({"input": {"anyOf": [TEXT, texts]}}, {"model": {}, "user": {}, **encoding, **beside}),
         ]
     if task.ranks:
-        query = {task.fields.first: TEXT}
+        query = {"query": TEXT}
         beside = {
             "top_n": {"type": ["integer", "null"], "minimum": 1},
             "raw_scores": {"type": "boolean", "default": False},

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from handlers.worker.tasks import TASKS
 from marina.engines import engine_of
 from marina.errors import SpecError
 from marina.spec.model import Spec, explain, read_spec
@@ -21,6 +22,10 @@ class Bundle(ArchiveSpec):
     """The models, by the names of their specs. They have the same engine and the same mode. Each keeps its own limits,
     `long_text` and `parameters`; their own `core_groups`, `version` and other `serving` fields do not count."""
 
+    chain: tuple[str, ...] = ()
+    """Models of the bundle that answer a query with documents one after the other, for example [search, rerank]: the
+    first ones choose documents, by their embeddings or as rerankers, and the last one ranks these."""
+
     serving: WorkerServing = WorkerServing()
     """How the bundle is served."""
 
@@ -32,6 +37,12 @@ class Bundle(ArchiveSpec):
         if not all(NAME.fullmatch(name) for name in names):
             raise ValueError("name models as their specs do")
         return names
+
+    @model_validator(mode="after")
+    def _check_chain(self) -> Bundle:
+        if self.chain and (len(set(self.chain)) < max(2, len(self.chain)) or set(self.chain) - set(self.bundle)):
+            raise ValueError("chain: name two or more models of the bundle, each once")
+        return self
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -70,8 +81,16 @@ def read_members(bundle: Bundle, models: Path, overrides: dict[str, Any]) -> lis
             values_by_model = ", ".join(f"{spec.name} {value}" for spec, value in zip(specs, values, strict=True))
             raise SpecError(f"{where}: models of a bundle have the same {field}: {values_by_model}")
     for spec in specs:
+        if spec.name in bundle.chain and not (TASKS[spec.task].ranks or TASKS[spec.task].vectors):
+            raise SpecError(f"{where}: chain: {spec.name} has the task {spec.task}, which gives documents no score")
+        if bundle.chain[-1:] == (spec.name,) and not TASKS[spec.task].ranks:
+            raise SpecError(f"{where}: chain: its last model, {spec.name}, must rank: {', '.join(_ranking_tasks())}")
         try:
             engine_of(spec.engine).check(spec.for_engine._replace(core_groups=bundle.core_groups))
         except ValueError as error:
             raise SpecError(f"{where}: core_groups do not suit {spec.name}: {error}") from None
     return specs
+
+
+def _ranking_tasks() -> list[str]:
+    return [name for name, task in TASKS.items() if task.ranks]

@@ -141,6 +141,8 @@ class Spec(ArchiveSpec):
             if TASKS[self.task].scripts_only:
                 raise ValueError(f"the task {self.task} belongs to source.torchscript")
             return self
+        if TASKS[self.task].folders_only:
+            raise ValueError(f"the task {self.task} belongs to Hugging Face folders")
         if (self.tokenizer is None) == (self.preprocess is None):
             raise ValueError("a TorchScript model needs either tokenizer or preprocess")
         if self.preprocess is None and "fields" in given_fields:

@@ -60,6 +60,8 @@ def read_instance(value: Json, where: str, fields: Fields, limits: RequestLimits
         if not fields.second_required:
             expected = f'a text or {{"{fields.first}": ...}}'
         raise RequestError("InvalidInstance", f"{where} must be {expected}, not {type_name(value)}")
+    if fields.pair_names and set(value) == set(fields.pair_names):
+        value = dict(zip(fields.names, (value[name] for name in fields.pair_names), strict=True))
     unknown = sorted(set(value) - set(fields.names))
     if unknown:
         raise RequestError("InvalidInstance", f"{where}: this model does not take the field {quote(unknown[0])}")

@@ -14,7 +14,7 @@ class Fields(NamedTuple):
 
     A bare text is accepted as an instance unless the second field is required. `second` is None if
     an instance is one text. `others` are more fields, which are required. `empty` is true if texts of required fields
-    may be empty.
+    may be empty. `pair_names` are other names of both fields that a pair may have.
     """
 
     first: str
@@ -22,6 +22,7 @@ class Fields(NamedTuple):
     second_required: bool = False
     others: tuple[str, ...] = ()
     empty: bool = False
+    pair_names: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

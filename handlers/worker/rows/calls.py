@@ -25,6 +25,7 @@ from handlers.worker.signature import (
     VALID_LENGTH,
     InputTensor,
     Signature,
+    hides_filling,
 )
 from handlers.worker.values import Call, Outputs, Row, Shape
 
@@ -169,8 +170,9 @@ def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
         elif name == ATTENTION_MASK:
             array.fill(0)
             array[len(rows) :, 0] = 1
+            hides = hides_filling(signature.roles)
             for index, row in enumerate(rows):
-                array[index, : len(row.ids) - row.filled * signature.hides_filling] = 1
+                array[index, : len(row.ids) - row.filled * hides] = 1
         elif name == POOLING_MASK:
             array.fill(0)
             array[len(rows) :, 0] = 1

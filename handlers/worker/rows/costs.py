@@ -51,9 +51,11 @@ class Costs:
         texts, window = text.instance.texts, text.window
         tokenizing = sum(map(len, texts)) / CHARACTERS_PER_MS
         tokens = SPECIAL_TOKENS + sum(len(text) // CHARACTERS_PER_TOKEN[text.isascii()] for text in texts)
+        if window.filling is not None:
+            tokens = max(tokens, window.filling.length)
+        if window.rule != "window":
+            tokens = min(tokens, window.max_length, self._max_length)
         rows, rest_tokens = divmod(tokens, self._max_length)
-        if rows and window.rule != "window":
-            rows, rest_tokens = 1, 0
         return tokenizing + rows * self.longest_row_ms + (self._row_ms[rest_tokens] if rest_tokens else 0.0)
 
 

@@ -8,12 +8,12 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.text import quote
 from handlers.worker.rows.reader import RowReader
 from handlers.worker.rows.tokenizer import Text, Tokenized, Window
-from handlers.worker.signature import Signature
+from handlers.worker.signature import DOCUMENT, Signature
 from handlers.worker.values import Instance, Row
 
 
 def add_prompt(text: Text, name: str | None, signature: Signature) -> Text:
-    """Prepend a prompt to a text, some of whose tokens pooling may exclude then.
+    """Prepend a prompt to a text, and record how many of its tokens pooling excludes.
 
     Args:
         text: the prompt is added to its first text.
@@ -33,6 +33,22 @@ def add_prompt(text: Text, name: str | None, signature: Signature) -> Text:
     return Text(instance, text.window._replace(prompt_tokens=prompt.tokens))
 
 
+def in_role(text: Text, signature: Signature) -> Text:
+    """A text with the prompt, the length and the filling of its role; a text without a role is a document.
+
+    Raises:
+        RequestError: no shape has room for the tokens that a query is filled up to.
+    """
+    role, longest = signature.roles[text.instance.role or DOCUMENT], text.window.max_length
+    if role.filling is not None and role.filling.length > longest:
+        raise RequestError(
+            "TextTooLong",
+            f"queries have {role.filling.length} tokens in this model, and its longest shape has {longest}",
+        )
+    text = add_prompt(text, role.prompt, signature)
+    return text._replace(window=text.window._replace(max_length=min(longest, role.max_length), filling=role.filling))
+
+
 def default_rows(
     instances: Sequence[Instance], signature: Signature, tokenizer: RowReader, max_length: int, rule: str
 ) -> list[Row]:
@@ -47,7 +63,10 @@ def default_rows(
     """
     texts = {}
     for number, instance in enumerate(instances):
-        texts[number] = add_prompt(Text(instance, Window(max_length, rule)), signature.default_prompt, signature)
+        text = Text(instance, Window(max_length, rule))
+        texts[number] = (
+            in_role(text, signature) if signature.roles else add_prompt(text, signature.default_prompt, signature)
+        )
     tokenized = tokenizer.encode(texts)
     rows_of = (tokenized[number] for number in texts)
     return [row for text in rows_of if isinstance(text, Tokenized) for row in text.rows]

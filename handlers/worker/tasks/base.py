@@ -69,11 +69,13 @@ class Task(Schema):
             rows of all, in order.
         condense: keeps of a row's outputs what `answer` needs, as soon as they are computed.
         example_parameters: of requests, where the task has no answer without them, and the spec sets none.
+        example_variants: parameters that examples alternate between.
         offsets: whether answers need the offsets of tokens in the text, so that long texts can be read in windows.
         long_text: the rule for long texts if a spec names none.
         usual_length: tokens of the longest texts that a new spec of this task is for.
         spec_fields: the fields that only specs of this task may have.
         scripts_only: whether only TorchScript modules have it, and no model of transformers.
+        folders_only: whether no TorchScript module has it.
     """
 
     name: str
@@ -85,11 +87,13 @@ class Task(Schema):
     expand: Callable[[Instance, Parameters], list[Instance]] = alone
     condense: Callable[[Outputs], Outputs] = whole_outputs
     example_parameters: Parameters = field(default_factory=dict)
+    example_variants: Sequence[Parameters] = ({},)
     offsets: bool = False
     long_text: str = "truncate"
     usual_length: int = 128
     spec_fields: frozenset[str] = frozenset()
     scripts_only: bool = False
+    folders_only: bool = False
 
     @property
     def entry_file(self) -> str:

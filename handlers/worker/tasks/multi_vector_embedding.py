@@ -20,15 +20,14 @@ import numpy.typing as npt
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.prompts import add_prompt
+from handlers.worker.rows.prompts import in_role
 from handlers.worker.rows.tokenizer import RowTokenizer, Text
-from handlers.worker.signature import Signature
+from handlers.worker.signature import DOCUMENT, QUERY, Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind
 from handlers.worker.tasks.sentence_embedding import window
 from handlers.worker.values import Instance, Json, Row
 
-QUERY, DOCUMENT = "query", "document"  # the roles of texts
 DTYPES = {"float32": "<f4", "float16": "<f2", "int8": "i1"}
 PARAMETERS: Mapping[str, Parameter] = {
     "is_query": flag(default=False),
@@ -41,29 +40,19 @@ PARAMETERS: Mapping[str, Parameter] = {
 
 
 def expand(instance: Instance, parameters: Parameters) -> list[Instance]:
-    """The text in its role, or the query and the document of a pair."""
+    """The text as a query or a document, or both of a pair."""
     if instance.text_pair is not None:
         return [Instance(instance.text, role=QUERY), Instance(instance.text_pair, role=DOCUMENT)]
     return [instance._replace(role=QUERY if parameters["is_query"] else DOCUMENT)]
 
 
 def prepare(text: Text, parameters: Parameters, signature: Signature) -> Text:
-    """A text with the prompt and the length of its role."""
+    """A query or a document, with its prompt and its length."""
     if parameters["precision"] == "int8" and not signature.unit_length:
         raise RequestError(
             "InvalidParameter", "precision: this model's vectors are not of unit length; ask for float16"
         )
-    if text.instance.role is None:
-        return text
-    role, longest = signature.roles[text.instance.role], text.window.max_length
-    filling = role.filling
-    if filling is not None and filling.length > longest:
-        raise RequestError(
-            "TextTooLong", f"queries have {filling.length} tokens in this model, and its longest shape has {longest}"
-        )
-    length = min(longest, role.max_length or longest)
-    text = add_prompt(text, role.prompt, signature)
-    return text._replace(window=text.window._replace(max_length=length, filling=filling))
+    return text if text.instance.role is None else in_role(text, signature)
 
 
 def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
@@ -112,12 +101,14 @@ def columns(_: Signature, parameters: Parameters) -> list[Column]:
 
 TASK = Task(
     name="multi-vector-embedding",
-    fields=Fields("text", "text_pair"),
+    fields=Fields("text", "text_pair", pair_names=("query", "document")),
     parameters=PARAMETERS,
     answer=answer,
     columns=columns,
     window=window,
     prepare=prepare,
     expand=expand,
+    example_variants=({"is_query": False}, {"is_query": True}),
+    folders_only=True,
     ranks=True,
 )

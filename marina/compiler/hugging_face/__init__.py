@@ -13,8 +13,9 @@ from handlers.worker.artifact import sha256_of
 from marina.errors import SourceError
 from marina.spec.sections import Source
 
-# The files that `from_pretrained` reads: configuration, tokenizer and safetensors; never a pickle.
-PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model")
+# The files that libraries read: configuration, tokenizer and safetensors; never a pickle. ColBERT's own code writes the
+# last.
+PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model", "artifact.metadata")
 MODULES_FILE = "modules.json"
 ADAPTER = "adapter_model.safetensors"  # of PEFT; no weights of a whole model
 

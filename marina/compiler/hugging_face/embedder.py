@@ -21,7 +21,6 @@ from marina.errors import SourceError
 from marina.spec import Spec
 
 LIBRARY = "sentence_transformers"
-PYLATE = ("pylate.models.Dense.Dense",)  # modules of PyLate that the library reads as its own
 # the library's modules that can be compiled; Dropout does nothing outside of training
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
 EMBEDDING = "sentence_embedding"  # the feature in which modules store the embedding of a text
@@ -111,13 +110,14 @@ def check_encoder(spec: Spec, folder: Path, encoder: Any, encoder_only: bool = T
     check_weights(spec, loading["missing_keys"], encoder_only)
 
 
-def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES) -> None:
+def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES, alias: str = LIBRARY) -> None:
     """Refuse modules that are not the library's, or that cannot be compiled, before any of them is loaded.
 
     Args:
         spec: the model's spec.
         folder: the model's folder.
         compiled: the library's names of those that can be compiled; the model begins with the first.
+        alias: begins the types of another library's modules, which this one reads as its own.
 
     Raises:
         SourceError: a module is refused; the message names it.
@@ -125,7 +125,7 @@ def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES) -
     for number, module in enumerate(read_modules(folder)):
         package, _, name = module["type"].rpartition(".")
         where = f"{spec.name}: source {spec.source}: module {number} of modules.json, {module['type']},"
-        if package.partition(".")[0] != LIBRARY and module["type"] not in PYLATE:
+        if package.partition(".")[0] != LIBRARY and not package.startswith(alias):
             raise SourceError(f"{where} is not of sentence-transformers: code of a model is not run")
         # the library's name for a Transformer with a masked language model, until its release 5.4
         name = "Transformer" if name == "MLMTransformer" else name
@@ -179,11 +179,13 @@ def read_prompts(model: Any) -> dict[str, Prompt]:
     }
 
 
-def is_unit_length(model: Any) -> bool:
-    """Whether the last step scales embeddings to length 1."""
-    last_module = [module for module in model if type(module).__name__ != "Dropout"][-1]
-    output = getattr(last_module, "module_output_name", None) or EMBEDDING
-    return type(last_module).__name__ == "Normalize" and output == EMBEDDING and model.truncate_dim is None
+def is_unit_length(model: Any, feature: str = EMBEDDING) -> bool:
+    """Whether the last step scales the vectors of a feature to length 1."""
+    last_module = [module for module in model if type(module).__name__ not in ("Dropout", "MultiVectorMask")][-1]
+    names = (getattr(last_module, f"module_{end}_name", None) for end in ("output", "input"))
+    output = next(filter(None, names), EMBEDDING)
+    is_last = type(last_module).__name__ == "Normalize" and output == feature
+    return is_last and getattr(model, "truncate_dim", None) is None
 
 
 def dimensions_of(model: Any, spec: Spec) -> tuple[int, ...]:

@@ -27,6 +27,11 @@ class Agreement(NamedTuple):
     threshold: str = "agreement"
 
 
+def unknown_length(_: Path) -> int | None:
+    """The files do not say."""
+    return None
+
+
 def accept(_: Spec, __: Path) -> None:
     """Accept every folder."""
 
@@ -43,6 +48,8 @@ class TaskExporter(NamedTuple):
         outputs: the rule for the outputs of a TorchScript module.
         recognises: whether the folder of a model, whose config.json has these values, is for this task.
         head: the suffix of transformers' class names for the task's head; None if there is none.
+        library_length: the tokens of the longest texts that the library reads, whatever other files of the folder say;
+            None if that is not known.
         check_folder: refuses a spec's folder before anything of it is loaded. SourceError names the reason.
     """
 
@@ -53,3 +60,4 @@ class TaskExporter(NamedTuple):
     recognises: Callable[[Path, Mapping[str, Any]], bool]
     head: str | None = None
     check_folder: Callable[[Spec, Path], None] = accept
+    library_length: Callable[[Path], int | None] = unknown_length

@@ -10,15 +10,21 @@ import numpy as np
 
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
-from handlers.worker.signature import Filling, Role, Signature
-from handlers.worker.tasks.multi_vector_embedding import DOCUMENT, QUERY
+from handlers.worker.signature import DOCUMENT, QUERY, Filling, Role, Signature, hides_filling
 from handlers.worker.values import Instance, Outputs, Row
-from marina.compiler.hugging_face import read_modules
+from marina.compiler.hugging_face import encoder_folder, read_modules
 from marina.compiler.hugging_face.architecture import architectures_of
-from marina.compiler.hugging_face.embedder import check_encoder, check_model, check_modules, read_model, read_prompts
+from marina.compiler.hugging_face.embedder import (
+    check_encoder,
+    check_model,
+    check_modules,
+    is_unit_length,
+    read_model,
+    read_prompts,
+)
 from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of, positions_of
+from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of
 from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.packed import PackedEmbeddingModel
 from marina.compiler.tasks.wrappers import EmbeddingModel
@@ -29,7 +35,11 @@ from marina.spec import Spec
 
 CONFIG_FILE = "config_sentence_transformers.json"
 MASK = "MultiVectorMask"
-MODULES = ("Transformer", "Dense", "LayerNorm", "Normalize", "Dropout", MASK)
+MODULES = ("Transformer", "Dense", "Normalize", MASK)
+PYLATE = "pylate."  # begins the types of PyLate's modules, which the library reads as its own
+METADATA_FILE = "artifact.metadata"  # of ColBERT's own code
+LENGTHS = ("query_length", "document_length", "query_maxlen", "doc_maxlen")
+ANY_LENGTH = 1_000_000
 KINDS = ("MultiVectorEncoder", "ColBERT")  # of the library, and of PyLate
 STANFORD = "HF_ColBERT"
 VECTORS = "token_embeddings"  # the feature with a vector for each token
@@ -39,14 +49,32 @@ PROMPTS = {QUERY: ("query",), DOCUMENT: ("document", "passage", "corpus")}
 
 def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
     """Whether sentence-transformers, PyLate or ColBERT's own code wrote the folder."""
-    kind = (read_object(folder / CONFIG_FILE) or {}).get("model_type")
-    masked = any(module["type"].endswith(f".{MASK}") for module in read_modules(folder))
-    return masked or kind in KINDS or STANFORD in architectures_of(config)
+    fields = read_object(folder / CONFIG_FILE) or {}
+    types = [module["type"] for module in read_modules(folder)]
+    named = any(name.endswith(f".{MASK}") or name.startswith(PYLATE) for name in types)
+    return (
+        named or fields.get("model_type") in KINDS or "query_prefix" in fields or STANFORD in architectures_of(config)
+    )
+
+
+def library_length(folder: Path) -> int | None:
+    """The tokens of the longest queries and documents that the library reads, as the folder's files say."""
+    encoder = encoder_folder(folder)
+    files = (folder / CONFIG_FILE, encoder / "sentence_bert_config.json", folder / METADATA_FILE)
+    fields = {name: value for path in files for name, value in (read_object(path) or {}).items()}
+    expansion = fields.get("query_expansion")
+    lengths = [expansion.get("length") if isinstance(expansion, dict) else None, *map(fields.get, LENGTHS)]
+    return max((length for length in lengths if isinstance(length, int) and length > 0), default=None)
 
 
 def check(spec: Spec, folder: Path) -> None:
-    """Refuse modules that cannot be compiled; see `check_modules`."""
-    check_modules(spec, folder, MODULES)
+    """Refuse modules that cannot be compiled, and a pickle that the library would read; see `check_modules`."""
+    check_modules(spec, folder, MODULES, PYLATE)
+    weights = folder / "model.safetensors"
+    if not weights.is_file() and not read_modules(folder):
+        raise SourceError(
+            f"{spec.name}: source {spec.source} has no {weights.name}, which has the projection of tokens"
+        )
 
 
 def load_multi_vector_encoder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
@@ -62,6 +90,10 @@ def load_multi_vector_encoder(spec: Spec, folder: Path, attention: str | None = 
     check(spec, folder)
     model = read_model(spec, folder, "MultiVectorEncoder", attention)
     check_model(spec, folder, model, MASK, fills=True)
+    if sum(type(module).__name__ == MASK for module in model) != 1:
+        raise SourceError(f"{spec.name}: source {spec.source} has several modules {MASK}")
+    if model[0].query_expansion is not None and model.tokenizer.padding_side != "right":
+        raise SourceError(f"{spec.name}: source {spec.source} fills queries up on the left, which cannot be compiled")
     if any(getattr(module, "keep_only_token_ids", None) for module in model):
         raise SourceError(
             f"{spec.name}: source {spec.source} keeps some tokens of documents only, as models of images do"
@@ -74,26 +106,34 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     encoder, tokenizer = model[0].auto_model, model.tokenizer
     check_encoder(spec, folder, encoder)
     inputs = inputs_for_pooling(encoder, tokenizer)
-    limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
+    padding_position = padding_position_of(encoder)
     steps = [module for module in model if type(module).__name__ != MASK]
     roles = roles_of(model)
-    hides = any(role.filling is not None and not role.filling.attended for role in roles.values())
     return ExportedModel(
         module=EmbeddingModel(steps, None, inputs, VECTORS).float().eval(),
         tokenizer=tokenizer,
         inputs=inputs,
         outputs=("vectors",),
         heads={},
-        positions=min(limits, default=None),
+        positions=positions_without_tokenizer(encoder),
         prompts=read_prompts(model),
-        unit_length=type(steps[-1]).__name__ == "Normalize",
-        padding_position=padding_position_of(encoder),
+        unit_length=is_unit_length(model, VECTORS),
+        padding_position=padding_position,
         per_token=True,
         defaults={"similarity": model.similarity_fn_name},
         roles=roles,
-        pack=None if hides else lambda dims: PackedEmbeddingModel(steps, None, packed_names(inputs), dims, VECTORS),
-        unpackable="queries are filled up with tokens that no token attends to",
+        pack=None
+        if hides_filling(roles)
+        else lambda dims: PackedEmbeddingModel(steps, None, packed_names(inputs), dims, VECTORS),
+        unpackable="queries are padded with expansion tokens that are not attended to",
     )
+
+
+def positions_without_tokenizer(encoder: Any) -> int | None:
+    """The longest sequence that the encoder's positions allow; the lengths of queries and documents override the
+    tokenizer's."""
+    positions, padding = getattr(encoder.config, "max_position_embeddings", None), padding_position_of(encoder)
+    return positions - (0 if padding is None else padding + 1) if isinstance(positions, int) and positions > 0 else None
 
 
 def roles_of(model: Any) -> dict[str, Role]:
@@ -106,9 +146,9 @@ def roles_of(model: Any) -> dict[str, Role]:
     for name in (QUERY, DOCUMENT):
         prompts = (prompt for prompt in PROMPTS[name] if prompt in model.prompts)
         filling = filling_of(model) if name == QUERY else None
-        length = lengths[name]
+        length = lengths[name] or model.max_seq_length or ANY_LENGTH
         if filling is not None:
-            length = filling.length if filling.exact else length and max(length, filling.length)
+            length = filling.length if filling.exact else max(length, filling.length)
         roles[name] = Role(
             next(prompts, model.default_prompt_name), length, filling, skipped if name in mask.skiplist_tasks else ()
         )
@@ -142,8 +182,7 @@ class _Reference:
         role = instance.role or DOCUMENT
         text = self._prompt(role) + instance.text
         tokens = len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
-        limits = [limit for limit in (self._roles[role].max_length, self._model.max_seq_length) if limit]
-        if tokens > min(limits, default=tokens):  # the library would cut it
+        if tokens > self._roles[role].max_length:  # the library would cut it
             return ReferenceRow(Instance(text), Row([], []))
         features = self._model.preprocess([instance.text], prompt=self._prompt(role), task=role)
         ids = features["input_ids"][0].tolist()
@@ -173,5 +212,5 @@ def agree(
 
 
 EXPORTER = TaskExporter(
-    export, _Reference, agree, OutputRule(("vectors",), dims=3, per_token=True), recognises, check_folder=check
+    export, _Reference, agree, OutputRule(("vectors",), dims=3, per_token=True), recognises, None, check, library_length
 )

@@ -78,7 +78,8 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     Raises:
         RequestError: a requested output does not exist.
     """
-    datatype = PRECISIONS[request.parameters.get("precision", "float32")].datatype
+    precision = PRECISIONS.get(request.parameters.get("precision", "float32"))
+    datatype = precision.datatype if precision else "FP32"
     tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers], datatype)}
     output_names = request.details["outputs"] or list(tensors)
     for name in output_names:

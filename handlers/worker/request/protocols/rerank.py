@@ -4,7 +4,8 @@
     {"query": ..., "documents": [...]}    like /rerank of Cohere, Jina and vLLM:
                                           {"model": ..., "results": [{"index": 1, "relevance_score": 0.98}, ...], ...}
 
-Scores are between 0 and 1, as in those services; "raw_scores": true gives the model's own outputs.
+Scores of rerankers are between 0 and 1, as in those services; "raw_scores": true gives the model's own outputs. Scores
+of multi-vector embeddings are their similarity.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     for number, document in enumerate(documents):
         text = document.get("text") if isinstance(document, dict) and set(document) == {"text"} else document
         pair = {schema.fields.first: value["query"], schema.fields.second: text}
-        instances.append(read_instance(pair, f"{form}[{number}]", schema.fields, limits))
+        fields = schema.fields._replace(second_required=True, empty=True)
+        instances.append(read_instance(pair, f"{form}[{number}]", fields, limits))
     function = {"function_to_apply": "none" if value.get("raw_scores") else "sigmoid"}
     parameters = read_parameters(
         function if "function_to_apply" in schema.parameters else {}, schema.parameters, defaults
@@ -69,15 +71,17 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
 def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, str]) -> Json:
     """The documents with the highest scores, best first; equal scores in the order of the request."""
     form, returned_texts, top_n = (request.details[name] for name in ("form", "returned_texts", "top_n"))
-    best = sorted(range(len(answers)), key=lambda number: -answers[number].answer)[:top_n]
+    best = sorted(range(len(answers)), key=lambda place: -answers[place].answer)[:top_n]
+    numbers = request.details.get("numbers") or range(len(answers))  # of the documents in the body
     results = []
-    for number in best:
-        result = {"index": number, SCORE[form]: answers[number].answer}
+    for place in best:
+        number = numbers[place]
+        result = {"index": number, SCORE[form]: answers[place].answer}
         if returned_texts:
             text = {"text": returned_texts[number]}
             result |= text if form == "texts" else {"document": text}
         results.append(result)
     if form == "texts":
         return results
-    tokens = sum(answered.tokens for answered in answers)
+    tokens = sum(answered.tokens for answered in answers) + request.details.get("tokens", 0)
     return {"model": identity["name"], "results": results, "usage": {"total_tokens": tokens}}
