@@ -136,9 +136,10 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
         longest=longest,
     )
-    for parameter, value in TASKS[task].example_parameters.items() if task in TASKS else ():
+    parameters = TASKS[task].example_parameters if task in TASKS else {}
+    if parameters:
         text += "# parameters:  # of requests that do not set them, and of bench, calibrate and plan\n"
-        text += f"#   {parameter}: {json.dumps(value)}\n"
+        text += "".join(f"#   {parameter}: {json.dumps(value)}\n" for parameter, value in parameters.items())
     try:
         make_spec(yaml.safe_load(text))
     except ValidationError as error:

@@ -160,7 +160,7 @@ def _bundle_row(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
             "",
             "As in a spec, without the fields that start with `max_`, but `max_batch_ms`.",
         )
-    example = {**EXAMPLES, "name": "bot", "bundle": ["my-intents", "my-entities"]}[name]
+    example = {**EXAMPLES, "name": "bot", "bundle": ["my-intents", "my-entities"], "chain": ["search", "rerank"]}[name]
     default = "required" if field.is_required() else ""
     return _type(field.annotation), default, _code(example), _words(field.description or "")
 

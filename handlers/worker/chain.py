@@ -2,13 +2,13 @@
 
 The first model has vectors, or scores pairs. It gets the query and all documents, and the `candidates` documents with
 the highest scores go on to the next model. The answer is that of the last one to a request with only these documents,
-but for the numbers of documents, which are those of the request.
+but for the numbers of documents, which are those of the body.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,12 +20,11 @@ from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.parameters import as_integer, read_parameters
 from handlers.worker.request.protocols import rerank
+from handlers.worker.signature import DOCUMENT, QUERY, ROLE_PROMPTS
 from handlers.worker.values import Instance, Json
 
 CANDIDATES = "candidates"  # the field of a body
 DEFAULT_CANDIDATES = 20
-# the prompts of queries and of documents, by the names that sentence-transformers looks for
-QUERY_PROMPTS, DOCUMENT_PROMPTS = ("query",), ("document", "passage", "corpus")
 
 
 @dataclass
@@ -35,22 +34,20 @@ class ChainedRequest:
     Attributes:
         members: the models that are still to come, the present one first.
         request: the request as the last model reads it, with the documents that are left.
-        numbers: the numbers of these documents in the body.
         candidates: how many documents go on to the next model.
-        parts: what the present model computes.
-        tokens: that earlier models have computed.
-        error: why the request cannot be answered; None if it can.
-        where: the part of the request that the error is about.
+        later_ms: the estimated milliseconds of all models but the first.
+        parts: what the present model computes: all texts, or pairs; or the query, and then the documents.
+        truncated: the numbers of the documents that earlier models have cut, by model.
+        error: why the next model cannot begin.
     """
 
     members: Sequence[Member]
     request: Request
-    numbers: Sequence[int]
     candidates: int
+    later_ms: float
     parts: list[Part] = field(default_factory=list)
-    tokens: int = 0
+    truncated: dict[str, list[int]] = field(default_factory=dict)
     error: RequestError | None = None
-    where: str = ""
 
     def readable(self) -> list[Part]:
         return self.parts
@@ -59,57 +56,58 @@ class ChainedRequest:
     def is_last(self) -> bool:
         return len(self.members) == 1
 
-    def later_ms(self) -> float:
-        """The estimated milliseconds of the models after the present one, at most."""
-        longest = sorted(self.request.instances, key=lambda instance: -sum(map(len, instance.texts)))
-        texts = 0.0
-        for member in self.members[1:]:
-            window = member.window(_parameters(member, {}))
-            for instance in longest[: self.candidates]:
-                texts += member.costs.of_request(member.texts(instance, _parameters(member, {}), window))
-        return texts
+    def failure(self) -> tuple[RequestError, str] | None:
+        """The error of the request, and what it is about; None if there is none up to now."""
+        if self.error:
+            return self.error, ""
+        for part in self.parts:
+            failure = pipeline.failure_of(part)
+            if failure:
+                error, where = failure
+                return error, f"{part.member.name}: " if error.status == 413 and not where else where
+        return None
 
     def begin(self) -> None:
         """Prepare the parts of the present model."""
-        member, instances = self.members[0], self.request.instances
+        member, request = self.members[0], self.request
         if self.is_last:
-            self.parts = [_part(member, self.request)]
+            self.parts = [_part(member, request)]
         elif member.task.vectors:
-            query, documents = [Instance(instances[0].text)], [Instance(str(pair.text_pair)) for pair in instances]
-            self.parts = [_embedding(member, query, QUERY_PROMPTS), _embedding(member, documents, DOCUMENT_PROMPTS)]
+            query = Request((Instance(request.instances[0].text),), {}, rerank.NAME, {"place": "query: "})
+            documents = replace(request, instances=tuple(Instance(str(pair.text_pair)) for pair in request.instances))
+            self.parts = [_embeddings(member, query, QUERY), _embeddings(member, documents, DOCUMENT)]
         else:
-            self.parts = [_part(member, Request(instances, _parameters(member, {}), rerank.NAME, self.request.details))]
+            self.parts = [_part(member, replace(request, parameters=_parameters(member, {})))]
 
     def go_on(self) -> None:
-        """Keep the best documents of the present model, and begin with the next one."""
+        """Keep the best documents of the present model, which has answered, and begin with the next one."""
         try:
-            self._go_on()
+            answered = [
+                [inference.result for inference in part.inferences if isinstance(inference.result, Answered)]
+                for part in self.parts
+            ]
+            scores = _scores([[result.answer for result in part] for part in answered])
+            best = sorted(range(len(scores)), key=lambda place: -scores[place])[: self.candidates]
+            kept = sorted(best)  # so that equal scores of the next model stay in the order of the body
+            tokens = sum(result.tokens for part in answered for result in part)
+            self.truncated[self.members[0].name] = pipeline.truncated_of(self.parts[-1])
+            self.request = replace(
+                self.request,
+                instances=tuple(self.request.instances[place] for place in kept),
+                details={**self.request.details, "tokens": self.request.details.get("tokens", 0) + tokens},
+                numbers=[self.request.number(place) for place in kept],
+            )
+            self.members = self.members[1:]
+            self.begin()
         except Exception as error:
             self.error = request_error(error)
 
-    def _go_on(self) -> None:
-        results = [[inference.result for inference in part.inferences] for part in self.parts]
-        for part, part_results in zip(self.parts, results, strict=True):
-            for number, result in enumerate(part_results):
-                if not isinstance(result, Answered):
-                    self.where = part.request.place(number)
-                    raise result or RequestError("Unexpected", "the worker has no answer for this instance")
-                self.tokens += result.tokens
-        scores = _scores(results)
-        best = sorted(range(len(scores)), key=lambda place: -scores[place])[: self.candidates]
-        kept = sorted(best)  # so that equal scores of the next model stay in the order of the request
-        self.members, self.numbers = self.members[1:], [self.numbers[place] for place in kept]
-        details = {**self.request.details, "numbers": self.numbers, "tokens": self.tokens}
-        self.request = Request(
-            tuple(self.request.instances[place] for place in kept), self.request.parameters, rerank.NAME, details
-        )
-        self.begin()
 
-
-def is_chained(value: Json) -> bool:
-    """Whether a body has a query with documents, and names no model."""
-    has_documents = isinstance(value, dict) and "query" in value and bool({"texts", "documents"} & set(value))
-    return has_documents and not {"model", "models"} & set(value)
+def is_chained(value: Json, bundle: str) -> bool:
+    """Whether a body has a query with documents, and names no model, or only the bundle."""
+    if not isinstance(value, dict) or "models" in value or value.get("model", bundle) != bundle:
+        return False
+    return "query" in value and bool(set(rerank.FIELDS) & set(value))
 
 
 def read_chain(body: Body, members: Sequence[Member]) -> ChainedRequest:
@@ -120,37 +118,51 @@ def read_chain(body: Body, members: Sequence[Member]) -> ChainedRequest:
         members: the models in order.
 
     Raises:
-        RequestError: the body is not valid.
+        RequestError: the body is not valid, or a later model does not take so many documents.
     """
-    value = dict(body.value)
-    candidates = as_integer(value.pop(CANDIDATES, DEFAULT_CANDIDATES))
+    value, limits = dict(body.value), [member.settings.limits for member in members]
+    default = min(DEFAULT_CANDIDATES, *(limit.instances for limit in limits[1:]))
+    candidates = as_integer(value.pop(CANDIDATES, default))
     if not isinstance(candidates, int) or isinstance(candidates, bool) or candidates < 1:
         raise RequestError("InvalidBody", f'"{CANDIDATES}" must be a whole number from 1 on')
-    first, last = members[0], members[-1]
-    request = rerank.read(body._replace(value=value), last.task, first.settings.limits, last.defaults)
-    chained = ChainedRequest(members, request, range(len(request.instances)), candidates)
+    limit = limits[0]._replace(characters=min(limit.characters for limit in limits))
+    request = rerank.read(body._replace(value=value), members[-1].task, limit, members[-1].defaults)
+    chained = ChainedRequest(members, request, candidates, _later_ms(members[1:], request, candidates))
     chained.begin()
     return chained
+
+
+def _later_ms(members: Sequence[Member], request: Request, candidates: int) -> float:
+    """The estimated milliseconds of models that get the longest documents; RequestError if one does not take them."""
+    longest = sorted(request.instances, key=lambda pair: -len(str(pair.text_pair)))[:candidates]
+    milliseconds = 0.0
+    for member in members:
+        part = _part(member, replace(request, instances=tuple(longest), parameters=_parameters(member, {})))
+        for inference in part.inferences:
+            if isinstance(inference.result, RequestError):
+                hint = f"; send fewer {CANDIDATES}" if inference.result.status == 413 else ""
+                raise RequestError(inference.result.kind, f"{member.name}: {inference.result}{hint}")
+        milliseconds += member.costs.of_request(pipeline.distinct_texts(part.inferences))
+    return milliseconds
 
 
 def _part(member: Member, request: Request) -> Part:
     return Part(member, request, pipeline.prepare(member, request))
 
 
-def _embedding(member: Member, texts: Sequence[Instance], prompts: Sequence[str]) -> Part:
-    name = next((name for name in prompts if name in member.artifact.signature.prompts), None)
+def _embeddings(member: Member, request: Request, role: str) -> Part:
+    """The embeddings of texts, with the model's prompt for their role."""
+    name = next((name for name in ROLE_PROMPTS[role] if name in member.artifact.signature.prompts), None)
     prompt = {} if name is None else {"prompt_name": name}
-    parameters = _parameters(member, {**prompt, "precision": "float32"})
-    return _part(member, Request(tuple(texts), parameters, "chain", {"place": "documents[{}]: "}))
+    return _part(member, replace(request, parameters=_parameters(member, {**prompt, "precision": "float32"})))
 
 
 def _parameters(member: Member, requested: Json) -> dict[str, Json]:
     return read_parameters(requested, member.task.parameters, member.defaults)
 
 
-def _scores(results: Sequence[Sequence[Answered | RequestError | None]]) -> list[float]:
+def _scores(answers: Sequence[Sequence[Json]]) -> Sequence[float]:
     """The score of each document: the cosine of its vector with the query's, or what the model says of the pair."""
-    answers = [[result.answer for result in part if isinstance(result, Answered)] for part in results]
     if len(answers) == 1:
         return answers[0]
     (query,), documents = (np.asarray(part, dtype=np.float64) for part in answers)

@@ -113,7 +113,7 @@ KINDS = {
     ),
     "NoModel": ErrorKind(
         400,
-        "The archive is a bundle, and the request names none of its models.",
+        "The archive is a bundle, and the request names none of its models, and is not for its chain.",
         'Name one with "model", or several with "models".',
     ),
     "ModelFailed": ErrorKind(

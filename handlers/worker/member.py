@@ -25,8 +25,9 @@ from handlers.worker.rows.reader import RowReader, open_reader, reader_file
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.settings import MemberSettings
+from handlers.worker.signature import QUERY
 from handlers.worker.tasks.base import Example, Task, default_parameters
-from handlers.worker.values import Instance, Json, Outputs, Row
+from handlers.worker.values import Instance, Json, Outputs
 
 # opens the reader of an artifact; artifacts may share a reader
 Readers = Callable[[Artifact], RowReader]
@@ -132,7 +133,7 @@ class Member:
             RequestError: the model lacks a parameter's value, or a text that the task makes is not allowed.
         """
         parts = self.task.expand(instance, parameters)
-        self.check_rows(len(parts))
+        self.check_rows(len([part for part in parts if part.role != QUERY]))
         for part in parts:
             if part.text_pair is not None and part.text_pair != instance.text_pair:
                 check_text(part.text_pair, "a text that the parameters make", self.settings.limits.characters)
@@ -155,16 +156,11 @@ class Member:
         except Exception as error:
             return request_error(error)
 
-    def limit_error(self, rows: Sequence[Row]) -> RequestError | None:
-        """The error for a request whose rows exceed the limits; None if they do not. No row has been computed yet."""
-        tokens, limit = sum(len(row.ids) for row in rows), self.settings.limits.tokens
-        try:
-            self.check_rows(len(rows))
-        except RequestError as error:
-            return error
+    def check_tokens(self, tokens: int) -> None:
+        """Refuse a request whose rows have more tokens together than the limits allow."""
+        limit = self.settings.limits.tokens
         if tokens > limit:
-            return RequestError("TooMuchWork", f"the request has {tokens} tokens; at most {limit} are allowed")
-        return None
+            raise RequestError("TooMuchWork", f"the request has {tokens} tokens; at most {limit} are allowed")
 
     def answer(
         self,

@@ -13,7 +13,7 @@ from typing import Any
 from handlers.worker import pipeline
 from handlers.worker.chain import ChainedRequest
 from handlers.worker.contents import read_contents
-from handlers.worker.errors import WHOLE_REQUEST_KINDS, RequestError, request_error
+from handlers.worker.errors import RequestError, request_error
 from handlers.worker.loading import load_members
 from handlers.worker.pipeline import Graphs, Part, Plan
 from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
@@ -90,7 +90,8 @@ class Model:
             for member in self.members
         }
         failures = {name: str(error) for name, error in self.failures.items()}
-        identity = {"name": self._contents.name, "engine": self._contents.engine}
+        contents = self._contents
+        identity = {"name": contents.name, "engine": contents.engine, "chain": list(contents.chain)}
         return {**identity, "members": members, "failed": failures, **worker}
 
     def reply(self, bodies: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Reply]:
@@ -143,11 +144,10 @@ class Model:
             pipeline.refuse((inference for part in parts for inference in part.inferences), request_error(error))
         self._compute_parts(parts, times)
         chained = [chain for request in read for chain in chains_of(request)]
-        while chained := [chain for chain in chained if not chain.is_last]:
+        while chained := [chain for chain in chained if not chain.is_last and not chain.failure()]:
             with times.stage("tokenize"):
                 for chain in chained:
                     chain.go_on()
-            chained = [chain for chain in chained if chain.error is None]
             self._compute_parts([part for chain in chained for part in chain.parts], times)
 
     def _compute_parts(self, parts: Sequence[Part], times: StageTimes) -> None:
@@ -173,10 +173,11 @@ class Model:
         parts = [request.readable() for request in requests]
         costs = [
             sum(part.member.costs.of_request(pipeline.distinct_texts(part.inferences)) for part in request_parts)
-            + sum(chain.later_ms() for chain in chains_of(request))
+            + sum(chain.later_ms for chain in chains_of(request))
             for request, request_parts in zip(requests, parts, strict=True)
         ]
         names = {part.member.name for request_parts in parts for part in request_parts}
+        names |= {member.name for request in requests for chain in chains_of(request) for member in chain.members}
         switching = sum(self._switch_ms[name] for name in names)
         for request_parts, refusal in zip(parts, self._admission.refusals(costs, switching), strict=True):
             if refusal:
@@ -211,8 +212,9 @@ class Model:
             self._count_request(self._unread_label, request.status)
             return error_reply(request)
         if isinstance(request, ChainedRequest):
-            reply = error_reply(request.error, request.where) if request.error else self._write(request.parts[0])
-            self._count_request(request.members[0].name, reply.status)
+            failure = request.failure()
+            reply = error_reply(*failure) if failure else self._write(request.parts[0], request.truncated)
+            self._count_request(request.members[-1].name, reply.status)
             return reply
         replies = {}
         for name, part in request.parts.items():
@@ -224,18 +226,19 @@ class Model:
         with _counting():
             self.metrics.add("marina_requests_total", 1, label, str(status))
 
-    def _write(self, part: Part) -> Reply:
-        answered = []
-        for number, inference in enumerate(part.inferences):
-            if isinstance(inference.result, Answered):
-                answered.append(inference.result)
-            else:
-                error = inference.result or RequestError("Unexpected", "the worker has no answer for this instance")
-                return error_reply(error, "" if error.kind in WHOLE_REQUEST_KINDS else part.request.place(number))
-        truncated = ",".join(str(number) for number, answer in enumerate(answered) if answer.truncated)
-        if truncated and part.request.protocol != tokens.NAME:  # which cuts nothing, and says what a prediction would
+    def _write(self, part: Part, truncated_before: Mapping[str, Sequence[int]] = {}) -> Reply:
+        """The reply with a part's answers; earlier models of a chain have truncated the texts with these numbers."""
+        failure = pipeline.failure_of(part)
+        if failure:
+            return error_reply(*failure)
+        answered = [inference.result for inference in part.inferences if isinstance(inference.result, Answered)]
+        truncated_by_model = {**truncated_before, part.member.name: pipeline.truncated_of(part)}
+        if part.request.protocol != tokens.NAME:  # which cuts nothing, and says what a prediction would
             with _counting():
-                self.metrics.add("marina_truncated_total", truncated.count(",") + 1, part.member.name)
+                for name, numbers in truncated_by_model.items():
+                    if numbers:
+                        self.metrics.add("marina_truncated_total", len(numbers), name)
+        truncated = ",".join(map(str, sorted(set().union(*truncated_by_model.values()))))
         identity = {"name": part.member.name, "version": self._settings.version}
         try:
             return answer_reply(write_answers(part.request, answered, identity), truncated)

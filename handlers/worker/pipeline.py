@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from handlers.worker.errors import RequestError, request_error
+from handlers.worker.errors import WHOLE_REQUEST_KINDS, RequestError, request_error
 from handlers.worker.member import Member
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import tokens
@@ -168,16 +168,39 @@ def _join_rows(inference: Inference, parts: Sequence[Tokenized | RequestError | 
 
 def check_limits(inferences: Sequence[Inference]) -> None:
     """Refuse the inferences of a request whose rows together are more than their model's limits allow."""
-    rows = [
-        row
-        for inference in inferences
-        if inference.result is None and inference.tokenized
-        for row in inference.tokenized.rows[_shares_query(inference) :]
-    ]
-    error = inferences[0].member.limit_error(rows) if inferences else None
-    if error:
+    rows: list[Row] = []
+    queries: dict[Any, Row] = {}  # of pairs: those that are equal are computed once
+    for inference in inferences:
+        if inference.result is None and inference.tokenized:
+            is_pair = _shares_query(inference)
+            rows += inference.tokenized.rows[is_pair:]
+            queries |= {row.key: row for row in inference.tokenized.rows[:is_pair]}
+    try:
+        if inferences:
+            inferences[0].member.check_rows(len(rows))
+            inferences[0].member.check_tokens(sum(len(row.ids) for row in (*rows, *queries.values())))
+    except RequestError as error:
         for inference in inferences:
             inference.result = error
+
+
+def failure_of(part: Part) -> tuple[RequestError, str] | None:
+    """The first error of a part, and the place in the body that it is about; None if all instances are answered."""
+    for index, inference in enumerate(part.inferences):
+        if not isinstance(inference.result, Answered):
+            error = inference.result or _lost("answer")
+            return error, "" if error.kind in WHOLE_REQUEST_KINDS else part.request.place(index)
+    return None
+
+
+def truncated_of(part: Part) -> list[int]:
+    """The numbers in the body of the instances whose texts were cut."""
+    results = (inference.result for inference in part.inferences)
+    return [
+        part.request.number(index)
+        for index, result in enumerate(results)
+        if isinstance(result, Answered) and result.truncated
+    ]
 
 
 def answer(inferences: Iterable[Inference]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from handlers.worker import pipeline
 from handlers.worker.chain import ChainedRequest, is_chained, read_chain
 from handlers.worker.contents import Contents
-from handlers.worker.errors import RequestError
+from handlers.worker.errors import RequestError, request_error
 from handlers.worker.member import Member
 from handlers.worker.pipeline import Part
 from handlers.worker.request.body import Body, decode, decode_lines, has_lines
@@ -83,17 +83,17 @@ class Router:
         if not self._contents.bundle:
             return RoutedRequest({self._contents.name: self._part(self._contents.name, body)}, by_model=False)
         try:
-            if self._contents.chain and is_chained(body.value):
+            if self._contents.chain and is_chained(body.value, self._contents.name):
                 return self._chained(body)
             selected, by_model = select(body, self._names)
-        except RequestError as error:
-            return error
+        except Exception as error:
+            return request_error(error)
         return RoutedRequest({name: self._part(name, selection) for name, selection in selected.items()}, by_model)
 
     def _chained(self, body: Body) -> ChainedRequest | RequestError:
-        failed = [name for name in self._contents.chain if name in self._failures]
-        if failed:
-            return _model_failed(failed[0])
+        for name in self._contents.chain:
+            if name in self._failures:
+                return _model_failed(name)
         return read_chain(body, [self._members[name] for name in self._contents.chain])
 
     def _part(self, name: str, body: Body) -> Part | RequestError:

@@ -15,6 +15,8 @@ POOLING_MASK = "pooling_mask"  # where pooling excludes the tokens of a prompt
 POSITION_IDS = "position_ids"  # of models that number tokens by their ids, as RoBERTa does
 SEGMENTS = "segments"  # of packed graphs: the number of the text in the line that a token belongs to, or -1
 QUERY, DOCUMENT = "query", "document"  # the roles of texts
+# the prompts that `encode_query` and `encode_document` of sentence-transformers take, if the model has one of these
+ROLE_PROMPTS = {QUERY: ("query",), DOCUMENT: ("document", "passage", "corpus")}
 VALID_LENGTH = "valid_length"  # in place of a mask, the number of tokens of each row
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +11,9 @@ from marina.cli.options import JsonOption, parameter_of
 from marina.console import print_answer, print_json, say
 from marina.errors import MarinaError, ServerError, UnknownModelError, UnreachableError
 from marina.project import find_project
+
+if TYPE_CHECKING:
+    from marina.client import RankedDocument
 
 
 def predict(
@@ -24,6 +26,10 @@ def predict(
     documents: Annotated[
         list[str] | None,
         typer.Option("--document", help="A document that may answer the text, for reranking. Repeat for more."),
+    ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of a bundle with a chain: how many of the documents each model passes on."),
     ] = None,
     labels: Annotated[
         list[str] | None,
@@ -40,13 +46,14 @@ def predict(
     With --json, the answer is printed exactly as the server sent it.
     """
     from marina.client import Client
+    from marina.client.types import ranked
     from marina.server.management.tokens import token as valid_token
     from marina.server.models import require_running
 
     project = find_project()
     state = require_running(project)
     ports = state.ports
-    inputs = _inputs_of(texts, pair, context, documents)
+    inputs = _inputs_of(texts, pair, context, documents, candidates)
     parameters = dict(parameter_of(setting) for setting in settings or [])
     if labels:
         parameters["candidate_labels"] = labels
@@ -60,6 +67,10 @@ def predict(
 
     with Client.http(url, current_token) as client:
         try:
+            if documents and candidates:
+                chosen = [client.rerank(name, text, documents, candidates=candidates) for text in texts]
+                _print_ranked(texts, documents, chosen, as_json)
+                return
             results = list(client.stream(name, enumerate(inputs), **parameters))
         except UnknownModelError as error:
             raise UnknownModelError(f"{error}; {_names_hint(name, list(state.models))}") from None
@@ -71,7 +82,8 @@ def predict(
         print_json(answers if len(inputs) > 1 else answers[0])
         return
     if documents:
-        _print_ranked(texts, documents, answers)
+        per_query = [answers[start : start + len(documents)] for start in range(0, len(answers), len(documents))]
+        _print_ranked(texts, documents, list(map(ranked, per_query)))
         return
     for text, result in zip(texts, results, strict=True):
         if len(texts) > 1:
@@ -81,8 +93,12 @@ def predict(
             say("this text is longer than the model reads, and was cut; the shapes in the spec set the limit")
 
 
-def _inputs_of(texts: list[str], pair: str | None, context: str | None, documents: list[str] | None) -> list[Any]:
+def _inputs_of(
+    texts: list[str], pair: str | None, context: str | None, documents: list[str] | None, candidates: int | None
+) -> list[Any]:
     """The instances: texts, or each with what is given beside them."""
+    if candidates and not documents:
+        raise MarinaError("--candidates chooses among documents", "give them with --document")
     if sum(option is not None for option in (pair, context, documents)) > 1:
         raise MarinaError(
             "--pair is for models that compare two texts, --context for those that answer, --document for those that "
@@ -103,11 +119,14 @@ def _names_hint(name: str, served: list[str]) -> str:
     return f"did you mean {similar[0]}?" if similar else f"the server has {', '.join(sorted(served)) or 'no model'}"
 
 
-def _print_ranked(queries: list[str], documents: list[str], scores: list[float]) -> None:
+def _print_ranked(
+    queries: list[str], documents: list[str], ranked: list[list[RankedDocument]], as_json: bool = False
+) -> None:
     """Print the documents for each query, best first."""
-    pairs = zip(itertools.product(enumerate(queries), documents), scores, strict=True)
-    for (_, query), query_pairs in itertools.groupby(pairs, key=lambda pair: pair[0][0]):
+    if as_json:
+        print_json(ranked if len(queries) > 1 else ranked[0])
+        return
+    for query, entries in zip(queries, ranked, strict=True):
         if len(queries) > 1:
             say(query)
-        scored_documents = [{"document": document, "score": score} for (_, document), score in query_pairs]
-        print_answer(sorted(scored_documents, key=lambda document: -document["score"]))
+        print_answer([{"document": documents[entry["index"]], "score": entry["score"]} for entry in entries])

@@ -28,12 +28,15 @@ from marina.client.types import (
     is_entities,
     is_heads,
     is_packed_matrix,
+    is_ranked,
     is_ranking,
     is_sparse,
     list_of,
     pairs_as_objects,
+    ranked,
     unpack_matrix,
 )
+from marina.errors import ClientError
 
 __all__ = ["Answer", "Client", "Entity", "LabelScore", "Limits", "RankedDocument", "Streamed", "Text"]
 
@@ -151,7 +154,13 @@ class Client:
         return [{entry["index"]: entry["value"] for entry in answer} for answer in answers]
 
     def embed_multi_vector(
-        self, model: str, texts: Sequence[str], *, is_query: bool = False, **parameters: Json
+        self,
+        model: str,
+        texts: Sequence[str],
+        *,
+        is_query: bool = False,
+        precision: str = "float32",
+        **parameters: Json,
     ) -> list[list[list[float]]]:
         """Compute the vectors of the tokens of each text (task multi-vector-embedding).
 
@@ -159,7 +168,8 @@ class Client:
             model: Name of the model.
             texts: The texts.
             is_query: Whether they are queries, and not documents.
-            **parameters: `precision` ("float16" or "int8": 127 times a value), `truncate` and `truncation_direction`.
+            precision: Of the vectors on their way: "float32", "float16" or "int8", which is 127 times a value.
+            **parameters: `truncate` and `truncation_direction`.
 
         Returns:
             For each text, a vector for each of its tokens.
@@ -168,9 +178,10 @@ class Client:
             ClientError: There is no answer, or the model has another task.
         """
         inputs = list_of(texts, "embed_multi_vector(model, [text])")
-        answers = self.predict(model, inputs, **parameters, is_query=is_query, encoding="base64")  # as short as can be
+        parameters |= {"is_query": is_query, "precision": precision, "encoding": "base64"}  # which is short
+        answers = self.predict(model, inputs, **parameters)
         answers = expect(answers, is_packed_matrix, "embed_multi_vector", model)
-        return [unpack_matrix(answer, parameters.get("precision", "float32")) for answer in answers]
+        return [unpack_matrix(answer, precision) for answer in answers]
 
     def classify(
         self, model: str, texts: Sequence[Text], *, top_k: int | None = None, function_to_apply: str | None = None
@@ -276,20 +287,24 @@ class Client:
             function_to_apply: How the model's output becomes a score: "sigmoid", "none", or "default" for what
                 `CrossEncoder.predict` of sentence-transformers does.
             candidates: Of a bundle with a chain: how many documents each model but the last passes on. Only these are
-                returned; their scores are between 0 and 1.
+                returned, with the scores of the last model.
 
         Returns:
             The documents with the highest scores, best first.
         """
         texts = list_of(documents, "rerank(model, query, [document])")
         if candidates is not None:
+            if function_to_apply is not None:
+                raise ClientError(
+                    "candidates: the last model of a chain gives its own scores; leave out function_to_apply"
+                )
             body = _without_none(query=query, texts=texts, candidates=candidates, top_n=top_n)
-            return cast("list[RankedDocument]", self._transport.predict(model, body))
+            answers = expect(self._transport.predict(model, body), is_ranked, "rerank", model)
+            return cast("list[RankedDocument]", answers)
         pairs = [{"query": query, "document": text} for text in texts]
         scores = self.predict(model, pairs, **_without_none(function_to_apply=function_to_apply))
         scores = expect(scores, lambda score: isinstance(score, float | int), "rerank", model)
-        ranked = [RankedDocument(index=number, score=score) for number, score in enumerate(scores)]
-        return sorted(ranked, key=lambda document: -document["score"])[:top_n]
+        return ranked(scores)[:top_n]
 
     def answer(
         self, model: str, question: str, context: str, *, top_k: int | None = None, **parameters: Json

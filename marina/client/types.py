@@ -81,6 +81,12 @@ def expect(answers: Json, fits: Callable[[Json], bool], method: str, model: str)
     raise FailedError(f"{model} has another task than {method} is for; call {method_for(answers)}")
 
 
+def ranked(scores: Sequence[float]) -> list[RankedDocument]:
+    """Documents by their scores, best first; equal ones in their order."""
+    documents = [RankedDocument(index=number, score=score) for number, score in enumerate(scores)]
+    return sorted(documents, key=lambda document: -document["score"])
+
+
 def method_for(answers: Json) -> str:
     """The method for the task that has such answers."""
     answer = answers[0] if isinstance(answers, list) and answers else answers
@@ -135,6 +141,11 @@ def is_ranking(answer: Json) -> bool:
 def is_entities(answer: Json) -> bool:
     """Whether an answer is a list of entities or tokens; there may be none."""
     return isinstance(answer, list) and all(isinstance(entity, dict) and "word" in entity for entity in answer)
+
+
+def is_ranked(answer: Json) -> bool:
+    """Whether an answer is the place of a document with its score."""
+    return isinstance(answer, dict) and {"index", "score"} <= set(answer)
 
 
 def is_heads(answer: Json) -> bool:

@@ -102,6 +102,11 @@ def expand(spec: Spec, instances: Sequence[Instance]) -> list[Instance]:
     return _expand(spec, instances, spec.parameters)
 
 
+def rows_of_text(spec: Spec) -> int:
+    """How many rows a model reads for a text of one row, with the spec's parameters."""
+    return len(expand(spec, [Instance("x")]))
+
+
 def _expand(spec: Spec, instances: Sequence[Instance], parameters: Mapping[str, Json]) -> list[Instance]:
     task = TASKS[spec.task]
     variants = [

@@ -11,10 +11,9 @@ from handlers.worker.artifact import read_artifact
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.prompts import default_rows
 from handlers.worker.rows.reader import open_reader
-from handlers.worker.values import Instance
 from marina.bench.load.payload import MIX, read_instances, texts_of
 from marina.client.stream import Limits
-from marina.compiler.examples import expand
+from marina.compiler.examples import expand, rows_of_text
 from marina.console import Progress
 from marina.errors import SpecError
 from marina.plan import fleet
@@ -99,7 +98,7 @@ def _mini_batch(best: Candidate, number: int, traffic: Traffic, model: Calibrate
 
 def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
     """The requests of a model, with the lengths of its texts as the model reads them."""
-    log, tokens, rows = None, None, len(expand(model.spec, [Instance("x")]))
+    log, tokens, rows = None, None, rows_of_text(model.spec)
     if demand.log is not None:
         log, tokens = read_log(project.root / demand.log)
     rate = demand.peak or (len(log) / log[-1] if log is not None else 0.0)

@@ -113,11 +113,16 @@ SHARED: dict[str, Schema] = {
             "models": {"type": "array", "items": TEXT, "minItems": 1, "uniqueItems": True},
             "candidates": {"type": "integer", "minimum": 1, "default": 20},
         },
-        "oneOf": [{"required": ["model"]}, {"required": ["models"]}, {"required": ["query"]}],
+        "oneOf": [
+            {"required": ["model"]},
+            {"required": ["models"]},
+            {"required": ["query"], "not": {"anyOf": [{"required": ["model"]}, {"required": ["models"]}]}},
+        ],
     },
     "BundleResponse": {
-        "description": "The answers of several models of a bundle by name; of a model that cannot answer, the error.",
-        "type": "object",
+        "description": "The answers of several models of a bundle by name; of a model that cannot answer, the error. "
+        "Of a chain, what its last model answers to a query with documents.",
+        "type": ["object", "array"],
     },
     "OpenInferenceTensors": {
         "description": "Open Inference Protocol; see docs/reference/requests.md for the names of tensors.",
@@ -196,7 +201,7 @@ ANSWERS: dict[str, Schema] = {
         "description": "Labels; of a model with several heads an object with the labels of each.",
         "anyOf": [LABELS, {"type": "object", "additionalProperties": LABELS}],
     },
-    "zero-shot-classification": {**LABELS},
+    "zero-shot-classification": LABELS,
     "token-classification": {
         "description": "Entities or tokens, with their place in the text.",
         "type": "array",

@@ -154,6 +154,8 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         if task == "zero-shot-classification":
             fields["parameters"] = {"candidate_labels": ["invoice", "mouse"], "hypothesis_template": "{}"}
         write_spec(project, name, **fields, serving={"server_timing": name == "embed"})
+    bundle = {"name": "match", "bundle": ["embed", "rank"], "chain": ["embed", "rank"]}
+    (project.models / "match.yaml").write_text(json.dumps(bundle))
     packed = run_marina(project, "archive")
     assert packed.returncode == 0, packed.stderr
     with serving(project) as server:

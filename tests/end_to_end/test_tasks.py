@@ -20,9 +20,9 @@ from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
 from marina import Client
-from marina.errors import FailedError, RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
+from marina.errors import ClientError, FailedError, RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
 from marina.server.openapi import camel, openapi
-from tests.conftest import ROOT
+from tests.conftest import ROOT, WORDS
 from tests.embedders import PROMPTS
 from tests.end_to_end.conftest import TASKS, Server, run_grpc
 from tests.end_to_end.proxies import needs_nginx, nginx
@@ -67,6 +67,23 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
     ranked = client.rerank("rank", QUESTION["question"], [TEXT, QUESTION["context"], ""])
     assert sorted(document["index"] for document in ranked) == [0, 1, 2]
     assert [document["score"] for document in ranked] == sorted((d["score"] for d in ranked), reverse=True)
+
+
+def test_a_chain_needs_one_request(client: Client, tiny_server: Server) -> None:
+    documents = [" ".join(WORDS[start : start + 3]) for start in range(8)]
+    (query,) = map(np.array, client.embed("match:embed", [TEXT], prompt_name="query"))
+    vectors = np.array(client.embed("match:embed", documents, prompt_name="document"))
+    cosines = vectors @ query / np.linalg.norm(vectors, axis=1)
+    kept = np.sort(np.argsort(-cosines)[:3])
+    expected = client.rerank("match:rank", TEXT, [documents[number] for number in kept])
+    answer = client.rerank("match", TEXT, documents, candidates=3)
+    assert [entry["index"] for entry in answer] == [kept[entry["index"]] for entry in expected]
+    assert [entry["score"] for entry in answer] == pytest.approx([entry["score"] for entry in expected], abs=1e-5)
+    with pytest.raises(ClientError, match="leave out function_to_apply"):
+        client.rerank("match", TEXT, documents, candidates=3, function_to_apply="none")
+    options = [part for document in documents for part in ("--document", document)]
+    printed = tiny_server.marina("predict", "match", TEXT, *options, "--candidates", "3", "--json")
+    assert json.loads(printed.stdout) == answer
 
 
 def python_blocks(page: str) -> list[str]:

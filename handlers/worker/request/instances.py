@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,17 +34,23 @@ class Answered(NamedTuple):
 class Request:
     """The instances of one request, and how to write its answer.
 
-    protocol is the name of the request's protocol; details are the protocol's notes for the response.
+    protocol is the name of the request's protocol; details are the protocol's notes for the response. numbers are those
+    of the instances in the body, if some of them are left out here.
     """
 
     instances: tuple[Instance, ...]
     parameters: Mapping[str, Json]
     protocol: str
     details: Mapping[str, Json] = field(default_factory=dict)
+    numbers: Sequence[int] | None = None
 
-    def place(self, number: int) -> str:
-        """The prefix of messages about the instance with this number; empty if the request has only one instance."""
-        return str(self.details.get("place", "")).format(number)
+    def number(self, index: int) -> int:
+        """The number in the body of the instance at an index."""
+        return index if self.numbers is None else self.numbers[index]
+
+    def place(self, index: int) -> str:
+        """The prefix of messages about the instance at an index; empty if the request has only one instance."""
+        return str(self.details.get("place", "")).format(self.number(index))
 
 
 def read_instance(value: Json, where: str, fields: Fields, limits: RequestLimits) -> Instance:

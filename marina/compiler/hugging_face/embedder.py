@@ -110,7 +110,7 @@ def check_encoder(spec: Spec, folder: Path, encoder: Any, encoder_only: bool = T
     check_weights(spec, loading["missing_keys"], encoder_only)
 
 
-def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES, alias: str = LIBRARY) -> None:
+def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES, alias: str = f"{LIBRARY}.") -> None:
     """Refuse modules that are not the library's, or that cannot be compiled, before any of them is loaded.
 
     Args:

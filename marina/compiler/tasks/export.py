@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from handlers.worker.signature import ATTENTION_MASK, POSITION_IDS, TOKENIZER_INPUTS, Head
+from marina.compiler.hugging_face.embedder import EMBEDDING, read_prompts
 from marina.compiler.hugging_face.loading import load_model, read_configuration
-from marina.compiler.tasks.packed import PackedTaskModel
-from marina.compiler.tasks.wrappers import TaskModel
+from marina.compiler.tasks.packed import PackedEmbeddingModel, PackedTaskModel
+from marina.compiler.tasks.wrappers import EmbeddingModel, TaskModel
 from marina.engines import engine_of
 from marina.engines.model import ExportedModel, packed_names
 from marina.spec import Spec
@@ -44,6 +46,38 @@ def export_classifier(
         per_token=per_token,
         pack=lambda dims: PackedTaskModel(model, 1, packed_names(inputs), per_token, dims),
     )
+
+
+def export_embedder(
+    model: Any,
+    steps: Sequence[nn.Module],
+    inputs: tuple[str, ...],
+    output: str,
+    width: int | None = None,
+    feature: str = EMBEDDING,
+    **fields: Any,
+) -> ExportedModel:
+    """A model of sentence-transformers, in float32.
+
+    Args:
+        model: the library's model.
+        steps: its modules, in forms that graphs compute.
+        inputs: names of the arguments.
+        output: the name of the output.
+        width: the number of values of a vector to keep; None for all.
+        feature: the library's name of the output.
+        fields: others of `ExportedModel`, or instead of those that all have.
+    """
+    encoder, tokenizer = model[0].auto_model, model.tokenizer
+    limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
+    common: dict[str, Any] = {
+        "positions": min(limits, default=None),
+        "prompts": read_prompts(model),
+        "padding_position": padding_position_of(encoder),
+        "pack": lambda dims: PackedEmbeddingModel(steps, width, packed_names(inputs), dims, feature),
+    }
+    module = EmbeddingModel(steps, width, inputs, feature).float().eval()
+    return ExportedModel(module, tokenizer, inputs, (output,), {}, **{**common, **fields})
 
 
 def inputs_of(model: nn.Module, tokenizer: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.tokenizer import RowTokenizer
-from handlers.worker.signature import DOCUMENT, QUERY, Filling, Role, Signature, hides_filling
+from handlers.worker.signature import DOCUMENT, QUERY, ROLE_PROMPTS, Filling, Role, Signature, hides_filling
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import encoder_folder, read_modules
 from marina.compiler.hugging_face.architecture import architectures_of
@@ -20,15 +20,12 @@ from marina.compiler.hugging_face.embedder import (
     check_modules,
     is_unit_length,
     read_model,
-    read_prompts,
 )
 from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of
+from marina.compiler.tasks.export import export_embedder, inputs_for_pooling, padding_position_of
 from marina.compiler.tasks.outputs import OutputRule
-from marina.compiler.tasks.packed import PackedEmbeddingModel
-from marina.compiler.tasks.wrappers import EmbeddingModel
-from marina.engines.model import ExportedModel, packed_names
+from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 from marina.files import read_object
 from marina.spec import Spec
@@ -43,8 +40,6 @@ ANY_LENGTH = 1_000_000
 KINDS = ("MultiVectorEncoder", "ColBERT")  # of the library, and of PyLate
 STANFORD = "HF_ColBERT"
 VECTORS = "token_embeddings"  # the feature with a vector for each token
-# the prompts that the library looks for
-PROMPTS = {QUERY: ("query",), DOCUMENT: ("document", "passage", "corpus")}
 
 
 def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
@@ -106,26 +101,23 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     encoder, tokenizer = model[0].auto_model, model.tokenizer
     check_encoder(spec, folder, encoder)
     inputs = inputs_for_pooling(encoder, tokenizer)
-    padding_position = padding_position_of(encoder)
-    steps = [module for module in model if type(module).__name__ != MASK]
     roles = roles_of(model)
-    return ExportedModel(
-        module=EmbeddingModel(steps, None, inputs, VECTORS).float().eval(),
-        tokenizer=tokenizer,
-        inputs=inputs,
-        outputs=("vectors",),
-        heads={},
+    unpackable: dict[str, Any] = {
+        "pack": None,
+        "unpackable": "queries are padded with expansion tokens that are not attended to",
+    }
+    return export_embedder(
+        model,
+        [module for module in model if type(module).__name__ != MASK],
+        inputs,
+        "vectors",
+        feature=VECTORS,
         positions=positions_without_tokenizer(encoder),
-        prompts=read_prompts(model),
         unit_length=is_unit_length(model, VECTORS),
-        padding_position=padding_position,
         per_token=True,
         defaults={"similarity": model.similarity_fn_name},
         roles=roles,
-        pack=None
-        if hides_filling(roles)
-        else lambda dims: PackedEmbeddingModel(steps, None, packed_names(inputs), dims, VECTORS),
-        unpackable="queries are padded with expansion tokens that are not attended to",
+        **(unpackable if hides_filling(roles) else {}),
     )
 
 
@@ -144,7 +136,7 @@ def roles_of(model: Any) -> dict[str, Role]:
     lengths = {QUERY: transformer.query_length, DOCUMENT: transformer.document_length}
     roles = {}
     for name in (QUERY, DOCUMENT):
-        prompts = (prompt for prompt in PROMPTS[name] if prompt in model.prompts)
+        prompts = (prompt for prompt in ROLE_PROMPTS[name] if prompt in model.prompts)
         filling = filling_of(model) if name == QUERY else None
         length = lengths[name] or model.max_seq_length or ANY_LENGTH
         if filling is not None:
@@ -174,18 +166,21 @@ class _Reference:
     prompts: tuple[str | None, ...] = (None,)
 
     def __init__(self, spec: Spec, folder: Path) -> None:
-        self._model = load_multi_vector_encoder(spec, folder)
+        self._name, self._model = spec.name, load_multi_vector_encoder(spec, folder)
         self._run_in_float64 = Float64Runner(self._model)
         self._roles = roles_of(self._model)
 
     def read(self, instance: Instance, prompt: str | None) -> ReferenceRow:
         role = instance.role or DOCUMENT
         text = self._prompt(role) + instance.text
-        tokens = len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
+        expected = list(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
+        tokens = len(expected)
         if tokens > self._roles[role].max_length:  # the library would cut it
             return ReferenceRow(Instance(text), Row([], []))
         features = self._model.preprocess([instance.text], prompt=self._prompt(role), task=role)
         ids = features["input_ids"][0].tolist()
+        if ids[:tokens] != expected:
+            raise SourceError(f"{self._name}: sentence-transformers reads other tokens than its tokenizer makes")
         type_ids = features["token_type_ids"][0].tolist() if "token_type_ids" in features else [0] * len(ids)
         return ReferenceRow(Instance(text), Row(ids, type_ids, filled=len(ids) - tokens))
 

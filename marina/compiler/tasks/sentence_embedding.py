@@ -25,11 +25,10 @@ from marina.compiler.hugging_face.embedder import (
 )
 from marina.compiler.reference import ExactOutputs, Float64Runner, Reference, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of, positions_of
+from marina.compiler.tasks.export import export_embedder, inputs_for_pooling
 from marina.compiler.tasks.outputs import OutputRule
-from marina.compiler.tasks.packed import PackedEmbeddingModel
-from marina.compiler.tasks.wrappers import EmbeddingModel, StaticPooling
-from marina.engines.model import ExportedModel, packed_names
+from marina.compiler.tasks.wrappers import StaticPooling
+from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 from marina.spec import Spec
 
@@ -43,26 +42,18 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     model = load_embedder(spec, folder, attention)
     encoder, tokenizer = model[0].auto_model, model.tokenizer
     check_encoder(spec, folder, encoder)
-    prompts = read_prompts(model)
     inputs = inputs_for_pooling(encoder, tokenizer)
-    if any(prompt.tokens for prompt in prompts.values()):
+    if any(prompt.tokens for prompt in read_prompts(model).values()):
         inputs = (*inputs, POOLING_MASK)
-    limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
-    return ExportedModel(
-        module=EmbeddingModel(map(_with_static_pooling, model), model.truncate_dim, inputs).float().eval(),
-        tokenizer=tokenizer,
-        inputs=inputs,
-        outputs=("embedding",),
-        heads={},
-        positions=min(limits, default=None),
-        prompts=prompts,
+    return export_embedder(
+        model,
+        list(map(_with_static_pooling, model)),
+        inputs,
+        "embedding",
+        width=model.truncate_dim,
         default_prompt=model.default_prompt_name,
         unit_length=is_unit_length(model),
-        padding_position=padding_position_of(encoder),
         dimensions=dimensions_of(model, spec),
-        pack=lambda dims: PackedEmbeddingModel(
-            list(map(_with_static_pooling, model)), model.truncate_dim, packed_names(inputs), dims
-        ),
     )
 
 

@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from handlers.worker.values import Instance
 from marina.compiler.hugging_face import encoder_folder, read_modules
 from marina.compiler.hugging_face.architecture import tasks_of_architectures
-from marina.compiler.hugging_face.embedder import check_encoder, check_model, check_modules, read_model, read_prompts
+from marina.compiler.hugging_face.embedder import check_encoder, check_model, check_modules, read_model
 from marina.compiler.hugging_face.loading import read_configuration
 from marina.compiler.reference import ExactOutputs
 from marina.compiler.tasks.base import TaskExporter
-from marina.compiler.tasks.export import inputs_for_pooling, padding_position_of, positions_of
+from marina.compiler.tasks.export import export_embedder, inputs_for_pooling
 from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.sentence_embedding import EmbeddingReference, agree
-from marina.compiler.tasks.wrappers import EmbeddingModel
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 from marina.spec import Spec
@@ -63,18 +62,14 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     encoder, tokenizer = model[0].auto_model, model.tokenizer
     check_encoder(spec, folder, encoder, encoder_only=False)
     inputs = inputs_for_pooling(encoder, tokenizer)
-    limits = [limit for limit in (positions_of(encoder.config, tokenizer), model.max_seq_length) if limit]
-    return ExportedModel(
-        module=EmbeddingModel((model[0], StaticSplade(model[1])), None, inputs).float().eval(),
-        tokenizer=tokenizer,
-        inputs=inputs,
-        outputs=("embedding",),
-        heads={},
-        positions=min(limits, default=None),
-        prompts=read_prompts(model),
+    return export_embedder(
+        model,
+        (model[0], StaticSplade(model[1])),
+        inputs,
+        "embedding",
         default_prompt=model.default_prompt_name,
-        padding_position=padding_position_of(encoder),
         defaults={} if model.max_active_dims is None else {"max_active_dims": model.max_active_dims},
+        pack=None,
         unpackable="pooling over the vocabulary needs every text in a row of its own",
     )
 

@@ -20,7 +20,7 @@ from handlers.worker.values import Instance, Shape
 from marina.bench.load.payload import Payload, bodies_of, documents_of, read_instances, texts_of
 from marina.bench.report.machine import machine
 from marina.bench.server.benchmark_server import BenchmarkServer
-from marina.compiler.examples import expand
+from marina.compiler.examples import expand, rows_of_text
 from marina.console import Progress
 from marina.engines import engine_of
 from marina.errors import MarinaError
@@ -127,7 +127,7 @@ def calibrate(
 
 def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
     """Pack the model with these core groups; returns its artifact."""
-    rows = len(expand(spec, [Instance("x")]))
+    rows = rows_of_text(spec)
     limits = {"max_instances": spec.serving.max_instances * rows, "max_tokens": spec.serving.max_tokens * rows}
     serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS, **limits})
     return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))

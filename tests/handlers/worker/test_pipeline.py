@@ -87,6 +87,11 @@ class StubMember:
         self.__dict__.update(attributes)
 
 
+def check_rows(rows: int) -> None:
+    if rows > 12:
+        raise RequestError("TooManyRows", "")
+
+
 def member(faults: Faults, reader: Reader) -> Member:
     def answer(_: Instance, tokenized: Tokenized, outputs: Sequence[Any], __: Any) -> Answered | RequestError:
         errors = [each for each in outputs if isinstance(each, RequestError)]
@@ -97,13 +102,13 @@ def member(faults: Faults, reader: Reader) -> Member:
         StubMember(
             reader=reader,
             task=SimpleNamespace(offsets=False, condense=whole_outputs),
-            check_rows=lambda _: None,
+            check_rows=check_rows,
+            check_tokens=lambda _: None,
             times=TIMES,
             graphs=ModelGraphs([{shape: Graph(shape, faults) for shape in TIMES}], SIGNATURE),
             window=lambda _: Window(16, "reject"),
             # each text between semicolons is read by itself
             texts=lambda instance, _, window: [Text(Instance(text), window) for text in instance.text.split(";")],
-            limit_error=lambda rows: RequestError("TooManyRows", "") if len(rows) > 12 else None,
             answer=answer,
         ),
     )

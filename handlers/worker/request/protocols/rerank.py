@@ -53,12 +53,12 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     top_n = as_integer(value.get("top_n"))
     if top_n is not None and (not isinstance(top_n, int) or isinstance(top_n, bool) or top_n < 1):
         raise RequestError("InvalidBody", '"top_n" must be a whole number from 1 on')
+    first, second = schema.fields.pair_names or (schema.fields.first, schema.fields.second)
+    fields = schema.fields._replace(first=first, second=second, second_required=True, empty=True)
     instances = []
     for number, document in enumerate(documents):
         text = document.get("text") if isinstance(document, dict) and set(document) == {"text"} else document
-        pair = {schema.fields.first: value["query"], schema.fields.second: text}
-        fields = schema.fields._replace(second_required=True, empty=True)
-        instances.append(read_instance(pair, f"{form}[{number}]", fields, limits))
+        instances.append(read_instance({first: value["query"], second: text}, f"{form}[{number}]", fields, limits))
     function = {"function_to_apply": "none" if value.get("raw_scores") else "sigmoid"}
     parameters = read_parameters(
         function if "function_to_apply" in schema.parameters else {}, schema.parameters, defaults
@@ -72,10 +72,9 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     """The documents with the highest scores, best first; equal scores in the order of the request."""
     form, returned_texts, top_n = (request.details[name] for name in ("form", "returned_texts", "top_n"))
     best = sorted(range(len(answers)), key=lambda place: -answers[place].answer)[:top_n]
-    numbers = request.details.get("numbers") or range(len(answers))  # of the documents in the body
     results = []
     for place in best:
-        number = numbers[place]
+        number = request.number(place)
         result = {"index": number, SCORE[form]: answers[place].answer}
         if returned_texts:
             text = {"text": returned_texts[number]}

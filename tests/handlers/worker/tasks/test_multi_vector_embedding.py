@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import CompileError, NotPackable, SourceError
-from marina.new import new_project, new_spec
+from marina.new import new_spec
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import ENGINE, WORDS, no_progress, save_tiny_model, write_spec
 from tests.embedders import edit_json, save_late_interaction
+from tests.models import open_folder, reply
 from tests.settings import make_settings
 
 MultiVectorEncoder: Any = getattr(sentence_transformers, "MultiVectorEncoder", None)
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.skipif(MultiVectorEncoder is None, reason="needs senten
 
 TEXTS = ["ok", "change company, address.", " ".join(WORDS[:14]), " ".join(WORDS * 6), "👍🏽 çà"]
 QUERIES = ["ok", "reset my password", " ".join(WORDS * 6)]
-JSON = {"content-type": "application/json"}
 WIDTH = 8  # of a token's vector
 PROMPTS = {"query": "change ", "document": "invoice "}
 FIXED = {"strategy": "fixed", "length": 16, "attend": False, "token": "[SEP]"}
@@ -98,18 +97,7 @@ def library(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    project = new_project(tmp_path_factory.mktemp("project") / "p")
-    path = new_spec(project, "late", str(folder), None).path
-    path.write_text(re.sub(r"auto: \d+", "auto: 64", path.read_text()))
-    spec = read_spec(path, {"engine": ENGINE})
-    assert spec.task == "multi-vector-embedding"
-    return Model(compile_model(spec, project, no_progress).folder, make_settings(), TASKS)
-
-
-def reply(model: Model, document: Any, status: int = 200) -> Any:
-    (answer,) = model.reply([(json.dumps(document).encode(), JSON)])
-    assert answer.status == status, answer.body
-    return json.loads(answer.body)
+    return open_folder(folder, tmp_path_factory.mktemp("project"), "multi-vector-embedding")
 
 
 def test_documents_are_those_of_encode_document(model: Model, library: Any) -> None:
@@ -182,10 +170,18 @@ def test_lengths_of_queries_and_documents_override_the_encoders(project: Project
 def test_a_query_counts_once_however_many_documents_there_are(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     member = model.members[0]
     limits = member.settings.limits._replace(instances=len(TEXTS))
-    monkeypatch.setattr(member, "settings", member.settings._replace(limits=limits))
+    settings = member.settings
+    monkeypatch.setattr(member, "settings", settings._replace(limits=limits))
     assert len(reply(model, {"query": "ok", "texts": TEXTS})) == len(TEXTS)
     refused = reply(model, {"inputs": [*TEXTS, *QUERIES]}, 413)
     assert refused["type"] in ("TooManyInstances", "TooManyRows")
+    monkeypatch.setattr(member, "settings", settings._replace(limits=limits._replace(instances=1)))
+    assert len(reply(model, {"query": "ok", "texts": TEXTS[:1]})) == 1
+    queries = [f"{word} {' '.join(WORDS[:12])}" for word in WORDS[:4]]  # of 12 to 24 tokens each
+    monkeypatch.setattr(member, "settings", settings._replace(limits=limits._replace(tokens=50)))
+    refused = reply(model, {"inputs": [{"query": query, "document": "ok"} for query in queries]}, 413)
+    assert refused["type"] == "TooMuchWork"
+    assert len(reply(model, {"query": queries[0], "texts": ["ok"] * 3})) == 3
 
 
 def test_models_that_cannot_be_compiled_are_refused_by_name(project: Project, tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,18 +10,15 @@ from sentence_transformers import CrossEncoder
 from torch import nn
 
 from handlers.worker.model import Model
-from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import SourceError
-from marina.new import new_project, new_spec
 from marina.project import Project
 from marina.spec import read_spec
-from tests.conftest import ENGINE, WORDS, no_progress, save_tiny_model, write_spec
-from tests.settings import make_settings
+from tests.conftest import WORDS, no_progress, save_tiny_model, write_spec
+from tests.models import open_folder, reply
 
 QUERY = " ".join(WORDS[:3])
 DOCUMENTS = ["", "ok", *WORDS[:6], " ".join(WORDS), " ".join(WORDS * 6), "👍🏽 çà"]
-JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module", params=["Identity", "Sigmoid"])
@@ -45,18 +40,7 @@ def library(folder: Path) -> CrossEncoder:
 
 @pytest.fixture(scope="module")
 def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    project = new_project(tmp_path_factory.mktemp("project") / "p")
-    path = new_spec(project, "rank", str(folder), None).path
-    path.write_text(path.read_text().replace("auto: 62", "auto: 64"))  # as many tokens as the library reads
-    spec = read_spec(path, {"engine": ENGINE})
-    assert spec.task == "reranking"
-    return Model(compile_model(spec, project, no_progress).folder, make_settings(), TASKS)
-
-
-def reply(model: Model, document: Any) -> Any:
-    (answer,) = model.reply([(json.dumps(document).encode(), JSON)])
-    assert answer.status == 200, answer.body
-    return json.loads(answer.body)
+    return open_folder(folder, tmp_path_factory.mktemp("project"), "reranking")
 
 
 def test_scores_are_those_of_predict(model: Model, library: CrossEncoder) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,15 @@ from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import NotPackable, SourceError
-from marina.new import new_project, new_spec
 from marina.project import Project
 from marina.spec import Spec, read_spec
-from tests.conftest import ENGINE, WORDS, no_progress, save_tiny_model, write_spec
+from tests.conftest import WORDS, no_progress, save_tiny_model, write_spec
 from tests.embedders import save_sparse_encoder
+from tests.models import open_folder, reply
 from tests.settings import make_settings
 
 VOCABULARY = 200
 TEXTS = ["ok", *WORDS[:6], " ".join(WORDS[:9]), " ".join(WORDS), " ".join(WORDS * 6), "👍🏽 çà"]
-JSON = {"content-type": "application/json"}
 PROMPTS = {"query": "change the "}
 # the pooling, its options, and those of the model
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -53,18 +51,7 @@ def library(folder: Path) -> SparseEncoder:
 
 @pytest.fixture(scope="module")
 def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    project = new_project(tmp_path_factory.mktemp("project") / "p")
-    path = new_spec(project, "sparse", str(folder), None).path
-    path.write_text(path.read_text().replace("auto: 62", "auto: 64"))  # as many tokens as the library reads
-    spec = read_spec(path, {"engine": ENGINE})
-    assert spec.task == "sparse-embedding"
-    return Model(compile_model(spec, project, no_progress).folder, make_settings(), TASKS)
-
-
-def reply(model: Model, document: Any, status: int = 200) -> Any:
-    (answer,) = model.reply([(json.dumps(document).encode(), JSON)])
-    assert answer.status == status, answer.body
-    return json.loads(answer.body)
+    return open_folder(folder, tmp_path_factory.mktemp("project"), "sparse-embedding")
 
 
 def dense(answer: list[dict[str, Any]]) -> npt.NDArray[np.float64]:
