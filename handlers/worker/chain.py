@@ -20,6 +20,7 @@ from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.parameters import as_integer, read_parameters
 from handlers.worker.request.protocols import rerank
+from handlers.worker.rows.costs import estimated_tokens
 from handlers.worker.signature import DOCUMENT, QUERY, ROLE_PROMPTS
 from handlers.worker.values import Instance, Json
 
@@ -37,8 +38,8 @@ class ChainedRequest:
         candidates: how many documents go on to the next model.
         later_ms: the estimated milliseconds of all models but the first.
         parts: what the present model computes: all texts, or pairs; or the query, and then the documents.
-        truncated: the numbers of the documents that earlier models have cut, by model.
-        error: why the next model cannot begin.
+        truncated: the numbers of the documents that earlier models have cut, or whose query they have, by model.
+        error: why no model can begin, or the next one.
     """
 
     members: Sequence[Member]
@@ -69,15 +70,7 @@ class ChainedRequest:
 
     def begin(self) -> None:
         """Prepare the parts of the present model."""
-        member, request = self.members[0], self.request
-        if self.is_last:
-            self.parts = [_part(member, request)]
-        elif member.task.vectors:
-            query = Request((Instance(request.instances[0].text),), {}, rerank.NAME, {"place": "query: "})
-            documents = replace(request, instances=tuple(Instance(str(pair.text_pair)) for pair in request.instances))
-            self.parts = [_embeddings(member, query, QUERY), _embeddings(member, documents, DOCUMENT)]
-        else:
-            self.parts = [_part(member, replace(request, parameters=_parameters(member, {})))]
+        self.parts = _parts(self.members[0], self.request, self.is_last)
 
     def go_on(self) -> None:
         """Keep the best documents of the present model, which has answered, and begin with the next one."""
@@ -90,12 +83,14 @@ class ChainedRequest:
             best = sorted(range(len(scores)), key=lambda place: -scores[place])[: self.candidates]
             kept = sorted(best)  # so that equal scores of the next model stay in the order of the body
             tokens = sum(result.tokens for part in answered for result in part)
-            self.truncated[self.members[0].name] = pipeline.truncated_of(self.parts[-1])
+            query_is_cut = len(self.parts) > 1 and pipeline.truncated_of(self.parts[0])
+            numbers = [self.request.number(place) for place in range(len(scores))]
+            self.truncated[self.members[0].name] = numbers if query_is_cut else pipeline.truncated_of(self.parts[-1])
             self.request = replace(
                 self.request,
                 instances=tuple(self.request.instances[place] for place in kept),
                 details={**self.request.details, "tokens": self.request.details.get("tokens", 0) + tokens},
-                numbers=[self.request.number(place) for place in kept],
+                numbers=[numbers[place] for place in kept],
             )
             self.members = self.members[1:]
             self.begin()
@@ -122,7 +117,8 @@ def read_chain(body: Body, members: Sequence[Member]) -> ChainedRequest:
     """
     value, limits = dict(body.value), [member.settings.limits for member in members]
     default = min(DEFAULT_CANDIDATES, *(limit.instances for limit in limits[1:]))
-    candidates = as_integer(value.pop(CANDIDATES, default))
+    candidates = as_integer(value.pop(CANDIDATES, None))
+    candidates = default if candidates is None else candidates
     if not isinstance(candidates, int) or isinstance(candidates, bool) or candidates < 1:
         raise RequestError("InvalidBody", f'"{CANDIDATES}" must be a whole number from 1 on')
     limit = limits[0]._replace(characters=min(limit.characters for limit in limits))
@@ -134,16 +130,28 @@ def read_chain(body: Body, members: Sequence[Member]) -> ChainedRequest:
 
 def _later_ms(members: Sequence[Member], request: Request, candidates: int) -> float:
     """The estimated milliseconds of models that get the longest documents; RequestError if one does not take them."""
-    longest = sorted(request.instances, key=lambda pair: -len(str(pair.text_pair)))[:candidates]
+    longest = sorted(request.instances, key=lambda pair: -estimated_tokens(pair.texts))[:candidates]
     milliseconds = 0.0
     for member in members:
-        part = _part(member, replace(request, instances=tuple(longest), parameters=_parameters(member, {})))
-        for inference in part.inferences:
+        parts = _parts(member, replace(request, instances=tuple(longest)), member is members[-1])
+        inferences = [inference for part in parts for inference in part.inferences]
+        for inference in inferences:
             if isinstance(inference.result, RequestError):
                 hint = f"; send fewer {CANDIDATES}" if inference.result.status == 413 else ""
                 raise RequestError(inference.result.kind, f"{member.name}: {inference.result}{hint}")
-        milliseconds += member.costs.of_request(pipeline.distinct_texts(part.inferences))
+        milliseconds += member.costs.of_request(pipeline.distinct_texts(inferences))
     return milliseconds
+
+
+def _parts(member: Member, request: Request, is_last: bool) -> list[Part]:
+    """What a model computes for a request with pairs, whose parameters are those of the last model."""
+    if is_last:
+        return [_part(member, request)]
+    if not member.task.vectors:
+        return [_part(member, replace(request, parameters=_parameters(member, {})))]
+    query = Request((Instance(request.instances[0].text),), {}, rerank.NAME, {"place": "query: "})
+    documents = replace(request, instances=tuple(Instance(str(pair.text_pair)) for pair in request.instances))
+    return [_embeddings(member, query, QUERY), _embeddings(member, documents, DOCUMENT)]
 
 
 def _part(member: Member, request: Request) -> Part:

@@ -114,7 +114,7 @@ KINDS = {
     "NoModel": ErrorKind(
         400,
         "The archive is a bundle, and the request names none of its models, and is not for its chain.",
-        'Name one with "model", or several with "models".',
+        'Name one with "model", or several with "models"; or, for its chain, send a query with documents.',
     ),
     "ModelFailed": ErrorKind(
         500,

@@ -179,10 +179,13 @@ class Model:
         names = {part.member.name for request_parts in parts for part in request_parts}
         names |= {member.name for request in requests for chain in chains_of(request) for member in chain.members}
         switching = sum(self._switch_ms[name] for name in names)
-        for request_parts, refusal in zip(parts, self._admission.refusals(costs, switching), strict=True):
+        refusals = self._admission.refusals(costs, switching)
+        for request, request_parts, refusal in zip(requests, parts, refusals, strict=True):
             if refusal:
                 for part in request_parts:
                     pipeline.refuse(part.inferences, refusal)
+                for chain in chains_of(request):
+                    chain.error = refusal
 
     def _run(self, plan: Plan) -> None:
         start = time.perf_counter()

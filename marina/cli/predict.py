@@ -68,7 +68,9 @@ def predict(
     with Client.http(url, current_token) as client:
         try:
             if documents and candidates:
-                chosen = [client.rerank(name, text, documents, candidates=candidates) for text in texts]
+                if set(parameters) - {"top_n"}:
+                    raise MarinaError("--candidates is for a chain, which has one more parameter", "--set top_n=3")
+                chosen = [client.rerank(name, text, documents, candidates=candidates, **parameters) for text in texts]
                 _print_ranked(texts, documents, chosen, as_json)
                 return
             results = list(client.stream(name, enumerate(inputs), **parameters))

@@ -287,18 +287,17 @@ class Client:
             function_to_apply: How the model's output becomes a score: "sigmoid", "none", or "default" for what
                 `CrossEncoder.predict` of sentence-transformers does.
             candidates: Of a bundle with a chain: how many documents each model but the last passes on. Only these are
-                returned, with the scores of the last model.
+                returned. Their scores are between 0 and 1 if the last model is a reranker, or with "none" its outputs.
 
         Returns:
             The documents with the highest scores, best first.
         """
         texts = list_of(documents, "rerank(model, query, [document])")
         if candidates is not None:
-            if function_to_apply is not None:
-                raise ClientError(
-                    "candidates: the last model of a chain gives its own scores; leave out function_to_apply"
-                )
-            body = _without_none(query=query, texts=texts, candidates=candidates, top_n=top_n)
+            if function_to_apply not in (None, "sigmoid", "none"):
+                raise ClientError("candidates: function_to_apply may be sigmoid or none for a chain")
+            raw_scores = True if function_to_apply == "none" else None
+            body = _without_none(query=query, texts=texts, candidates=candidates, top_n=top_n, raw_scores=raw_scores)
             answers = expect(self._transport.predict(model, body), is_ranked, "rerank", model)
             return cast("list[RankedDocument]", answers)
         pairs = [{"query": query, "document": text} for text in texts]

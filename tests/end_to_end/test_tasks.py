@@ -79,11 +79,18 @@ def test_a_chain_needs_one_request(client: Client, tiny_server: Server) -> None:
     answer = client.rerank("match", TEXT, documents, candidates=3)
     assert [entry["index"] for entry in answer] == [kept[entry["index"]] for entry in expected]
     assert [entry["score"] for entry in answer] == pytest.approx([entry["score"] for entry in expected], abs=1e-5)
-    with pytest.raises(ClientError, match="leave out function_to_apply"):
-        client.rerank("match", TEXT, documents, candidates=3, function_to_apply="none")
+    raw = client.rerank("match", TEXT, documents, candidates=3, function_to_apply="none")
+    scores = [1 / (1 + np.exp(-entry["score"])) for entry in raw]
+    assert scores == pytest.approx([entry["score"] for entry in answer], abs=1e-5)
+    with pytest.raises(ClientError, match="may be sigmoid or none"):
+        client.rerank("match", TEXT, documents, candidates=3, function_to_apply="default")
     options = [part for document in documents for part in ("--document", document)]
     printed = tiny_server.marina("predict", "match", TEXT, *options, "--candidates", "3", "--json")
     assert json.loads(printed.stdout) == answer
+    best = tiny_server.marina("predict", "match", TEXT, *options, "--candidates", "3", "--set", "top_n=1", "--json")
+    assert json.loads(best.stdout) == answer[:1]
+    refused = tiny_server.marina("predict", "match", TEXT, *options, "--candidates", "3", "--set", "nonsense=1")
+    assert "--set top_n=3" in refused.stderr
 
 
 def python_blocks(page: str) -> list[str]:

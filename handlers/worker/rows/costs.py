@@ -50,13 +50,18 @@ class Costs:
     def _text_ms(self, text: Text) -> float:
         texts, window = text.instance.texts, text.window
         tokenizing = sum(map(len, texts)) / CHARACTERS_PER_MS
-        tokens = SPECIAL_TOKENS + sum(len(text) // CHARACTERS_PER_TOKEN[text.isascii()] for text in texts)
+        tokens = SPECIAL_TOKENS + estimated_tokens(texts)
         if window.filling is not None:
             tokens = max(tokens, window.filling.length)
         if window.rule != "window":
             tokens = min(tokens, window.max_length, self._max_length)
         rows, rest_tokens = divmod(tokens, self._max_length)
         return tokenizing + rows * self.longest_row_ms + (self._row_ms[rest_tokens] if rest_tokens else 0.0)
+
+
+def estimated_tokens(texts: Iterable[str]) -> int:
+    """The tokens of texts, from their lengths."""
+    return sum(len(text) // CHARACTERS_PER_TOKEN[text.isascii()] for text in texts)
 
 
 def _texts_per_call(shape: Shape, tokens: int) -> int:

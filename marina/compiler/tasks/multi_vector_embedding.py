@@ -102,10 +102,6 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     check_encoder(spec, folder, encoder)
     inputs = inputs_for_pooling(encoder, tokenizer)
     roles = roles_of(model)
-    unpackable: dict[str, Any] = {
-        "pack": None,
-        "unpackable": "queries are padded with expansion tokens that are not attended to",
-    }
     return export_embedder(
         model,
         [module for module in model if type(module).__name__ != MASK],
@@ -117,7 +113,8 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
         per_token=True,
         defaults={"similarity": model.similarity_fn_name},
         roles=roles,
-        **(unpackable if hides_filling(roles) else {}),
+        unpackable="queries are padded with expansion tokens that are not attended to",
+        **({"pack": None} if hides_filling(roles) else {}),
     )
 
 

@@ -12,6 +12,7 @@ import sentence_transformers
 import yaml
 
 from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.errors import RequestError
 from handlers.worker.model import Model
 from handlers.worker.reply import TRUNCATED_HEADER, Reply
 from handlers.worker.rows.admission import Admission
@@ -207,9 +208,24 @@ def test_a_request_that_fails_says_where_and_costs_no_other(members: Members, tm
 
 def test_the_numbers_of_cut_documents_are_those_of_the_body(members: Members, tmp_path: Path) -> None:
     model = open_chain(members, tmp_path, *CHAIN)
-    texts = ["ok", QUERY, f"{QUERY} {LONG}", QUERY, f"{LONG}"]
-    (answer,) = replies(model, {"query": QUERY, "texts": texts, "candidates": 2})
-    assert answer.headers[TRUNCATED_HEADER] == "2,4"
+    (answer,) = replies(model, {"query": QUERY, "texts": ["ok", QUERY, f"{QUERY} {LONG}"], "candidates": 2})
+    assert {entry["index"] for entry in json.loads(answer.body)} == {1, 2}
+    assert answer.headers[TRUNCATED_HEADER] == "2"
+    (answer,) = replies(model, {"query": LONG, "texts": ["ok", QUERY], "candidates": 1})
+    assert answer.headers[TRUNCATED_HEADER] == "0,1"
+
+
+def test_a_refusal_of_a_whole_chain_names_no_model(
+    members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = open_chain(members, tmp_path, *CHAIN)
+    refusal = RequestError("TooMuchWork", "the request needs about 9 s")
+    monkeypatch.setattr(Admission, "refusals", lambda *_: [refusal])
+    chained, plain = {"query": QUERY, "texts": DOCUMENTS}, {"model": "search", "inputs": "ok"}
+    assert reply(model, chained, 413)["error"] == "the request needs about 9 s"
+    lines = "\n".join(map(json.dumps, (chained, plain))).encode()
+    (answer,) = model.reply([(lines, {"content-type": "application/jsonlines"})])
+    assert answer.status == 413
 
 
 def test_what_the_admission_adds_up(members: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
