@@ -17,7 +17,7 @@ NAMES  := $(if $(filter all,$(MODELS)),$(ALL),$(MODELS))
 # the models of the bundles among them
 INSIDE := $(foreach one,$(filter $(BUNDLES),$(NAMES)),$(shell sed -n 's/^bundle: *\[\(.*\)\]/\1/p' models/$(one).yaml | tr , ' '))
 # those of them that are trained here
-EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner torchscript-intent
+EXAMPLES := ava-intent help-qa paraphrase product-duplicates resume-ner resume-rerank torchscript-intent
 TRAINED  := $(patsubst %,build/training/%,$(filter $(EXAMPLES),$(NAMES) $(INSIDE)))
 BIN    := $(VENV)/bin
 # installs in seconds what takes pip minutes, where it is there; UV= for pip
@@ -128,12 +128,13 @@ check: $(VENV)/dev  ## check format, style, types, import order, workflows and t
 	$(BIN)/zizmor --quiet --offline .github
 	@$(BIN)/python -m tests.lines
 
-bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, packed graphs, and three tasks with their libraries, and say where milliseconds go (an hour)
+bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare with the usual handler, the bare graphs, a bundle with its models alone, Ray Serve, packed graphs, three tasks with their libraries, and a chain with two requests, and say where milliseconds go (an hour)
 	$(BIN)/python -m benchmarks overhead
 	$(BIN)/marina bench table bundle
 	$(BIN)/python -m benchmarks hosts
 	$(BIN)/python -m benchmarks packed
 	$(BIN)/python -m benchmarks tasks
+	$(BIN)/python -m benchmarks chain
 	$(BIN)/marina bench table latency
 
 bench-quick: setup build/training/ava-intent  ## compare this tree with the last release in a few minutes, and fail if it is slower; BASE=REVISION, HOST=
@@ -145,8 +146,8 @@ bench-peers: setup build/training/ava-intent  ## compare with other servers, eac
 bench-bulk: setup  ## compare jobs in bulk with the bare graphs and with sentence-transformers (half an hour)
 	$(BIN)/python -m benchmarks bulk
 
-demo-match: $(VENV)/match build/training/resume-ner  ## match 1,000 resumes in an embedded PostgreSQL with jobs; PAGE=8000 shows a web page
-	$(BIN)/marina archive resume-search resume-ner
+demo-match: $(VENV)/match build/training/resume-ner build/training/resume-rerank  ## match 1,000 resumes in an embedded PostgreSQL with jobs; PAGE=8000 shows a web page
+	$(BIN)/marina archive resume-search resume-ner resume-rerank
 	$(BIN)/python -m examples.resume_match $(if $(PAGE),--page $(PAGE))
 
 demo-duplicates: setup build/training/product-duplicates $(if $(RAY),$(VENV)/ray)  ## find the duplicates of a catalogue, with 100,000 pairs; PAIRS=1000 for fewer, RAY=local on Ray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.tables import ava, bulk, darwinbox, hosts, nlp_12x, overhead, packed, search, tasks
+from benchmarks.tables import ava, bulk, chain, darwinbox, hosts, nlp_12x, overhead, packed, search, tasks
 from marina.bench.tables import kinds
 from marina.bench.tables.kinds import TableKind, Tables
 
@@ -10,7 +10,7 @@ TABLES: Tables = {
     **kinds.TABLES,
     **{
         module.KIND: TableKind(module.measure, module.layout)
-        for module in (nlp_12x, ava, darwinbox, hosts, packed, tasks)
+        for module in (nlp_12x, ava, darwinbox, hosts, packed, tasks, chain)
     },
     **{module.KIND: TableKind(module.measure, module.layout, module.draw) for module in (search, bulk, overhead)},
 }

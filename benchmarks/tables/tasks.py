@@ -69,7 +69,7 @@ def measure(job: TableJob) -> Result:
     with ExitStack() as stack:
         for task in TASKS:
             job.progress(f"making a model for {task}", 0, 1)
-            case = Case(task, str(_save_model(folder / task, task, job.project.root)), _instances(task))
+            case = Case(task, str(save_model(folder / task, task, job.project.root)), _instances(task))
             strategies.append(_timed(case, LIBRARY, "", library_run))
             for precision in PRECISIONS:
                 spec = _spec(case, precision, folder)
@@ -94,7 +94,7 @@ def _instances(task: str) -> list[tuple[str, ...]]:
     return [(query, text) for text in texts]
 
 
-def _save_model(folder: Path, task: str, root: Path) -> Path:
+def save_model(folder: Path, task: str, root: Path) -> Path:
     """Write a model with the encoder of all-MiniLM-L6-v2, once."""
     import torch
     import transformers

@@ -18,13 +18,14 @@ from rich.table import Table
 import marina
 from examples.resume_match.before import Before
 from examples.resume_match.database import database, fill
-from examples.resume_match.make_data import make_resumes
-from examples.resume_match.match import Match, Models, shortlist
+from examples.resume_match.make_data import make_jobs, make_resumes, relevance
+from examples.resume_match.match import RANKED, Match, Models, candidates, shortlist
+from examples.resume_match.quality import TOP, ndcg
 from marina.compiler.hugging_face import find_source
 from marina.project import Project, find_project
 from marina.spec import read_spec
 
-EMBEDDING, ENTITIES = "resume-search", "resume-ner"
+EMBEDDING, ENTITIES, RANKER = "resume-search", "resume-ner", "resume-rerank"
 SAMPLE = 16  # resumes on which the way before is measured
 REPEATS = 20
 BUSY = 0.2  # share of the cores
@@ -45,11 +46,13 @@ def main() -> None:
         vectors = fill(url, options.resumes)
         console.print(f"{options.resumes:,} resumes in PostgreSQL, {'with' if vectors else 'without'} pgvector")
         bulk = sum(_score(name, url, "resumes", f"resume_{what}") for name, what in _models())
-        models = Models(*(marina.Scorer(project.model_store / f"{name}.mar") for name, _ in _models()))
+        archives = [project.model_store / f"{name}.mar" for name in (EMBEDDING, ENTITIES, RANKER)]
+        models = Models(*map(marina.Scorer, archives))
         with psycopg.connect(url, autocommit=True) as connection:
             jobs = connection.execute("SELECT title, text FROM jobs ORDER BY id").fetchall()
             for title, text in jobs[:2]:
-                _print(title, shortlist(connection, models.understand(text), vectors, most=5))
+                _print(title, shortlist(connection, models, models.understand(text), vectors, most=5))
+            _print_quality(connection, models, vectors, options.resumes)
             _print_times(project, connection, models, vectors, bulk, options.resumes)
         if options.page:
             import uvicorn
@@ -96,12 +99,35 @@ def _print(title: str, matches: list[Match]) -> None:
     console.print(table)
 
 
+def _print_quality(connection: psycopg.Connection, models: Models, vectors: bool, count: int) -> None:
+    """How well each stage orders the first resumes, by what jobs and resumes were made of."""
+    made, jobs = make_resumes(count), make_jobs()
+    gains: dict[str, list[float]] = {"by meaning": [], "by meaning and demands": [], f"the best {RANKED} reranked": []}
+    seconds = 0.0
+    for job in jobs:
+        understood, relevances = models.understand(job.text), [relevance(job, resume) for resume in made]
+        by_demands = candidates(connection, understood, vectors)
+        started = time.perf_counter()
+        reranked = shortlist(connection, models, understood, vectors)
+        seconds += time.perf_counter() - started
+        by_meaning = sorted(by_demands, key=lambda match: -match.similarity)
+        for values, matches in zip(gains.values(), (by_meaning, by_demands, reranked), strict=True):
+            values.append(ndcg(relevances, [match.resume - 1 for match in matches]))
+    table = Table(title=f"Order of the first {TOP} (nDCG@{TOP}; 1 is the best), {len(jobs)} jobs", title_justify="left")
+    table.add_column("")
+    table.add_column("quality", justify="right")
+    for name, values in gains.items():
+        table.add_row(name, f"{statistics.mean(values):.3f}")
+    console.print(table)
+    console.print(f"the search with its reasons and the reranker take {_time(seconds / len(jobs))} a job")
+
+
 def _print_times(
     project: Project, connection: psycopg.Connection, models: Models, vectors: bool, bulk: float, resumes: int
 ) -> None:
     """The time for all resumes, for a new resume, and for a new job, before and after."""
     sources = [find_source(read_spec(project.models / f"{name}.yaml").source, project.root) for name, _ in _models()]
-    old, texts = Before((sources[0], sources[1])), make_resumes(SAMPLE, seed=9)
+    old, texts = Before((sources[0], sources[1])), [resume.text for resume in make_resumes(SAMPLE, seed=9)]
     for warm_up in (old.understand, models.understand):
         warm_up(texts[0])
     # in turns, so that what else the machine does slows both
@@ -111,7 +137,7 @@ def _print_times(
     assert job
     understood, started = models.understand(job[0]), time.perf_counter()
     for _ in range(REPEATS):
-        shortlist(connection, understood, vectors)
+        candidates(connection, understood, vectors)
     search = (time.perf_counter() - started) / REPEATS
     table = Table(title="Time, before (eager models one by one, padded to 512 tokens) and after", title_justify="left")
     for column in ("", "before", "after", "times faster"):

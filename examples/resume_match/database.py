@@ -64,8 +64,11 @@ def fill(url: str, resumes: int) -> bool:
         connection.execute("CREATE TABLE resumes (id int PRIMARY KEY, text text NOT NULL)")
         connection.execute("CREATE TABLE jobs (id int PRIMARY KEY, title text NOT NULL, text text NOT NULL)")
         with connection.cursor() as cursor:
-            cursor.executemany("INSERT INTO resumes VALUES (%s, %s)", list(enumerate(make_resumes(resumes), start=1)))
-            jobs = [(number, *job) for number, job in enumerate(make_jobs(), start=1)]
+            cursor.executemany(
+                "INSERT INTO resumes VALUES (%s, %s)",
+                [(number, resume.text) for number, resume in enumerate(make_resumes(resumes), start=1)],
+            )
+            jobs = [(number, job.title, job.text) for number, job in enumerate(make_jobs(), start=1)]
             cursor.executemany("INSERT INTO jobs VALUES (%s, %s, %s)", jobs)
         if vectors:
             columns = f"id int PRIMARY KEY, embedding vector({WIDTH}), truncated bool, error text"

@@ -1,4 +1,5 @@
-"""Matches a job with resumes: the nearest by meaning, then those that have what the job demands, with the reasons."""
+"""Matches a job with resumes: the nearest by meaning, of these the ones that have most of what the job demands, with
+the reasons, and these in the order of a reranker, which reads the job and the resume together."""
 
 from __future__ import annotations
 
@@ -13,15 +14,17 @@ import pyarrow as pa
 
 import marina
 
-NEAREST = 100  # resumes that are looked at closely
+NEAREST = 100  # resumes whose entities are looked at
+RANKED = 30  # of these, the resumes that the reranker reads
 MEANING, DEMANDS = 0.5, 0.5  # weights in a score
 DEMANDED = ("SKILL", "DEGREE")
 JOINING = re.compile(r"\.?\s*(\(|(in|of)\s+(the\s+)?)")  # between the pieces of a degree
 
 
 class Understood(NamedTuple):
-    """What the models say of a text: its embedding, and its skills and degrees as they are written."""
+    """A text and what the models say of it: its embedding, and its skills and degrees as they are written."""
 
+    text: str
     embedding: list[float]
     demands: dict[str, str]  # by their comparable form
 
@@ -30,6 +33,7 @@ class Match(NamedTuple):
     """A resume on a shortlist: its score with its reasons, which are what it has of the job's demands, and what not."""
 
     resume: int
+    text: str
     name: str
     score: float
     similarity: float
@@ -38,14 +42,14 @@ class Match(NamedTuple):
 
 
 class Models:
-    """Both models in this process.
+    """The models in this process.
 
     Args:
-        embedding, entities: scorers of the archives resume-search and resume-ner.
+        embedding, entities, ranker: scorers of the archives resume-search, resume-ner and resume-rerank.
     """
 
-    def __init__(self, embedding: marina.Scorer, entities: marina.Scorer) -> None:
-        self._embedding, self._entities = embedding, entities
+    def __init__(self, embedding: marina.Scorer, entities: marina.Scorer, ranker: marina.Scorer) -> None:
+        self._embedding, self._entities, self._ranker = embedding, entities, ranker
 
     def understand(self, text: str) -> Understood:
         """Read a text; ValueError if a model refuses it."""
@@ -54,7 +58,16 @@ class Models:
         error = embedded["error"] or tagged["error"]
         if error:
             raise ValueError(error)
-        return Understood(embedded["embedding"], demands_of(text, json.loads(tagged["entities"])))
+        return Understood(text, embedded["embedding"], demands_of(text, json.loads(tagged["entities"])))
+
+    def rank(self, job: str, resumes: Sequence[str]) -> list[float]:
+        """The reranker's score of each resume for a job; ValueError if it refuses a text."""
+        batch = pa.RecordBatch.from_pydict({"query": [job] * len(resumes), "document": list(resumes)})
+        answers = self._ranker(batch)
+        errors = answers["error"].drop_null().to_pylist()
+        if errors:
+            raise ValueError(errors[0])
+        return list(answers["score"].to_pylist())
 
 
 def demands_of(text: str, entities: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -73,15 +86,26 @@ def demands_of(text: str, entities: Sequence[dict[str, Any]]) -> dict[str, str]:
     return {" ".join(word.lower().split()): word for word in words if word}
 
 
-def shortlist(connection: psycopg.Connection[Any], job: Understood, vectors: bool, most: int = 10) -> list[Match]:
-    """The best resumes for a job.
+def shortlist(
+    connection: psycopg.Connection[Any], models: Models, job: Understood, vectors: bool, most: int = 10
+) -> list[Match]:
+    """The best resumes for a job, in the order of the reranker.
 
     Args:
         connection: to the database, in which resumes have embeddings and entities.
+        models: the models.
         job: the job.
         vectors: whether the server has pgvector.
         most: how many resumes.
     """
+    matches = candidates(connection, job, vectors)[:RANKED]
+    scores = models.rank(job.text, [match.text for match in matches])
+    ranked = [match._replace(score=score) for match, score in zip(matches, scores, strict=True)]
+    return sorted(ranked, key=lambda match: -match.score)[:most]
+
+
+def candidates(connection: psycopg.Connection[Any], job: Understood, vectors: bool) -> list[Match]:
+    """The nearest resumes with their reasons, scored by their meaning and by what they have of the job's demands."""
     nearest = _nearest(connection, job.embedding, vectors)
     query = "SELECT r.id, r.text, e.entities FROM resumes r JOIN resume_entities e USING (id) WHERE r.id = ANY(%s)"
     matches = []
@@ -94,8 +118,8 @@ def shortlist(connection: psycopg.Connection[Any], job: Understood, vectors: boo
         names = (text[entity["start"] : entity["end"]] for entity in tagged if entity["entity_group"] == "NAME")
         name = next(names, text.partition(".")[0])
         score = MEANING * nearest[resume] + DEMANDS * share
-        matches.append(Match(resume, name, score, nearest[resume], has, lacks))
-    return sorted(matches, key=lambda match: -match.score)[:most]
+        matches.append(Match(resume, text, name, score, nearest[resume], has, lacks))
+    return sorted(matches, key=lambda match: -match.score)
 
 
 def _nearest(connection: psycopg.Connection[Any], embedding: list[float], vectors: bool) -> dict[int, float]:

@@ -29,7 +29,7 @@ def make_page(url: str, models: Models, vectors: bool) -> FastAPI:
                 job = models.understand(text)
             except ValueError as error:
                 return _page(jobs, title, text, f"<p>{escape(str(error))}</p>")
-            return _page(jobs, title, text, _table(shortlist(connection, job, vectors)))
+            return _page(jobs, title, text, _table(shortlist(connection, models, job, vectors)))
 
     @app.get("/", response_class=HTMLResponse)
     def first() -> str:

@@ -30,7 +30,7 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    names = "nlp-12x ava search darwinbox overhead bundle bulk hosts latency packed tasks"
+    names = "nlp-12x ava search darwinbox overhead bundle bulk hosts latency packed tasks chain"
     assert set(TABLES) == {f"table-{name}" for name in names.split()}
     assert table_kind("ava", TABLES) is table_kind("table-ava", TABLES)
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
@@ -265,6 +265,21 @@ def test_the_table_of_tasks_compares_with_bare_graphs_and_with_the_library() -> 
     )
 
 
+def test_the_table_of_chains_compares_with_two_requests() -> None:
+    entries = [
+        entry(rounds(rate, latency_ms), strategy=name, instances=documents)
+        for name, documents, rate, latency_ms in (
+            ("two requests", 8, 100, 80.0),
+            ("two requests", 24, 200, 120.0),
+            ("one request for the chain", 8, 110, 72.0),
+            ("one request for the chain", 24, 250, 96.0),
+        )
+    ]
+    found = layout_of(result(entries, kind="table-chain", price=None), TABLES)
+    assert [row[-1].partition(" ")[0] for row in found.tables[0].rows] == ["", "", "1.10", "1.25"]
+    assert found.conclusion == "A chain answers 1.10 to 1.25 times as many documents as two requests; median 1.18."
+
+
 def test_the_table_of_latencies_tells_the_parts_of_a_request() -> None:
     served = {"part": "served", "connections": 1}
     entries = [
@@ -291,6 +306,7 @@ WITHOUT = {
     "table-latency",
     "table-packed",
     "table-tasks",
+    "table-chain",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from tests.ports import free_ports
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
-NAMES = ("resume-search", "resume-ner", "product-duplicates")
+NAMES = ("resume-search", "resume-ner", "resume-rerank", "product-duplicates")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
 
 
@@ -97,4 +98,7 @@ def test_resumes_are_matched_and_shown_on_a_page(project: Project, tmp_path: Pat
         process.wait(60)
     printed = log.read_text()
     assert "60 resumes in PostgreSQL, with pgvector" in printed
+    quality = [float(value) for value in re.findall(r"(?:meaning|demands|reranked)\s+│\s+(0\.\d+|1\.0+)", printed)]
+    assert quality == sorted(quality)
+    assert quality[2] > 0.9
     assert "a new job against 60 resumes that are known" in printed

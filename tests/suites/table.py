@@ -107,7 +107,12 @@ SUITES = {
     "readme": Suite(
         tests=(f"{END}test_readme.py", f"{END}test_examples.py"),
         files=DEMONSTRATIONS,
-        needs=(f"{TRAINED}ava-intent", f"{TRAINED}product-duplicates", f"{TRAINED}resume-ner"),
+        needs=(
+            f"{TRAINED}ava-intent",
+            f"{TRAINED}product-duplicates",
+            f"{TRAINED}resume-ner",
+            f"{TRAINED}resume-rerank",
+        ),
     ),
     # the program of an image, which only its Dockerfile names
     "images": Suite(tests=(f"{END}test_image.py",), files=("marina/container",)),

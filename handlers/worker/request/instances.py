@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from handlers.worker.errors import RequestError
-from handlers.worker.request.schema import Fields
+from handlers.worker.request.schema import Fields, required_fields
 from handlers.worker.request.text import check_text, quote, type_name
 from handlers.worker.values import Instance, Json
 
@@ -66,8 +66,8 @@ def read_instance(value: Json, where: str, fields: Fields, limits: RequestLimits
         if not fields.second_required:
             expected = f'a text or {{"{fields.first}": ...}}'
         raise RequestError("InvalidInstance", f"{where} must be {expected}, not {type_name(value)}")
-    if fields.pair_names and set(value) == set(fields.pair_names):
-        value = dict(zip(fields.names, (value[name] for name in fields.pair_names), strict=True))
+    if fields.pair_names and set(value) & set(fields.pair_names):
+        fields = required_fields(fields.pair_names)
     unknown = sorted(set(value) - set(fields.names))
     if unknown:
         raise RequestError("InvalidInstance", f"{where}: this model does not take the field {quote(unknown[0])}")

@@ -210,6 +210,8 @@ def test_models_that_cannot_be_compiled_are_refused_by_name(project: Project, tm
 def test_a_ranking_needs_texts(model: Model) -> None:
     assert "texts[1]" in reply(model, {"query": "a", "texts": ["b", None]}, 400)["error"]
     assert reply(model, {"query": "a", "texts": [""]})[0]["index"] == 0
+    for pair in ({"query": "a", "document": None}, {"query": "a"}):
+        assert 'the field "document" is missing' in reply(model, {"inputs": [pair]}, 400)["error"]
 
 
 def test_tensors_of_every_precision(model: Model) -> None:
