@@ -67,7 +67,12 @@ def _strategy(job: TableJob, bundle: Bundle, specs: list[Spec], name: str) -> St
         target = job.server.serve(bundle.name, host=HOST).target
         with Client.http(f"http://{target.host}:{target.port}", target.token) as client:
             ask = chained if name == CHAINED else in_two_requests
-            yield lambda workload: _measured(lambda: ask(client, *_texts(workload.payload.instances)), workload)
+
+            def measured(workload: LoadCase) -> tuple[Configuration, Measurement]:
+                query, documents = _texts(workload.payload.instances)
+                return _measured(lambda: ask(client, query, documents), workload)
+
+            yield measured
         job.server.unserve()
 
     workloads = [LoadCase(Load(1), Payload([], count, "mix")) for count in DOCUMENTS]

@@ -38,6 +38,7 @@ EXAMPLES: dict[str, Any] = {
     "pooling": "cls",
     "normalize": True,
     "dimensions": [64, 128],
+    "ranges": "ranges.npy",
     "examples": "data/messages.csv",
     "source.hub": "org/name",
     "source.revision": "8b3219a92973c328a8e22fadcfa821b5dc75636a",

@@ -26,7 +26,7 @@ from examples.resume_match.make_data import Job, Resume, make_jobs, make_resumes
 from examples.resume_match.quality import ndcg
 from examples.training import IGNORED, SEED, WEIGHTS, begin, fit, save
 
-JOBS_A_ROLE, RESUMES, PAIRS = 40, 2000, 2000
+JOBS_A_ROLE, RESUMES, PAIRS = 40, 2000, 1600
 SAME_ROLE = 0.7  # of the pairs
 DEMANDS_WEIGHT = 2.0  # of the second head's loss
 TEST_SEED, TEST_RESUMES = 5, 120

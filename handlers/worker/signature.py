@@ -103,7 +103,8 @@ class Signature:
     prompts are the prompts that requests may name; default_prompt is the name of the prompt for requests that
     name none. unit_length is true if outputs are vectors of length 1. padding_position is the id of padding in
     `POSITION_IDS`, see `number_positions`; None if the graphs do not read them. dimensions are the sizes that a vector
-    may be cut to, its own included; empty if that is not known. defaults are the model's own values of parameters.
+    may be cut to, its own included; empty if that is not known. ranges are the least and the greatest value of every
+    place of a vector, for int8; empty if they are not known. defaults are the model's own values of parameters.
     roles are `QUERY` and `DOCUMENT`, for models that distinguish queries from documents.
     """
 
@@ -124,6 +125,7 @@ class Signature:
     packed_inputs: tuple[str, ...] = ()
     per_token: bool = False
     dimensions: tuple[int, ...] = ()
+    ranges: tuple[tuple[float, ...], ...] = ()
     defaults: Mapping[str, Json] = field(default_factory=dict)
     roles: Mapping[str, Role] = field(default_factory=dict)
 
@@ -151,6 +153,7 @@ class Signature:
         }
         values["prompts"] = {name: Prompt(**prompt) for name, prompt in values["prompts"].items()}
         values["tensors"] = {name: InputTensor(**tensor) for name, tensor in values.get("tensors", {}).items()}
+        values["ranges"] = tuple(map(tuple, values.get("ranges", ())))
         values["roles"] = {name: _role(role) for name, role in values.get("roles", {}).items()}
         return cls(**values)
 

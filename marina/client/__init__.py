@@ -123,7 +123,8 @@ class Client:
             model: Name of the model.
             texts: The texts.
             **parameters: `prompt_name` (None for no prompt at all), `normalize`, `truncate`,
-                `truncation_direction`, `dimensions`, and `precision` ("binary" or "ubinary": eight values in a byte).
+                `truncation_direction`, `dimensions`, and `precision` ("int8" or "uint8"; "binary" or "ubinary": eight
+                values in a byte).
 
         Returns:
             One embedding per text, in order; with `precision`, lists of whole numbers.

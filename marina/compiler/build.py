@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,11 +62,12 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
 
     start = time.monotonic()
     progress("loading the model", 0, steps)
-    model = export_for(job.shapes, job.source, spec.name)
+    model = replace(export_for(job.shapes, job.source, spec.name), ranges=job.ranges)
     check_length(
         job, model.positions, max((role.filling.length for role in model.roles.values() if role.filling), default=0)
     )
     _check_prompts(job, model)
+    _check_ranges(job, model)
 
     progress("computing reference outputs", 1, steps)
     rows = reference(job.examples.parity, every_prompt=True)
@@ -119,6 +120,14 @@ def _check_prompts(job: CompileJob, model: ExportedModel) -> None:
                 f"{job.spec.name}: the prompt {name!r} has {tokens} tokens, which leaves no room for a text in the "
                 f"longest shape ({length}); raise shapes.sequence_lengths"
             )
+
+
+def _check_ranges(job: CompileJob, model: ExportedModel) -> None:
+    if job.ranges and len(job.ranges[0]) != model.dimensions[-1]:
+        raise CompileError(
+            f"{job.spec.name}: ranges: {job.spec.ranges} is for embeddings of {len(job.ranges[0])} values; the model's "
+            f"have {model.dimensions[-1]}"
+        )
 
 
 def _check_rows(job: CompileJob, rows: list[GoldenRow], model: ExportedModel) -> None:

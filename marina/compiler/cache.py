@@ -44,6 +44,7 @@ def artifact_key(job: CompileJob) -> str:
         "spec": fields,
         "weights": job.weights,
         "examples": job.examples,
+        **({"ranges": job.ranges} if job.ranges else {}),
         "versions": job.versions,
         "options": job.settings,
         "device": job.runs,

@@ -9,6 +9,7 @@ from typing import Any
 
 from handlers.worker.values import Shape
 from marina.compiler.examples import Examples, read_examples
+from marina.compiler.ranges import Ranges, read_ranges
 from marina.compiler.sources import open_source
 from marina.compiler.sources.base import ModelSource
 from marina.engines import engine_of
@@ -26,6 +27,7 @@ class CompileJob:
         source: the model's files.
         weights: fingerprint of the model's files.
         examples: texts to check graphs on.
+        ranges: the ranges of embeddings, for int8; empty if they are not known.
         versions: versions of the packages that compile.
         settings: settings for the engine's compiler; see `Engine.settings`.
         runs: whether graphs of the engine can be run here.
@@ -35,6 +37,7 @@ class CompileJob:
     source: ModelSource
     weights: str
     examples: Examples
+    ranges: Ranges
     versions: dict[str, str]
     settings: dict[str, Any]
     runs: bool
@@ -62,11 +65,11 @@ def prepare_job(spec: Spec, root: Path) -> CompileJob:
         SourceError, SpecError, CompileError: the weights, the examples or a package is missing.
     """
     source = open_source(spec, root)
-    engine, examples = engine_of(spec.engine), read_examples(spec, root)
+    engine, examples, ranges = engine_of(spec.engine), read_examples(spec, root), read_ranges(spec, root)
     versions = engine.package_versions(engine.candidates(spec.for_engine, bool(examples.calibration)))
     settings = engine_settings(spec, source.count_weights)
     runs = engine.runs_here(spec.core_groups)
-    return CompileJob(spec, source, source.fingerprint(), examples, versions, settings, runs)
+    return CompileJob(spec, source, source.fingerprint(), examples, ranges, versions, settings, runs)
 
 
 def engine_settings(spec: Spec, count_weights: Callable[[], int]) -> dict[str, Any]:

@@ -181,6 +181,7 @@ def signature_of(model: ExportedModel) -> Signature:
         packed_inputs=model.packed_inputs,
         per_token=model.per_token,
         dimensions=model.dimensions,
+        ranges=model.ranges,
         defaults=model.defaults,
         roles=model.roles,
     )

@@ -42,7 +42,7 @@ class ExportedModel:
 
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
-    unit_length, padding_position, fields, tensors, token_outputs, dimensions, defaults and roles, see
+    unit_length, padding_position, fields, tensors, token_outputs, dimensions, ranges, defaults and roles, see
     `handlers.worker.artifact.Signature`.
     preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
     None if there are none. pack makes `packed` for a mask with that number of dimensions; None if the model's rows
@@ -65,6 +65,7 @@ class ExportedModel:
     token_outputs: tuple[str, ...] = ()
     per_token: bool = False
     dimensions: tuple[int, ...] = ()
+    ranges: tuple[tuple[float, ...], ...] = ()
     defaults: dict[str, Json] = field(default_factory=dict)
     roles: dict[str, Role] = field(default_factory=dict)
     packed: torch.nn.Module | None = None

@@ -25,6 +25,7 @@ TYPES: Mapping[ValueKind, pa.DataType] = {
     ValueKind.VECTOR: pa.list_(pa.float32()),
     ValueKind.MATRIX: pa.list_(pa.list_(pa.float32())),
     ValueKind.WHOLES: pa.list_(pa.int32()),
+    ValueKind.SMALL_WHOLES: pa.list_(pa.int16()),
     ValueKind.TEXTS: pa.list_(pa.string()),
     ValueKind.BYTES: pa.list_(pa.uint8()),
     ValueKind.SIGNED_BYTES: pa.list_(pa.int8()),

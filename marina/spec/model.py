@@ -93,6 +93,10 @@ class Spec(ArchiveSpec):
     """sentence-embedding: the sizes that requests may cut embeddings to, if the model was trained for it
     (Matryoshka). Default: `matryoshka_dimensions` of the model's config.json, else none."""
 
+    ranges: str | None = None
+    """sentence-embedding: a file with the least and the greatest value of every place of your embeddings, relative to
+    the project: an array of shape (2, width), as numpy writes it. Requests for `int8` or `uint8` need it."""
+
     heads: dict[str, HeadSpec] | None = None
     """text-classification: several heads on one encoder. The source contains the encoder and
     `heads.safetensors` with NAME.weight (labels, width) and NAME.bias (labels) of each head. A head
@@ -154,8 +158,8 @@ class Spec(ArchiveSpec):
         for name in ("heads", "pooling"):
             if getattr(self, name):
                 raise ValueError(f"{name} belongs to Hugging Face folders; a TorchScript model has it in outputs")
-        if self.dimensions is not None:
-            raise ValueError("dimensions belong to Hugging Face folders")
+        if self.dimensions is not None or self.ranges is not None:
+            raise ValueError("dimensions and ranges belong to Hugging Face folders")
         if not self.outputs:
             raise ValueError("a TorchScript model needs outputs, by name and in order")
         return self
@@ -172,6 +176,8 @@ class Spec(ArchiveSpec):
                 )
                 verb = "belong" if name.endswith("s") else "belongs"
                 raise ValueError(f"{name} {verb} to the task {supporting_tasks}{', or to heads' * (name == 'pooling')}")
+        if task.vectors and self.parameters.get("precision") in ("int8", "uint8") and self.ranges is None:
+            raise ValueError("parameters: precision int8 and uint8 need ranges")
         if self.long_text == "window" and not task.offsets:
             supporting_tasks = " and ".join(candidate.name for candidate in TASKS.values() if candidate.offsets)
             raise ValueError(f"long_text: window belongs to the tasks {supporting_tasks}")

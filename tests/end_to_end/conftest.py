@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 
@@ -134,7 +135,7 @@ def serving(project: Project, *names: str, **environment: str) -> Iterator[Serve
 @pytest.fixture(scope="session")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A small random model of every task, for tests that leave it as it is."""
-    from tests.embedders import PROMPTS, save_embedder, save_late_interaction, save_sparse_encoder
+    from tests.embedders import PROMPTS, WIDTH, save_embedder, save_late_interaction, save_sparse_encoder
     from tests.handlers.worker.tasks.architectures import save_model
 
     project = make_project(tmp_path_factory.mktemp("tasks"))
@@ -151,6 +152,9 @@ def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             save_model(project.root / "weights" / name, "bert", task)
         source = {"path": f"weights/{name}"}
         fields: dict[str, Any] = {"task": task, "source": source, "shapes": {"exact": ["1x16", "4x64"]}}
+        if task == "sentence-embedding":
+            np.save(project.root / "ranges.npy", np.stack([np.full(WIDTH, -1.0), np.full(WIDTH, 1.0)]))
+            fields["ranges"] = "ranges.npy"
         if task == "zero-shot-classification":
             fields["parameters"] = {"candidate_labels": ["invoice", "mouse"], "hypothesis_template": "{}"}
         write_spec(project, name, **fields, serving={"server_timing": name == "embed"})

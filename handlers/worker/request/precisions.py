@@ -17,4 +17,6 @@ PRECISIONS = {
     "float32": Precision("<f4", "FP32"),
     "binary": Precision("i1", "INT8"),
     "ubinary": Precision("u1", "UINT8"),
+    "int8": Precision("i1", "INT8"),
+    "uint8": Precision("u1", "UINT8"),
 }

@@ -20,6 +20,7 @@ class ValueKind(Enum):
     VECTOR = "a list of 32-bit floats"
     MATRIX = "a list of lists of 32-bit floats"
     WHOLES = "a list of 32-bit whole numbers"
+    SMALL_WHOLES = "a list of 16-bit whole numbers"
     TEXTS = "a list of texts"
     BYTES = "a list of whole numbers from 0 to 255"
     SIGNED_BYTES = "a list of whole numbers from -128 to 127"

@@ -4,12 +4,14 @@ The parameters are the same as in Hugging Face's feature-extraction task. prompt
 null means no prompt. normalize scales to unit length. truncate controls whether a text that is too long is truncated.
 dimensions cuts the embedding, as OpenAI's parameter does; what has unit length has it after the cut too. precision is
 that of sentence-transformers' `quantize_embeddings`: in "ubinary" each byte has the signs of eight values, the first in
-its highest bit, and "binary" is that as a signed byte, less 128.
+its highest bit, and "binary" is that as a signed byte, less 128. "uint8" divides the range that each value has in the
+user's embeddings into 256 steps, and "int8" is that less 128.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,13 @@ PARAMETERS: Mapping[str, Parameter] = {
     "precision": choice(*PRECISIONS),
 }
 
-KINDS = {"float32": ValueKind.VECTOR, "binary": ValueKind.SIGNED_BYTES, "ubinary": ValueKind.BYTES}
+KINDS = {
+    "float32": ValueKind.VECTOR,
+    "binary": ValueKind.SIGNED_BYTES,
+    "ubinary": ValueKind.BYTES,
+    "int8": ValueKind.SMALL_WHOLES,  # bytes are signs
+    "uint8": ValueKind.SMALL_WHOLES,
+}
 
 
 def window(parameters: Parameters, max_length: int, long_text: str) -> Window:
@@ -53,6 +61,11 @@ def prepare(text: Text, parameters: Parameters, signature: Signature) -> Text:
         raise RequestError(
             "InvalidParameter", f"dimensions: this model's embeddings are not cut to that size; {allowed}"
         )
+    if parameters["precision"] in ("int8", "uint8"):
+        if not signature.ranges:
+            raise RequestError("InvalidParameter", "precision: the spec of this model has no ranges for int8")
+        if parameters["dimensions"] not in (None, len(signature.ranges[0])):
+            raise RequestError("InvalidParameter", "precision: the ranges for int8 are those of whole embeddings")
     return add_prompt(text, parameters["prompt_name"], signature)
 
 
@@ -63,15 +76,34 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     vector = vector[:size]
     if (signature.unit_length or parameters["normalize"]) and not is_unit_length:
         vector = vector / max(float(np.linalg.norm(vector)), np.finfo(np.float32).tiny)
-    return quantize(vector, parameters["precision"]).tolist()
+    return quantize(vector, parameters["precision"], signature.ranges).tolist()
 
 
-def quantize(vector: npt.NDArray[np.float32], precision: str) -> npt.NDArray[Any]:
-    """A vector in a precision: float32, or eight signs in a byte, as int8 ("binary") or uint8 ("ubinary")."""
+def quantize(
+    vector: npt.NDArray[np.float32], precision: str, ranges: tuple[tuple[float, ...], ...] = ()
+) -> npt.NDArray[Any]:
+    """A vector in a precision, as `quantize_embeddings` of sentence-transformers 6 computes it.
+
+    Args:
+        vector: the embedding.
+        precision: "float32"; "ubinary" or "binary" for eight signs in a byte, as uint8 or int8; "uint8" or "int8".
+        ranges: the least and the greatest value of every place, for "uint8" and "int8".
+    """
     if precision == "float32":
         return vector
+    if precision in ("int8", "uint8"):
+        starts, steps = _scale(ranges)
+        places: npt.NDArray[np.int16] = np.clip(np.floor((vector - starts) / steps), 0, 255).astype(np.int16)
+        return places.astype(np.uint8) if precision == "uint8" else (places - 128).astype(np.int8)
     signs = np.packbits(vector > 0)
     return signs if precision == "ubinary" else (signs.astype(np.int16) - 128).astype(np.int8)
+
+
+@lru_cache
+def _scale(ranges: tuple[tuple[float, ...], ...]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    starts, ends = np.array(ranges, np.float32)
+    steps = (ends - starts) / 255
+    return starts, np.where(steps == 0, np.float32(1), steps)
 
 
 def columns(_: Signature, parameters: Parameters) -> list[Column]:
@@ -87,5 +119,5 @@ TASK = Task(
     window=window,
     prepare=prepare,
     vectors=True,
-    spec_fields=frozenset({"normalize", "pooling", "dimensions"}),
+    spec_fields=frozenset({"normalize", "pooling", "dimensions", "ranges"}),
 )

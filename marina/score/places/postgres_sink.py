@@ -45,7 +45,7 @@ WHERE job = %(job)s AND number = (
 """
 
 BYTES = (pa.uint8(), pa.int8())  # of binary embeddings
-ARRAYS = {pa.float32(): "real[]", pa.int32(): "integer[]", pa.string(): "text[]"}
+ARRAYS = {pa.float32(): "real[]", pa.int32(): "integer[]", pa.int16(): "smallint[]", pa.string(): "text[]"}
 SET_CLAIMED_UNTIL = "UPDATE marina_shards SET claimed_until = {} WHERE job = %s AND claimed_by = %s AND done IS NULL"
 
 

@@ -134,7 +134,13 @@ def test_open_inference_answers_of_every_kind() -> None:
         return {output["name"]: output["shape"] for output in document["outputs"]}
 
     assert names_and_shapes(TASKS["sentence-embedding"], [0.5, 0.25, 0.0]) == {"embedding": [1, 3]}
-    for precision, datatype in (("float32", "FP32"), ("binary", "INT8"), ("ubinary", "UINT8")):
+    for precision, datatype in (
+        ("float32", "FP32"),
+        ("binary", "INT8"),
+        ("ubinary", "UINT8"),
+        ("int8", "INT8"),
+        ("uint8", "UINT8"),
+    ):
         body = {"inputs": [tensor("a", name="text")], "parameters": {"precision": precision}}
         (output,) = write(read_json(body, TASKS["sentence-embedding"]), [1, 2])["outputs"]
         assert (output["datatype"], output["shape"], output["data"]) == (datatype, [1, 2], [1, 2])
@@ -213,12 +219,13 @@ def test_openais_embeddings() -> None:
     }
     packed = write(read_json({"input": "a", "encoding_format": "base64"}, task), [0.5, 0.25])["data"][0]["embedding"]
     assert struct.unpack("<2f", base64.b64decode(packed)) == (0.5, 0.25)
-    for precision, values in (("ubinary", [3, 255]), ("binary", [-128, 127])):
+    kinds = (("ubinary", [3, 255]), ("binary", [-128, 127]), ("uint8", [3, 255]), ("int8", [-128, 127]))
+    for precision, values in kinds:
         binary = read_json({"input": "a", "precision": precision, "dimensions": 16}, task)
         assert write(binary, values)["data"][0]["embedding"] == values
         binary = read_json({"input": "a", "precision": precision, "encoding_format": "base64"}, task)
         packed = write(binary, values)["data"][0]["embedding"]
-        assert struct.unpack("2B" if precision == "ubinary" else "2b", base64.b64decode(packed)) == tuple(values)
+        assert struct.unpack("2B" if precision[0] == "u" else "2b", base64.b64decode(packed)) == tuple(values)
 
 
 @pytest.mark.parametrize(

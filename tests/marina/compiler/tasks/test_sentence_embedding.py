@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentence_transformers
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Dropout, LayerNorm, Normalize, Pooling
@@ -22,7 +24,7 @@ from marina.compiler import compile_model
 from marina.compiler.hugging_face import fingerprint
 from marina.compiler.tasks import sentence_embedding
 from marina.compiler.tasks.wrappers import EmbeddingModel
-from marina.errors import CompileError, SourceError
+from marina.errors import CompileError, SourceError, SpecError
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import no_progress, write_spec
@@ -149,7 +151,8 @@ def test_embeddings_are_cut_and_made_binary_as_by_the_library(project: Project, 
             answer = ask(model, TEXTS, dimensions=size, precision=precision)
             assert answer.tolist() == quantize_embeddings(expected, precision).tolist()
     assert ask(model, "ok", dimensions=16)["error"].endswith(f"not cut to that size; allowed: 8, 24, {WIDTH}")
-    assert "must be float32 or binary or ubinary" in ask(model, "ok", precision="int8")["error"]
+    assert "must be float32 or binary or ubinary" in ask(model, "ok", precision="int4")["error"]
+    assert ask(model, "ok", precision="int8")["error"].endswith("the spec of this model has no ranges for int8")
     # a comparison needs the values
     sentences = {"source_sentence": "ok", "sentences": ["thanks"]}
     assert ask(model, sentences, precision="binary") == pytest.approx(ask(model, sentences))
@@ -159,6 +162,37 @@ def test_embeddings_are_cut_and_made_binary_as_by_the_library(project: Project, 
     assert ask(plain, "ok", dimensions=8) == pytest.approx(whole[:8])
     cut = whole[:8] / np.linalg.norm(whole[:8])
     assert ask(plain, "ok", dimensions=8, normalize=True) == pytest.approx(cut, rel=1e-5)
+
+
+@pytest.mark.skipif(not hasattr(sentence_transformers, "MultiVectorEncoder"), reason="release 6 rounds down")
+def test_int8_embeddings_are_those_of_the_library_with_the_users_ranges(project: Project, tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "m", lambda: Pooling(WIDTH, "mean"), Normalize)
+    embeddings = load(folder).encode(TEXTS)
+    ranges = np.stack([embeddings.min(0) - 0.01, embeddings.max(0) + 0.013])
+    ranges[1, :2] = ranges[0, :2]  # as of values that never change
+    np.save(project.root / "ranges.npy", ranges)
+    model = open_model(project, folder, dimensions=[8], ranges="ranges.npy")
+    for precision in ("int8", "uint8"):
+        answer, expected = ask(model, TEXTS, precision=precision), quantize_embeddings(embeddings, precision, ranges)
+        differences = np.abs(answer - expected.astype(int))[:, 2:]
+        assert differences.max() <= 1  # where the last bit of a value decides
+        assert differences.mean() < 0.01
+        assert set(np.unique(answer[:, :2])) == ({-128} if precision == "int8" else {0})
+    assert "are those of whole embeddings" in ask(model, "ok", precision="int8", dimensions=8)["error"]
+    for wrong, message in (
+        (ranges[:, :5], "is for embeddings of 5 values; the model's have 32"),
+        (ranges[::-1], "has the shape (2, 32), or values that are no ranges"),
+        (ranges[0], "has the shape (32,)"),
+        (np.array([["a"], ["b"]]), "cannot be read: it is no array of numbers"),
+        (b"", "cannot be read"),
+        (b"PK\x03\x04", "cannot be read"),
+    ):
+        if isinstance(wrong, bytes):
+            (project.root / "ranges.npy").write_bytes(wrong)
+        else:
+            np.save(project.root / "ranges.npy", wrong)
+        with pytest.raises((SpecError, CompileError), match=re.escape(message)):
+            open_model(project, folder, ranges="ranges.npy")
 
 
 def test_a_folder_says_itself_to_what_sizes_embeddings_may_be_cut(project: Project, tmp_path: Path) -> None:

@@ -276,6 +276,20 @@ def test_binary_embeddings_in_a_column_of_bits(database: str) -> None:
         assert run(database, f"SELECT embedding FROM made_{kind} WHERE id = 1") == [(values,)]
 
 
+def test_int8_embeddings(database: str) -> None:
+    run(database, "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
+    run(database, "CREATE TABLE int8_vectors (id int PRIMARY KEY, embedding vector(3), error text)")
+    embeddings = pa.array([[-128, 0, 127], None], pa.list_(pa.int16()))
+    answers = pa.table({"id": [1, 2], "embedding": embeddings, "error": [None, "NoTokens"]})
+    for name in ("int8_vectors", "int8_made"):
+        sink = PostgresSink(database, name, "id")
+        sink.begin(JOB, answers.schema)
+        sink.plan(SHARDS)
+        sink.writer.write(SHARDS[0], answers, Counts())
+    assert run(database, "SELECT embedding::text FROM int8_vectors ORDER BY id") == [("[-128,0,127]",), (None,)]
+    assert run(database, "SELECT embedding FROM int8_made ORDER BY id") == [([-128, 0, 127],), (None,)]
+
+
 def test_sparse_embeddings(database: str) -> None:
     run(database, "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
     run(database, "CREATE TABLE sparse (id int PRIMARY KEY, embedding sparsevec(9), error text)")
