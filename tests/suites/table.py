@@ -37,6 +37,8 @@ OLD_RELEASES = (
     r"OpenVINO is not installed",
     r"this transformers has no",
     r"rows of (Albert|DistilBert)\w+ cannot be packed",
+    r"needs sentence-transformers 6",
+    r"release 6 rounds down",
 )
 STACKS = {
     "cpu": Stack(".venv/dev", ".venv/bin/python", ("dev.txt", "demo.txt", "java.txt")),
