@@ -46,10 +46,12 @@ ROUNDS, SECONDS, WARM_UPS = 3, 8.0, 5
 def measure(job: TableJob) -> Result:
     """Measure the table."""
     folder = save_model(job.project.root / "build" / "bench" / "tasks" / RERANK, RERANK, job.project.root)
-    sources = {SEARCH: TOKENIZER.model_dump(exclude_none=True), RERANKER: {"path": str(folder)}}
-    specs = [_spec(SEARCH, "sentence-embedding", sources[SEARCH]), _spec(RERANKER, RERANK, sources[RERANKER])]
-    fields = {"bundle": [SEARCH, RERANKER], "chain": [SEARCH, RERANKER], "core_groups": str(len(cpu_cores()))}
-    bundle = Bundle.model_validate({"name": NAME, **fields})
+    specs = [
+        _spec(SEARCH, "sentence-embedding", TOKENIZER.model_dump(exclude_none=True)),
+        _spec(RERANKER, RERANK, {"path": str(folder)}),
+    ]
+    names = [spec.name for spec in specs]
+    bundle = Bundle.model_validate({"name": NAME, "bundle": names, "chain": names, "core_groups": specs[0].core_groups})
     strategies = [_strategy(job, bundle, specs, name) for name in (TWO, CHAINED)]
     entries, _ = measure_rounds(strategies, ROUNDS, job.progress)
     return Result(KIND, "a chain against two requests", entries, job.price)

@@ -19,7 +19,7 @@ import marina
 from examples.resume_match.before import Before
 from examples.resume_match.database import database, fill
 from examples.resume_match.make_data import make_jobs, make_resumes, relevance
-from examples.resume_match.match import RANKED, Match, Models, candidates, shortlist
+from examples.resume_match.match import RANKED, Match, Models, candidates, ranked, shortlist
 from examples.resume_match.quality import TOP, ndcg
 from marina.compiler.hugging_face import find_source
 from marina.project import Project, find_project
@@ -106,9 +106,9 @@ def _print_quality(connection: psycopg.Connection, models: Models, vectors: bool
     seconds = 0.0
     for job in jobs:
         understood, relevances = models.understand(job.text), [relevance(job, resume) for resume in made]
-        by_demands = candidates(connection, understood, vectors)
         started = time.perf_counter()
-        reranked = shortlist(connection, models, understood, vectors)
+        by_demands = candidates(connection, understood, vectors)
+        reranked = ranked(models, understood, by_demands)
         seconds += time.perf_counter() - started
         by_meaning = sorted(by_demands, key=lambda match: -match.similarity)
         for values, matches in zip(gains.values(), (by_meaning, by_demands, reranked), strict=True):

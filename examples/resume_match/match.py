@@ -98,10 +98,15 @@ def shortlist(
         vectors: whether the server has pgvector.
         most: how many resumes.
     """
-    matches = candidates(connection, job, vectors)[:RANKED]
-    scores = models.rank(job.text, [match.text for match in matches])
-    ranked = [match._replace(score=score) for match, score in zip(matches, scores, strict=True)]
-    return sorted(ranked, key=lambda match: -match.score)[:most]
+    return ranked(models, job, candidates(connection, job, vectors))[:most]
+
+
+def ranked(models: Models, job: Understood, matches: Sequence[Match]) -> list[Match]:
+    """The first `RANKED` of matches, scored by the reranker, best first."""
+    best = matches[:RANKED]
+    scores = models.rank(job.text, [match.text for match in best])
+    scored = [match._replace(score=score) for match, score in zip(best, scores, strict=True)]
+    return sorted(scored, key=lambda match: -match.score)
 
 
 def candidates(connection: psycopg.Connection[Any], job: Understood, vectors: bool) -> list[Match]:
