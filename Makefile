@@ -38,6 +38,8 @@ OLD_TS := build/torchserve-0.11
 TOOLKIT := build/sagemaker-toolkit
 # a server of MongoDB's protocol
 MONGODB := build/mongodb
+# a policy scanner
+CHECKOV := build/checkov
 PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13) python3.13)
 PYTHON310 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python3.10) python3.10)
 
@@ -239,6 +241,11 @@ $(INF2)/installed: pyproject.toml requirements/inf2.txt requirements/test.txt re
 
 $(TOOLKIT)/installed: $(VENV)/installed requirements/sagemaker-toolkit.txt
 	$(call PIP,$(VENV)) --no-deps --upgrade --target $(TOOLKIT) -r requirements/sagemaker-toolkit.txt
+	@touch $@
+
+$(CHECKOV)/installed: requirements/checkov.txt
+	$(PYTHON) -m venv $(CHECKOV)
+	$(call PIP,$(CHECKOV)) -r requirements/checkov.txt
 	@touch $@
 
 $(MONGODB)/installed: requirements/mongodb.txt

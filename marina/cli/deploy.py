@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from marina.cli.options import HostName, JsonOption, SomeNames
-from marina.console import print_json, relative, say
+from marina.console import err, print_json, relative, say
 from marina.project import find_project
 
 app = typer.Typer(
@@ -114,8 +114,10 @@ def image(
     """
     from marina.deploy.image import deploy_image
 
-    deploy_image(find_project(), _archives(names), output, mounted, host)
+    checksums = deploy_image(find_project(), _archives(names), output, mounted, host)
     _finish(output, as_json)
+    if not checksums:
+        err.print("requirements.txt has no checksums: install uv, and let it reach the package index")
 
 
 @app.command(epilog="Example: `marina deploy kubernetes ava-intent --output build/deploy/kubernetes`")
@@ -134,6 +136,18 @@ def kubernetes(
         typer.Option(metavar="NAME", help="A Secret of the cluster with the token under the key token. Default: made."),
     ] = None,
     name: NameOption = None,
+    archives: Annotated[
+        str | None,
+        typer.Option(
+            "--archives",
+            metavar="S3_URL",
+            help="A folder s3://BUCKET/FOLDER from which pods load the archives when they start.",
+        ),
+    ] = None,
+    service_account: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --archives: the ServiceAccount of the pods, which may read them."),
+    ] = None,
     plan: PlanOption = None,
     host: ImageHostOption = None,
     as_json: JsonOption = False,
@@ -145,7 +159,7 @@ def kubernetes(
     """
     from marina.deploy.kubernetes import deploy_kubernetes
 
-    deploy_kubernetes(_archives(names), output, image, cpus, name, plan, secret, host)
+    deploy_kubernetes(_archives(names), output, image, cpus, name, plan, secret, host, archives, service_account)
     _finish(output, as_json)
 
 

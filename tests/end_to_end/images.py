@@ -25,6 +25,7 @@ needs_buildah = pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in TOOLS) or os.geteuid() != 0,
     reason=f"{', '.join(TOOLS)} or the rights to use them are missing",
 )
+TIMESTAMP = 1_700_000_000  # seconds since 1970, of every file of an image
 # what Debian's own image leaves out
 SLIM = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale", "info", "lintian")]
 # mounts what a runtime gives to containers, and runs the rest of the command line
@@ -85,7 +86,7 @@ class Images:
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
         return str(done.stdout).strip()
 
-    def make_base(self, name: str, release: str = "bookworm") -> None:
+    def make_base(self, name: str, release: str = "trixie") -> None:
         """Make an image like Debian's own, in which pip finds packages as it does here."""
         context = self._folder / "base"
         context.mkdir()
@@ -98,11 +99,15 @@ class Images:
         (context / "base.tar").unlink()
 
     def build(self, context: Path, name: str, base: str) -> None:
-        """Build the image of a folder's Dockerfile on a base."""
+        """Build the image of a folder's Dockerfile on a base, with one time for all of its files."""
         self.buildah(
-            *("build", "--quiet", "--format", "docker", "--build-arg", f"BASE={base}", *self._mounts),
-            *("--tag", name, str(context)),
+            *("build", "--quiet", "--no-cache", "--format", "docker", "--timestamp", str(TIMESTAMP), *self._mounts),
+            *("--build-arg", f"BASE={base}", "--tag", name, str(context)),
         )
+
+    def layers(self, name: str) -> list[str]:
+        """The sha256 of each layer of an image."""
+        return list(json.loads(self.buildah("inspect", "--type", "image", name))["Docker"]["rootfs"]["diff_ids"])
 
     def configuration(self, name: str) -> dict[str, Any]:
         """What an image says about itself: Entrypoint, Env, User, WorkingDir, ExposedPorts, Labels, Healthcheck."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 import requests
 import yaml
 
+from handlers.worker.artifact import sha256_of
 from marina.archive.describe import describe_archive
 from marina.client import Client
 from marina.deploy.hosts import default_host
@@ -41,6 +43,15 @@ LIMIT = 1.5e9
 HOST = os.environ.get("MARINA_HOST", default_host("cpu"))  # of the images
 WORKER_PROGRAMS = ("model_service_worker.py", "handlers.worker.hosts.direct")
 MAX_BODY_BYTES = 500_000  # what serving.max_body_bytes is by default
+# in place of AWS's own program: `aws s3 cp`, with a folder for each bucket
+AWS = """#!/bin/sh
+[ "$1 $2" = "s3 cp" ] || exit 2
+shift 2
+[ "$1" != --only-show-errors ] || shift
+[ $# = 2 ] || exit 2
+place() { case "$1" in s3://*) echo "$BUCKETS/${1#s3://}" ;; *) echo "$1" ;; esac; }
+mkdir -p "$(dirname "$(place "$2")")" && cp "$(place "$1")" "$(place "$2")"
+"""
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -328,12 +339,117 @@ def test_what_is_in_the_image(images: Images, context: Path) -> None:
     root = images.unpacked(IMAGE)
     for tool in ("pip", "pip3", "gcc", "ld", "javac", "jlink", "curl"):
         assert not [*root.glob(f"usr/bin/{tool}"), *root.glob(f"opt/*/bin/{tool}")], tool
-    listed = {one["name"] for one in json.loads((root / "opt" / "sbom.json").read_text())["components"]}
-    assert {"numpy", "tokenizers", "torchserve" if HOST == "torchserve" else "uvicorn"} <= listed
     assert (root / "opt" / "java").exists() == (HOST == "torchserve")
     hadolint = Path(sysconfig.get_path("scripts")) / "hadolint"
     done = subprocess.run([hadolint, context / "Dockerfile"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_list_of_what_is_in_the_image(images: Images, context: Path, project: Project) -> None:
+    root = images.unpacked(IMAGE)
+    document = json.loads((root / "opt" / "sbom.json").read_text())
+    listed = {component["bom-ref"]: component for component in document["components"]}
+    assert list(listed) == sorted(listed)
+    assert listed["system"]["version"] == "13"
+    status = subprocess.run(
+        ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "--showformat", "${Package} ${Version}\\n"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    versions = {component["name"]: component["version"] for component in listed.values() if "version" in component}
+    assert {name: versions.get(name) for name in ("libc6", "python3")} == {
+        name: version for name, version in map(str.split, status.splitlines()) if name in ("libc6", "python3")
+    }
+    # all packages of Python, and no others, are those whose checksums pip has compared
+    lock = (context / "requirements.txt").read_text()
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\$", lock, re.MULTILINE))
+    python = [component for reference, component in listed.items() if reference.startswith("pkg:pypi/")]
+    assert {re.sub(r"[-_.]+", "-", one["name"]).lower(): one["version"] for one in python} == pinned
+    assert lock.count("--hash=sha256:") > len(pinned)
+    archive = project.model_store / "intents.mar"
+    assert listed["archive:intents"]["hashes"][0]["content"] == sha256_of(archive)
+    java = {reference for reference in listed if reference.startswith(("pkg:maven/", "pkg:generic/openjdk"))}
+    assert bool(java) == (HOST == "torchserve")
+    if java:
+        assert "pkg:maven/io.netty/netty-codec-http2@4.1.53.Final" in java
+
+
+def test_the_same_folder_gives_the_same_layers(images: Images, context: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(context, tmp_path / "other")
+    for path in other.rglob("*"):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    images.build(other, f"{IMAGE}-again", BASE)
+    assert images.layers(f"{IMAGE}-again") == images.layers(IMAGE)
+
+
+def test_a_machine_of_another_kind_is_refused(context: Path, tmp_path: Path) -> None:
+    """The Dockerfile's first command, on a machine whose dpkg says arm64."""
+    lines = (context / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    command = next(line for line in lines if "print-architecture" in line).removeprefix("RUN ")
+    for architecture, code in (("amd64", 0), ("arm64", 1)):
+        dpkg = tmp_path / "dpkg"
+        dpkg.write_text(f"#!/bin/sh\necho {architecture}\n")
+        dpkg.chmod(0o755)
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", "-c", command], env=path, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert bool(code) == ("linux/amd64" in done.stderr)
+
+
+class Loaded(NamedTuple):
+    """A pod's archives, as its init container has loaded them."""
+
+    folder: Path
+    trusted: Path
+
+
+@pytest.fixture
+def loaded(project: Project, tmp_path: Path) -> Loaded:
+    """The archives in a bucket, loaded by the command of the init container that the manifests have."""
+    folder = tmp_path / "manifests"
+    arguments = ["--archives", "s3://models/nlp", "--output", str(folder)]
+    done = run_marina(project, "deploy", "kubernetes", "intents", "topics", *arguments)
+    assert done.returncode == 0, done.stderr
+    (deployment,) = yaml.safe_load_all((folder / "base" / "deployment.yaml").read_text())
+    (loader,) = deployment["spec"]["template"]["spec"]["initContainers"]
+    (mount,) = (mount for mount in loader["volumeMounts"] if mount["name"] == "archives")
+    store, bin_folder = tmp_path / "store", tmp_path / "bin"
+    store.mkdir()
+    bin_folder.mkdir()
+    program = bin_folder / "aws"
+    program.write_text(AWS)
+    program.chmod(0o755)
+    environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "BUCKETS": str(tmp_path / "buckets")}
+    uploads = re.findall(r"^aws s3 cp .*$", (folder / "README.md").read_text(), re.MULTILINE)
+    *shell, script = loader["command"]
+    download = [*shell, script.replace(mount["mountPath"], str(store))]
+    for command in (*map(str.split, uploads), download):
+        done = subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return Loaded(store, folder / "base" / "archives.sha256")
+
+
+def test_archives_that_a_pod_has_loaded(images: Images, loaded: Loaded, tmp_path: Path) -> None:
+    ports = free_ports(3)
+    trusted = tmp_path / "trusted"
+    trusted.mkdir()
+    shutil.copy(loaded.trusted, trusted)
+    for path in (trusted, loaded.folder, *loaded.folder.iterdir()):
+        os.chown(path, 10001, 10001)
+    given = {**variables(ports), "MARINA_TOKEN": TOKEN, "MARINA_TRUSTED": "/mnt/archives.sha256"}
+    shown = {"/srv/marina/archives": loaded.folder, "/mnt": trusted}
+    with images.running(IMAGE, given, tmp_path / "log", WRITABLE, files=shown) as process:
+        container = Container(process, ports, tmp_path / "log")
+        container.wait()
+        with Client.http(container.url, token=TOKEN) as client:
+            assert client.predict("topics", "ok")
+    # another file in the bucket under the same name
+    with (loaded.folder / "topics.mar").open("ab") as file:
+        file.write(b"x")
+    with images.running(IMAGE, given, tmp_path / "log", WRITABLE, files=shown) as process:
+        assert process.wait(60) == 1
+    assert "topics.mar is not among the trusted archives" in (tmp_path / "log").read_text()
 
 
 class Pod:

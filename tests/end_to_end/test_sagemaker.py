@@ -136,8 +136,44 @@ def test_the_container_answers_as_marina_does(packed: Project, tmp_path: Path, f
         with ThreadPoolExecutor(32) as pool:
             many = list(pool.map(lambda _: invoke(url, {"inputs": "ok thanks"}), range(200)))
         assert {answer.status_code for answer in many} == {200}
-        batches = [int(re.findall(r'batch;desc="(\d+)"', answer.headers["server-timing"])[0]) for answer in many]
-        assert (max(batches) == 1) == functions
+        assert (max(batch_of(answer) for answer in many) == 1) == functions
+
+
+def test_a_multi_model_endpoint(packed: Project, tmp_path: Path) -> None:
+    """SageMaker registers models by JSON, and calls them by names of its own."""
+    deploy_sagemaker(packed, read_archives(packed, ["m"]), tmp_path / "out", False, None, aws_image=True)
+    for name in ("closed", "open"):
+        with tarfile.open(tmp_path / "out" / "m" / "model.tar.gz") as file:
+            file.extractall(tmp_path / name / "models" / "a1b2" / "model", filter="data")
+
+    def load(url: str, name: str) -> requests.Response:
+        folder = tmp_path / name / "models" / "a1b2" / "model"
+        return requests.post(f"{url}/models", json={"model_name": "a1b2", "url": str(folder)}, timeout=START_S)
+
+    # the toolkit's configuration lacks a line break after enable_model_api
+    with container(tmp_path / "closed", SAGEMAKER_MULTI_MODEL="true") as url:
+        assert load(url, "closed").status_code == 405
+    with container(tmp_path / "open", SAGEMAKER_MULTI_MODEL="true", TS_ENABLE_MODEL_API="true") as url:
+        assert load(url, "open").status_code == 200
+        assert load(url, "open").status_code == 409
+        assert [model["modelName"] for model in requests.get(f"{url}/models", timeout=30).json()["models"]] == ["a1b2"]
+
+        def ask(_: int) -> requests.Response:
+            return requests.post(f"{url}/models/a1b2/invoke", json={"inputs": "ok thanks"}, timeout=60)
+
+        assert ask(0).json()[0]["label"]
+        with ThreadPoolExecutor(16) as pool:
+            many = list(pool.map(ask, range(100)))
+        assert {answer.status_code for answer in many} == {200}
+        # TorchServe ignores the archive's maxBatchDelay when models are registered by JSON
+        assert max(batch_of(answer) for answer in many) <= 2
+        assert requests.delete(f"{url}/models/a1b2", timeout=60).status_code == 200
+        assert ask(0).status_code == 404
+
+
+def batch_of(answer: requests.Response) -> int:
+    """How many requests were in the batch of an answer."""
+    return int(re.findall(r'batch;desc="(\d+)"', answer.headers["server-timing"])[0])
 
 
 def texts(folder: Path) -> Path:

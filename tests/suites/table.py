@@ -174,6 +174,12 @@ SUITES = {
     "chaos": Suite(
         tests=("tests/chaos",), files=("models/ava-intent.yaml", "examples/ava_intent"), needs=(f"{TRAINED}ava-intent",)
     ),
+    "policies": Suite(
+        tests=("tests/marina/deploy/test_policies.py",),
+        files=("docs/deploy/index.md",),
+        requirements=("checkov.txt",),
+        needs=("build/checkov/installed",),
+    ),
     # the same tests as those of TorchServe, with the other host, and its own
     "direct": Suite(
         tests=(

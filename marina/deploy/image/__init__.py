@@ -14,6 +14,7 @@ from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
 from marina.deploy.hosts import HOSTS, default_host
 from marina.deploy.image.base import BASES, Base
+from marina.deploy.image.lock import with_checksums, with_dependencies
 from marina.deploy.source import stack_of
 from marina.engines import engine_of
 from marina.errors import DeployError
@@ -24,7 +25,7 @@ FILES = Path(__file__).parent / "files"
 # packages that `marina serve` imports and workers do not
 SERVER_PACKAGES = ("psutil", "pydantic", "pyyaml", "requests", "rich", "typer")
 # packages with dependencies that serving does not import: Pillow, and the client of a model hub
-WITHOUT_DEPENDENCIES = ("tokenizers",)
+WITHOUT_DEPENDENCIES = ("tokenizers", "torchserve")
 TORCHSERVE_RELEASE = "0.12.0"
 LIFETIME = "token_expiration_min=5256000"  # ten years: nginx knows one token only
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
@@ -32,8 +33,8 @@ NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
 
 def deploy_image(
     project: Project, archives: Sequence[Archive], output: Path, mounted: bool, host: str | None = None
-) -> None:
-    """Write the folder: a Dockerfile, pinned requirements, Marina's own code, the configuration, and the archives.
+) -> bool:
+    """Write the folder: a Dockerfile, locked requirements, Marina's own code, the configuration, and the archives.
 
     Args:
         project: the project whose configuration the image gets.
@@ -41,6 +42,9 @@ def deploy_image(
         output: the folder to write, which must not exist.
         mounted: whether the archives are mounted at /srv/marina/archives later, and are not in the image.
         host: what carries the workers; by default that of the stack.
+
+    Returns:
+        Whether requirements.txt has the sha256 of each file that may be installed: see `with_checksums`.
 
     Raises:
         DeployError: the archives need different images or another release of the SDK, or `output` exists.
@@ -52,15 +56,20 @@ def deploy_image(
     with new_folder(output) as folder:
         # the Neuron SDK pins protobuf, so gRPC is there only if it was installed beside it
         grpc = [name for name in HOSTS[host].grpc if stack == "cpu" or installed(name)]
-        pins = requirements(archives, [*HOSTS[host].packages, *grpc])
+        java = HOSTS[host].java
+        pins = requirements(archives, [*HOSTS[host].packages, *grpc]) | (
+            {"torchserve": TORCHSERVE_RELEASE} if java else {}
+        )
+        locked = with_dependencies(pins, BASES[stack].python, WITHOUT_DEPENDENCIES)
+        checksums = with_checksums(locked, BASES[stack].python)
+        lines = checksums or "".join(f"{name}=={pin}\n" for name, pin in locked.items())
+        (folder / "requirements.txt").write_text(lines, encoding="utf-8")
         values = {
             "base": BASES[stack],
             "stack": stack,
-            "without_dependencies": {name: pins.pop(name) for name in WITHOUT_DEPENDENCIES if name in pins},
-            "pins": pins,
+            "checksums": bool(checksums),
             "host": host,
-            "java": HOSTS[host].java,
-            "torchserve": TORCHSERVE_RELEASE,
+            "java": java,
             "torch": torch_pins(archives) if torch else {},
             "names": [archive.name for archive in archives],
             "versions": [archive.version for archive in archives],
@@ -69,7 +78,7 @@ def deploy_image(
         left_out = {
             "requirements-torch.txt": not torch,
             # in place of PyTorch, for TorchServe's worker
-            "torch.py": torch or not HOSTS[host].java,
+            "torch.py": torch or not java,
         }
         render(FILES, folder, values, include=lambda name: not left_out.get(name))
         shutil.copytree(Path(marina.__file__).parent, folder / "marina", ignore=NOT_COPIED)
@@ -78,6 +87,7 @@ def deploy_image(
         for archive in archives:
             if not mounted:
                 shutil.copy(archive.path, folder / "project" / "archives")
+    return bool(checksums)
 
 
 def _check_framework(archives: Sequence[Archive], base: Base) -> None:

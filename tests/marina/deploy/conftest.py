@@ -11,7 +11,16 @@ from types import ModuleType
 from typing import Any
 
 import botocore.session
+import pytest
 from botocore.stub import Stubber
+
+
+@pytest.fixture(autouse=True)
+def no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of images are written without the checksums of the package index, which takes seconds."""
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_NO_CACHE", "1")
+
 
 BIN = Path(sysconfig.get_path("scripts"))
 

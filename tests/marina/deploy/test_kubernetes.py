@@ -13,6 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from handlers.worker.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.deploy.kubernetes import deploy_kubernetes
 from marina.errors import DeployError
@@ -212,6 +213,53 @@ def test_a_secret_of_the_cluster_takes_the_place_of_a_token_file(archives: list[
     assert pod["volumes"][-1]["secret"]["secretName"] == "models.token"
     with pytest.raises(DeployError, match="is not the name of a Secret"):
         deploy_kubernetes(archives, tmp_path / "other", None, 2, secret="My Token")
+
+
+def test_pods_load_archives_from_s3(archives: list[Archive], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    deploy_kubernetes(archives, out, None, 2, bucket="s3://models/nlp/", service_account="reader")
+    for path in out.rglob("*.yaml"):
+        for document in documents(path):
+            if path.name != "machines.yaml":
+                check(document)
+    pod = documents(out / "base" / "deployment.yaml")[0]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "reader"
+    (loader,), (container,) = pod["initContainers"], pod["containers"]
+    assert len(loader["command"][-1].splitlines()) == len(archives)
+    listed = dict(line.split("  ") for line in (out / "base" / "archives.sha256").read_text().splitlines())
+    readme = (out / "README.md").read_text()
+    for archive, (sha256, name) in zip(archives, listed.items(), strict=True):
+        assert (sha256, name) == (sha256_of(archive.path), f"{archive.name}.mar")
+        url = f"s3://models/nlp/{archive.name}-{sha256[:12]}.mar"
+        assert f"cp --only-show-errors {url} /srv/marina/archives/{name}\n" in loader["command"][-1]
+        assert f"aws s3 cp model_store/{name} {url}\n" in readme
+    kinds = {volume["name"]: volume for volume in pod["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert mounts["/srv/marina/archives"] == {
+        "name": "archives",
+        "mountPath": "/srv/marina/archives",
+        "readOnly": True,
+    }
+    trusted = next(variable["value"] for variable in container["env"] if variable["name"] == "MARINA_TRUSTED")
+    folder, _, file = trusted.rpartition("/")
+    (kustomization,) = documents(out / "base" / "kustomization.yaml")
+    (generated,) = kustomization["configMapGenerator"]
+    assert kinds[mounts[folder]["name"]]["configMap"]["name"] == generated["name"]
+    assert generated["files"] == [file]
+
+
+@pytest.mark.parametrize("url", ["models/nlp", "s3://", "s3://Models/nlp", "s3://models/a b", "s3://models/$(id)"])
+def test_a_folder_that_is_not_of_s3_is_refused(archives: list[Archive], tmp_path: Path, url: str) -> None:
+    with pytest.raises(DeployError, match="is not a folder of S3"):
+        deploy_kubernetes(archives, tmp_path / "out", None, 2, bucket=url)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_service_account_is_for_pods_that_load(archives: list[Archive], tmp_path: Path) -> None:
+    with pytest.raises(DeployError, match="--service-account is for pods that load archives"):
+        deploy_kubernetes(archives, tmp_path / "out", None, 2, service_account="reader")
+    with pytest.raises(DeployError, match="is not the name of a ServiceAccount"):
+        deploy_kubernetes(archives, tmp_path / "out", None, 2, bucket="s3://models", service_account="My Reader")
 
 
 def test_an_image_may_be_named_by_its_digest(archives: list[Archive], tmp_path: Path) -> None:

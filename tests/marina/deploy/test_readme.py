@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,14 @@ from tests.conftest import ROOT
 @pytest.mark.parametrize("target", ["image", "kubernetes", "ecs", "ray", "sagemaker"])
 def test_a_page_has_commands_for_these_models(archives: list[Archive], tmp_path: Path, target: str) -> None:
     output = tmp_path / target
-    {
+    write: dict[str, Callable[[], object]] = {
         "image": lambda: deploy_image(Project(ROOT), archives, output, mounted=False),
         "kubernetes": lambda: deploy_kubernetes(archives, output, "registry.example.com/models:3", 2),
         "ecs": lambda: deploy_ecs(archives, output, 2),
         "ray": lambda: deploy_ray(archives, output, 1, 4),
         "sagemaker": lambda: deploy_sagemaker(Project(ROOT), archives, output, functions=False, bench=None),
-    }[target]()
+    }
+    write[target]()
     page = (output / "README.md").read_text()
     assert page.startswith("# ")
     assert archives[0].name in page
