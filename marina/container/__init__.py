@@ -3,7 +3,8 @@
 settings.py     the environment variables
 proxy.py        nginx: the ports that others reach, SageMaker's URLs, the token
 nginx.conf      its configuration, as a template
-probes.py       whether the server is ready, by its workers
+probes.py       whether the server is ready, by its workers; and the metrics
+refusals.py     counts what nginx refuses
 check.py        a health check from inside
 __main__.py     the entry point
 

@@ -15,6 +15,7 @@ from marina.archive.describe import Archive, describe_archive
 from marina.console import print_error, say
 from marina.container.probes import Health, probes
 from marina.container.proxy import configuration, has_ipv6, nginx
+from marina.container.refusals import metrics_of, refusals
 from marina.container.settings import ContainerSettings, read_settings
 from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
@@ -62,7 +63,8 @@ def _behind_nginx(project: Project, settings: ContainerSettings) -> int:
         inference_token = token(project.run, "inference", state.ports.management)
         largest = body_bytes(project, archives)
         with (
-            probes(health) as port,
+            refusals(project.run) as counted,
+            probes(health, lambda: metrics_of(state.ports.metrics) + counted.metrics()) as port,
             nginx(
                 configuration(settings, state.ports, port, inference_token, archives, project.run, largest)
             ) as process,

@@ -1,11 +1,11 @@
-"""Answers probes: whether the server is ready, by its workers, and whether it is alive."""
+"""Answers probes: whether the server is ready, by its workers, and whether it is alive; and has the metrics of all."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -57,16 +57,34 @@ class Health:
 
 
 @contextmanager
-def probes(health: Health) -> Iterator[int]:
-    """Serve /ready and /live on a port of the loopback address, while active; gives the port."""
+def probes(health: Health, metrics: Callable[[], str]) -> Iterator[int]:
+    """Serve /ready, /live and /metrics on a port of the loopback address, while active; gives the port.
+
+    Args:
+        health: what the first two ask.
+        metrics: gives the text of the third; OSError if there is none.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if self.path != "/metrics":
+                self._answer_probe()
+                return
+            try:
+                self._send(200, "text/plain; version=0.0.4; charset=utf-8", metrics())
+            except OSError as error:
+                self._send(503, "text/plain", f"TorchServe does not answer: {error}\n")
+
+        def _answer_probe(self) -> None:
             missing = health.missing()
             failed = bool(missing) if self.path == "/ready" else health.dead()
-            body = json.dumps({"status": "not ready" if failed else "ready", "missing": missing}).encode()
-            self.send_response(503 if failed else 200)
-            self.send_header("Content-Type", "application/json")
+            body = json.dumps({"status": "not ready" if failed else "ready", "missing": missing})
+            self._send(503 if failed else 200, "application/json", body)
+
+        def _send(self, status: int, media_type: str, text: str) -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", media_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -50,7 +50,7 @@ def configuration(
     Args:
         settings: the settings of the container.
         ports: the ports of TorchServe.
-        probes: the port of the probes.
+        probes: the port of the probes, which have the metrics too.
         torchserve_token: TorchServe's token, which nginx sends in place of the container's token.
         archives: the served archives.
         folder: the folder for nginx's own files.
@@ -75,7 +75,6 @@ def configuration(
         names=", ".join(names),
         execution_parameters=json.dumps(execution_parameters([archive.config for archive in archives], large_bodies)),
         inference=ports.inference,
-        metrics=ports.metrics,
         grpc_inference=ports.grpc_inference,
         probes=probes,
         torchserve_token=torchserve_token,

@@ -117,7 +117,7 @@ SUITES = {
         ),
     ),
     # the program of an image, which only its Dockerfile names
-    "images": Suite(tests=(f"{END}test_image.py",), files=("marina/container",)),
+    "images": Suite(tests=(f"{END}image",), files=("marina/container",)),
     "ray": Suite(tests=(f"{END}test_ray.py", f"{END}test_ray_serve.py")),
     "openapi": Suite(tests=(f"{END}test_openapi.py",)),
     "bulk": Suite(tests=(f"{END}test_score.py", "tests/marina/score")),
@@ -193,7 +193,7 @@ SUITES = {
         environment={"MARINA_HOST": "direct"},
     ),
     "torchserve-images": Suite(
-        tests=(f"{END}test_image.py",), files=("marina/container",), environment={"MARINA_HOST": "torchserve"}
+        tests=(f"{END}image",), files=("marina/container",), environment={"MARINA_HOST": "torchserve"}
     ),
     "sagemaker": Suite(tests=(f"{END}test_sagemaker.py",), requirements=("sagemaker-toolkit.txt",), needs=(TOOLKIT,)),
     "torchserve-0.11": Suite(

@@ -1,4 +1,4 @@
-"""A container's variables and its proxy; images are in tests/end_to_end/test_image.py."""
+"""A container's variables and its proxy; images are in tests/end_to_end/image."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import select
 import shutil
 import socket
 from contextlib import ExitStack
+from getpass import getuser
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from marina.archive.describe import Archive
 from marina.container.__main__ import body_bytes, offer_archives
 from marina.container.probes import Health
 from marina.container.proxy import configuration, nginx
+from marina.container.refusals import refusals
 from marina.container.settings import ContainerSettings, port_of, read_settings
 from marina.errors import DeployError, ServerError
 from marina.project import Project
@@ -119,7 +121,8 @@ def test_few_large_bodies_and_many_small_ones_are_taken_at_once(
     )
     text = configuration(settings, Ports(), 6, "theirs", archives, tmp_path, 6_000_000)
     head = f"POST /predictions/intents HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n{header}\r\n\r\n"
-    with nginx(text), ExitStack() as stack:
+    # a root's nginx would change to a user who cannot reach the socket; in images it is not root's
+    with refusals(tmp_path) as counted, nginx(f"user {getuser()};\n{text}"), ExitStack() as stack:
         wait_until(lambda: is_listening(port), 20)
         sent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(at_once + 3)]
         for connection in sent:
@@ -127,6 +130,7 @@ def test_few_large_bodies_and_many_small_ones_are_taken_at_once(
         wait_until(lambda: len(select.select(sent, [], [], 0)[0]) == 3, 20)
         refused, _, _ = select.select(sent, [], [], 0)
         assert all(b" 503 " in connection.recv(1000).splitlines()[0] for connection in refused)
+        wait_until(lambda: 'marina_refusals_total{status="503"} 3' in counted.metrics(), 20)
         # probes are not refused, and nobody without a token takes a place: here nothing answers behind nginx
         for path in ("/ping", "/v2/health/live"):
             url = f"http://127.0.0.1:{port}{path}"

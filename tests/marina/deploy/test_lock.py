@@ -1,4 +1,4 @@
-"""What an image installs; tests/end_to_end/test_image.py has the checksums of the package index."""
+"""What an image installs; tests/end_to_end/image has the checksums of the package index."""
 
 from __future__ import annotations
 
