@@ -52,6 +52,7 @@ DEPLOY_FILES = (
     "dashboard.json",
     "systemd/marina.service",
     "prometheus/alerts.yaml",
+    "prometheus/slo.yaml",
 )
 
 

@@ -36,9 +36,10 @@ def test_the_unit_of_systemd(tmp_path: Path) -> None:
 
 
 @needs_promtool
-def test_the_rules_of_prometheus(tmp_path: Path) -> None:
-    rules = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+@pytest.mark.parametrize("name", ["alerts.yaml", "slo.yaml"])
+def test_the_rules_of_prometheus(tmp_path: Path, name: str) -> None:
+    rules = ROOT / "deploy" / "prometheus" / name
     assert subprocess.run(["promtool", "check", "rules", rules], capture_output=True, check=False).returncode == 0
     broken = tmp_path / "alerts.yaml"
-    broken.write_text(rules.read_text().replace("== 0", "=== 0"))
+    broken.write_text(rules.read_text().replace("> 0", ">> 0"))
     assert subprocess.run(["promtool", "check", "rules", broken], capture_output=True, check=False).returncode != 0

@@ -28,10 +28,12 @@ from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
 from handlers.worker.telemetry.description import describe_member, describe_worker
 from handlers.worker.telemetry.metrics import FILL, LATENCY, Metrics
+from handlers.worker.telemetry.spans import open_spans
 from handlers.worker.telemetry.tracing import REQUEST_ID, SERVER_TIMING, StageTimes, server_timing, trace_id, waited_ms
 from handlers.worker.values import Call, Json
 
 NO_MEMBER = "-"  # the label of requests to a bundle that are for none of its models
+UNCOUNTED = "the metrics of a batch could not be counted"
 SWITCHING_BUDGET_S = 1.0  # to measure switches at a worker's start
 _log = logging.getLogger(__name__)
 
@@ -62,6 +64,7 @@ class Model:
         self.members, self.failures, self._placement = load_members(folder, contents, settings, tasks)
         self._contents = contents
         self._settings = settings
+        self._spans = open_spans(contents.name, settings.version)
         self._unread_label = NO_MEMBER if contents.bundle else contents.name
         self._router = Router(contents, self.members, self.failures)
         graphs, times = [member.graphs for member in self.members], [member.times for member in self.members]
@@ -111,7 +114,7 @@ class Model:
             self._compute(requests, times)
             with times.stage("answer"):
                 replies = [self._reply_or_error(request) for request in requests]
-        with _counting():
+        with _logged(UNCOUNTED):
             self.metrics.count_stages(times.seconds)
             self.metrics.observe(LATENCY, time.perf_counter() - start, times=len(replies))
             self.metrics.observe(FILL, len(replies))
@@ -192,7 +195,7 @@ class Model:
         self._graphs.run(plan)
         if plan.calls:
             self._pace.observe(self._milliseconds(plan.calls), (time.perf_counter() - start) * 1000)
-        with _counting():
+        with _logged(UNCOUNTED):
             self.metrics.count_calls(plan.calls, plan.lengths, [member.name for member in self.members])
             self.metrics.count_repeats(plan.repeats)
             self.metrics.count_switches(self._graphs.take_switches())
@@ -226,7 +229,7 @@ class Model:
         return joint_reply(replies) if request.by_model else next(iter(replies.values()))
 
     def _count_request(self, label: str, status: int) -> None:
-        with _counting():
+        with _logged(UNCOUNTED):
             self.metrics.add("marina_requests_total", 1, label, str(status))
 
     def _write(self, part: Part, truncated_before: Mapping[str, Sequence[int]] = {}) -> Reply:
@@ -237,7 +240,7 @@ class Model:
         answered = [inference.result for inference in part.inferences if isinstance(inference.result, Answered)]
         truncated_by_model = {**truncated_before, part.member.name: pipeline.truncated_of(part)}
         if part.request.protocol != tokens.NAME:  # which cuts nothing, and says what a prediction would
-            with _counting():
+            with _logged(UNCOUNTED):
                 for name, numbers in truncated_by_model.items():
                     if numbers:
                         self.metrics.add("marina_truncated_total", len(numbers), name)
@@ -251,23 +254,30 @@ class Model:
     def _traced(
         self, reply: Reply, headers: Mapping[str, str], received: float, times: StageTimes, requests: int
     ) -> Reply:
-        """A reply with the header `SERVER_TIMING`, if the settings enable it; a failure is logged by its id."""
+        """A reply with the header `SERVER_TIMING`, if the settings enable it; a failure is logged by its id.
+
+        Its spans are written too, where there is a collector.
+        """
         if reply.status == 500:
             trace = trace_id(headers)
             request_id = headers.get(REQUEST_ID, "without id")
             _log.error(
                 "request %s%s was answered with %s", request_id, f" of trace {trace}" if trace else "", reply.status
             )
+        waited = waited_ms(headers, received)
+        if self._spans:
+            with _logged("the spans of a request could not be written"):
+                self._spans.write(headers, reply.status, received, waited, times.seconds, requests)
         if not self._settings.server_timing:
             return reply
-        timing = server_timing(times.seconds, requests, waited_ms(headers, received))
+        timing = server_timing(times.seconds, requests, waited)
         return reply._replace(headers={**reply.headers, SERVER_TIMING: timing})
 
 
 @contextmanager
-def _counting() -> Iterator[None]:
-    """An error while counting is logged, and costs no answer."""
+def _logged(message: str) -> Iterator[None]:
+    """An error is logged, and costs no answer."""
     try:
         yield
     except Exception:
-        _log.exception("the metrics of a batch could not be counted")
+        _log.exception(message)

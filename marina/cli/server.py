@@ -55,7 +55,11 @@ def serve(
     timeout: TimeoutOption = 120,
     foreground: Annotated[
         bool,
-        typer.Option("--foreground", metavar="", help="Stay, and print the logs: for systemd and containers."),
+        typer.Option(
+            "--foreground",
+            metavar="",
+            help="Stay, and print the logs: for systemd and containers. With --json, each line is an object.",
+        ),
     ] = False,
     drain: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="With --foreground: as --timeout of marina stop.")
@@ -91,6 +95,7 @@ def serve(
     listens on 127.0.0.1. Logs and state are in build/run.
     """
     from marina.server.foreground import drop_secrets, serve_in_foreground
+    from marina.server.json_logs import say_json
     from marina.server.lifecycle import serve as serve_models
     from marina.server.state import DEFAULT_HOST, Access
     from marina.server.torchserve.config import configured_ports
@@ -113,8 +118,9 @@ def serve(
         say(NO_TOKEN)
     if foreground:
         drop_secrets()
+        write = say_json if as_json else say
         raise typer.Exit(
-            serve_in_foreground(project, names or [], ports, timeout, drain, say, trust_list, host, access)
+            serve_in_foreground(project, names or [], ports, timeout, drain, write, trust_list, host, access)
         )
     start = time.monotonic()
     with spinner() as report:

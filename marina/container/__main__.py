@@ -16,11 +16,12 @@ from marina.console import print_error, say
 from marina.container.probes import Health, probes
 from marina.container.proxy import configuration, has_ipv6, nginx
 from marina.container.refusals import metrics_of, refusals
-from marina.container.settings import ContainerSettings, read_settings
+from marina.container.settings import ContainerSettings, json_logs, read_settings
 from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
 from marina.server.environment import serving_env
 from marina.server.foreground import serve_in_foreground
+from marina.server.json_logs import as_json, say_json
 from marina.server.management.tokens import token
 from marina.server.state import TORCHSERVE, Access, Ports, RunState
 from marina.server.torchserve.config import free_ports, read_properties
@@ -36,15 +37,22 @@ TORCHSERVE_BYTES = 6_553_500  # its default
 def main() -> int:
     """Serve until asked to end; an error is one line on standard error and 1."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    fail = print_error
     try:
         if sys.argv[1:2] != [SETTINGS]:
+            fail = _fail_json if json_logs(os.environ) else fail
             _start_again(read_settings(os.environ, sys.argv[1:]))
         with os.fdopen(int(sys.argv[2])) as file:
             settings = ContainerSettings.from_json(file.read())
+        fail = _fail_json if settings.json_logs else fail
         return run(find_project(), settings)
     except (MarinaError, WorkerError) as error:
-        print_error(str(error))
+        fail(str(error))
         return 1
+
+
+def _fail_json(message: str) -> None:
+    print(as_json(message, "ERROR"), file=sys.stderr)
 
 
 def run(project: Project, settings: ContainerSettings) -> int:
@@ -73,8 +81,8 @@ def _behind_nginx(project: Project, settings: ContainerSettings) -> int:
             yield lambda: process.poll() is None
 
     limits = (settings.startup_s, settings.drain_s)
-    ports = Ports(*free_ports(5))
-    return serve_in_foreground(project, list(settings.models), ports, *limits, say, settings.trusted, front=front)
+    ports, write = Ports(*free_ports(5)), _writer(settings)
+    return serve_in_foreground(project, list(settings.models), ports, *limits, write, settings.trusted, front=front)
 
 
 def _in_front(project: Project, settings: ContainerSettings) -> int:
@@ -94,7 +102,7 @@ def _in_front(project: Project, settings: ContainerSettings) -> int:
         ports,
         settings.startup_s,
         settings.drain_s,
-        say,
+        _writer(settings),
         settings.trusted,
         settings.host,
         access,
@@ -106,9 +114,14 @@ def _in_front(project: Project, settings: ContainerSettings) -> int:
 @contextmanager
 def _announced(settings: ContainerSettings, state: RunState) -> Iterator[None]:
     """Say what is served; at the end, let new requests get 503 for a moment."""
-    say(f"serving {', '.join(state.models)} on port {settings.port}")
+    _writer(settings)(f"serving {', '.join(state.models)} on port {settings.port}")
     yield
     time.sleep(NOTICE_S)
+
+
+def _writer(settings: ContainerSettings) -> Callable[[str], None]:
+    """What prints a line."""
+    return say_json if settings.json_logs else say
 
 
 def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ class ContainerSettings:
         drain_s: seconds in which requests are still answered after SIGTERM.
         host: what carries the workers, as the image has it.
         docs: whether there is a page at /docs, with the host `direct`.
+        json_logs: whether each line that the container prints is a JSON object.
     """
 
     port: int
@@ -44,6 +45,7 @@ class ContainerSettings:
     drain_s: float
     host: str
     docs: bool
+    json_logs: bool
 
     def as_json(self) -> str:
         """The settings as JSON; `from_json` restores them."""
@@ -62,8 +64,8 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
     Args:
         environment: MARINA_PORT, MARINA_GRPC_PORT, MARINA_METRICS_PORT, MARINA_TOKEN or MARINA_TOKEN_FILE or
             MARINA_OPEN=true, MARINA_ARCHIVES (a folder), MARINA_MODELS (names with spaces between), MARINA_TRUSTED (a
-            file), MARINA_STARTUP_S, MARINA_DRAIN_S, MARINA_DOCS=true; the image's MARINA_HOST; and SageMaker's
-            SAGEMAKER_BIND_TO_PORT.
+            file), MARINA_STARTUP_S, MARINA_DRAIN_S, MARINA_DOCS=true, MARINA_LOGS=json; the image's MARINA_HOST; and
+            SageMaker's SAGEMAKER_BIND_TO_PORT.
         arguments: of the command line: none, or "serve" as SageMaker starts containers.
 
     Raises:
@@ -83,7 +85,16 @@ def read_settings(environment: Mapping[str, str], arguments: list[str]) -> Conta
         drain_s=_number(environment, "MARINA_DRAIN_S", 25, 86_400),
         host=_host(environment),
         docs=_flag(environment, "MARINA_DOCS"),
+        json_logs=json_logs(environment),
     )
+
+
+def json_logs(environment: Mapping[str, str]) -> bool:
+    """Whether lines are printed as JSON; DeployError if the variable has no sense."""
+    text = environment.get("MARINA_LOGS", "")
+    if text not in ("", "text", "json"):
+        raise DeployError(f"MARINA_LOGS={text}: write json or text")
+    return text == "json"
 
 
 def port_of(environment: Mapping[str, str]) -> int:

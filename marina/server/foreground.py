@@ -41,17 +41,18 @@ def serve_in_foreground(
     ports: Ports | None,
     timeout_s: float,
     drain_s: float,
-    report: Report,
+    write: Report,
     trusted: str | None = None,
     host: str | None = None,
     access: Access = DEFAULT_ACCESS,
     tokens: Sequence[str] = (),
     front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = _no_front,
 ) -> int:
-    """Serve until the server ends, or this process gets SIGTERM or Ctrl-C; prints the logs on standard output.
+    """Serve until the server ends, or this process gets SIGTERM or Ctrl-C; writes what happens, and the logs.
 
     Args:
-        project, names, ports, timeout_s, report, trusted, host, access, tokens: as for `serve`.
+        project, names, ports, timeout_s, trusted, host, access, tokens: as for `serve`.
+        write: called with each line.
         drain_s: on SIGTERM or Ctrl-C, for how many seconds the server may still answer earlier requests.
         front: starts a front, such as a proxy, when the server is ready, and ends it after the last request; yields a
             function that returns whether the front is still running.
@@ -66,10 +67,10 @@ def serve_in_foreground(
         raise ServerError("a server is running already", "stop it with marina stop")
     # TorchServe's launcher ends at once; without this, Java would become a child of another process
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    state = serve(project, names, ports, timeout_s, report, trusted, True, host, access, tokens)
+    state = serve(project, names, ports, timeout_s, write, trusted, True, host, access, tokens)
     try:
         with front(state) as front_runs:
-            code = _follow(project, state, drain_s, front_runs)
+            code = _follow(project, state, drain_s, write, front_runs)
     except (KeyboardInterrupt, SystemExit):  # a second signal
         code = 0
     except BaseException:
@@ -82,15 +83,15 @@ def serve_in_foreground(
     return code
 
 
-def _follow(project: Project, state: RunState, drain_s: float, front_runs: Callable[[], bool]) -> int:
-    """Print the logs until the server ends, or this process gets SIGTERM or Ctrl-C; returns the exit code."""
+def _follow(project: Project, state: RunState, drain_s: float, write: Report, front_runs: Callable[[], bool]) -> int:
+    """Write the logs until the server ends, or this process gets SIGTERM or Ctrl-C; returns the exit code."""
     try:
         for line in log_lines(project, None, following=lambda: state.process() is not None and front_runs()):
             with suppress(OSError):  # a full disk, or nobody reads: the server goes on
-                print(line, flush=True)
+                write(line)
     except (KeyboardInterrupt, SystemExit):
         with suppress(OSError):
-            print("stopping: requests that the server has are answered, new ones refused", flush=True)
+            write("stopping: requests that the server has are answered, new ones refused")
         with suppress(ServerError):  # another command is at work
             drain(project, drain_s)
         return 0

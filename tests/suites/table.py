@@ -39,6 +39,7 @@ OLD_RELEASES = (
     r"rows of (Albert|DistilBert)\w+ cannot be packed",
     r"needs sentence-transformers 6",
     r"release 6 rounds down",
+    r"OpenTelemetry is not installed",
 )
 STACKS = {
     "cpu": Stack(".venv/dev", ".venv/bin/python", ("dev.txt", "demo.txt", "java.txt")),
@@ -118,7 +119,7 @@ SUITES = {
     ),
     # the program of an image, which only its Dockerfile names
     "images": Suite(tests=(f"{END}image",), files=("marina/container",)),
-    "ray": Suite(tests=(f"{END}test_ray.py", f"{END}test_ray_serve.py")),
+    "ray": Suite(tests=(f"{END}test_ray.py", f"{END}ray_serve")),
     "openapi": Suite(tests=(f"{END}test_openapi.py",)),
     "bulk": Suite(tests=(f"{END}test_score.py", "tests/marina/score")),
     "mongodb": Suite(
@@ -126,7 +127,10 @@ SUITES = {
     ),
     "servers": Suite(
         tests=(
-            *(f"{END}test_{name}.py" for name in ("serve", "failures", "placement", "proxy", "prometheus", "bundle")),
+            *(
+                f"{END}test_{name}.py"
+                for name in ("serve", "failures", "placement", "proxy", "prometheus", "telemetry", "bundle")
+            ),
             f"{END}test_torchscript.py",
             "tests/handlers/worker/test_bundle.py",
         ),
@@ -183,7 +187,7 @@ SUITES = {
     # the same tests as those of TorchServe, with the other host, and its own
     "direct": Suite(
         tests=(
-            *(f"{END}test_{name}.py" for name in ("direct", "serve", "failures", "tasks", "openapi")),
+            *(f"{END}test_{name}.py" for name in ("direct", "serve", "failures", "tasks", "openapi", "telemetry")),
             "tests/chaos",
             "tests/marina/server/direct",
         ),

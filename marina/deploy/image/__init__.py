@@ -26,6 +26,8 @@ FILES = Path(__file__).parent / "files"
 SERVER_PACKAGES = ("psutil", "pydantic", "pyyaml", "requests", "rich", "typer")
 # packages with dependencies that serving does not import: Pillow, and the client of a model hub
 WITHOUT_DEPENDENCIES = ("tokenizers", "torchserve")
+# packages without which workers write no spans
+SPAN_PACKAGES = ("opentelemetry-exporter-otlp-proto-http",)
 TORCHSERVE_RELEASE = "0.12.0"
 LIFETIME = "token_expiration_min=5256000"  # ten years: nginx knows one token only
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "bundled")
@@ -57,7 +59,8 @@ def deploy_image(
         # the Neuron SDK pins protobuf, so gRPC is there only if it was installed beside it
         grpc = [name for name in HOSTS[host].grpc if stack == "cpu" or installed(name)]
         java = HOSTS[host].java
-        pins = requirements(archives, [*HOSTS[host].packages, *grpc]) | (
+        spans = [name for name in SPAN_PACKAGES if installed(name)]
+        pins = requirements(archives, [*HOSTS[host].packages, *grpc, *spans]) | (
             {"torchserve": TORCHSERVE_RELEASE} if java else {}
         )
         locked = with_dependencies(pins, BASES[stack].python, WITHOUT_DEPENDENCIES)

@@ -93,6 +93,7 @@ def deploy_kubernetes(
         "grace_s": PROPAGATION_S + needs.stop_s,
         "replicas": scale.replicas if scale else Replicas(),
         "alerts": (TEMPLATE / "alerts.yaml").read_text(encoding="utf-8").rstrip("\n"),
+        "objectives": objectives_of(f"{name}-metrics"),
         "dashboard": (TEMPLATE / "dashboard.json").read_text(encoding="utf-8").rstrip("\n"),
         "queue_us": int(1000 * min(archive.serving["deadline_ms"] for archive in archives) / 100),
     }
@@ -102,6 +103,12 @@ def deploy_kubernetes(
 
     with new_folder(output) as folder:
         render(FILES, folder, values, include)
+
+
+def objectives_of(service: str) -> str:
+    """The rules of the objectives, for the metrics of a Service in place of a job of Prometheus."""
+    text = (TEMPLATE / "slo.yaml").read_text(encoding="utf-8").rstrip("\n")
+    return text.replace('job="torchserve"', f'service="{service}"').replace("job: torchserve", f"service: {service}")
 
 
 def mebibytes(count: float) -> str:

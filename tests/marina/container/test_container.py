@@ -7,8 +7,8 @@ import select
 import shutil
 import socket
 from contextlib import ExitStack
-from getpass import getuser
 from dataclasses import replace
+from getpass import getuser
 from pathlib import Path
 
 import pytest

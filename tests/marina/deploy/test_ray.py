@@ -1,4 +1,4 @@
-"""The manifest for KubeRay, judged by the schemas of Kubernetes; tests/end_to_end/test_ray_serve.py runs the rest."""
+"""The manifest for KubeRay, judged by the schemas of Kubernetes; tests/end_to_end/ray_serve runs the rest."""
 
 from __future__ import annotations
 
