@@ -29,7 +29,7 @@ def say(line: str) -> None:
     A progress bar on the same terminal stays below the line, which only its own console can see to.
     """
     console = err if _active_bars and out.is_terminal else out
-    console.print(line, markup=False, soft_wrap=True)
+    console.print(line, markup=False, emoji=False, soft_wrap=True)
 
 
 def relative(path: Path) -> str:

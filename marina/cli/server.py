@@ -95,7 +95,7 @@ def serve(
     listens on 127.0.0.1. Logs and state are in build/run.
     """
     from marina.server.foreground import drop_secrets, serve_in_foreground
-    from marina.server.json_logs import say_json
+    from marina.server.json_logs import line_printer
     from marina.server.lifecycle import serve as serve_models
     from marina.server.state import DEFAULT_HOST, Access
     from marina.server.torchserve.config import configured_ports
@@ -114,11 +114,11 @@ def serve(
     if given_ports or port_offset:
         ports = replace_fields(configured_ports(project.config).shifted(port_offset), **given_ports)
     access = Access(needs_token=not no_auth, docs=not no_docs)
+    write = line_printer(as_json) if foreground else say
     if no_auth and host not in (None, DEFAULT_HOST):
-        say(NO_TOKEN)
+        write(NO_TOKEN)
     if foreground:
         drop_secrets()
-        write = say_json if as_json else say
         raise typer.Exit(
             serve_in_foreground(project, names or [], ports, timeout, drain, write, trust_list, host, access)
         )

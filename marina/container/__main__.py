@@ -12,7 +12,7 @@ from pathlib import Path
 
 from handlers.worker.errors import WorkerError
 from marina.archive.describe import Archive, describe_archive
-from marina.console import print_error, say
+from marina.console import print_error
 from marina.container.probes import Health, probes
 from marina.container.proxy import configuration, has_ipv6, nginx
 from marina.container.refusals import metrics_of, refusals
@@ -21,7 +21,7 @@ from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
 from marina.server.environment import serving_env
 from marina.server.foreground import serve_in_foreground
-from marina.server.json_logs import as_json, say_json
+from marina.server.json_logs import as_json, line_printer
 from marina.server.management.tokens import token
 from marina.server.state import TORCHSERVE, Access, Ports, RunState
 from marina.server.torchserve.config import free_ports, read_properties
@@ -72,7 +72,7 @@ def _behind_nginx(project: Project, settings: ContainerSettings) -> int:
         largest = body_bytes(project, archives)
         with (
             refusals(project.run) as counted,
-            probes(health, lambda: metrics_of(state.ports.metrics) + counted.metrics()) as port,
+            probes(health, lambda query: metrics_of(state.ports.metrics, query) + counted.metrics()) as port,
             nginx(
                 configuration(settings, state.ports, port, inference_token, archives, project.run, largest)
             ) as process,
@@ -81,7 +81,7 @@ def _behind_nginx(project: Project, settings: ContainerSettings) -> int:
             yield lambda: process.poll() is None
 
     limits = (settings.startup_s, settings.drain_s)
-    ports, write = Ports(*free_ports(5)), _writer(settings)
+    ports, write = Ports(*free_ports(5)), line_printer(settings.json_logs)
     return serve_in_foreground(project, list(settings.models), ports, *limits, write, settings.trusted, front=front)
 
 
@@ -102,7 +102,7 @@ def _in_front(project: Project, settings: ContainerSettings) -> int:
         ports,
         settings.startup_s,
         settings.drain_s,
-        _writer(settings),
+        line_printer(settings.json_logs),
         settings.trusted,
         settings.host,
         access,
@@ -114,14 +114,9 @@ def _in_front(project: Project, settings: ContainerSettings) -> int:
 @contextmanager
 def _announced(settings: ContainerSettings, state: RunState) -> Iterator[None]:
     """Say what is served; at the end, let new requests get 503 for a moment."""
-    _writer(settings)(f"serving {', '.join(state.models)} on port {settings.port}")
+    line_printer(settings.json_logs)(f"serving {', '.join(state.models)} on port {settings.port}")
     yield
     time.sleep(NOTICE_S)
-
-
-def _writer(settings: ContainerSettings) -> Callable[[str], None]:
-    """What prints a line."""
-    return say_json if settings.json_logs else say
 
 
 def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:

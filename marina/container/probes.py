@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 from marina.errors import ServerError
 from marina.server.archives import DRAINING
@@ -57,22 +59,23 @@ class Health:
 
 
 @contextmanager
-def probes(health: Health, metrics: Callable[[], str]) -> Iterator[int]:
+def probes(health: Health, metrics: Callable[[str], str]) -> Iterator[int]:
     """Serve /ready, /live and /metrics on a port of the loopback address, while active; gives the port.
 
     Args:
         health: what the first two ask.
-        metrics: gives the text of the third; OSError if there is none.
+        metrics: gives the text of the third for the query of its URL; OSError or HTTPException if there is none.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path != "/metrics":
+            url = urlsplit(self.path)
+            if url.path != "/metrics":
                 self._answer_probe()
                 return
             try:
-                self._send(200, "text/plain; version=0.0.4; charset=utf-8", metrics())
-            except OSError as error:
+                self._send(200, "text/plain; version=0.0.4; charset=utf-8", metrics(url.query))
+            except (OSError, HTTPException) as error:
                 self._send(503, "text/plain", f"TorchServe does not answer: {error}\n")
 
         def _answer_probe(self) -> None:

@@ -61,6 +61,8 @@ def configuration(
     response_s = max(int(archive.config["responseTimeout"]) for archive in archives)
     return _Configuration(CONFIGURATION.read_text(encoding="utf-8")).substitute(
         folder=folder,
+        # a root's nginx would become a user who cannot reach the socket of refusals; SageMaker starts images as root
+        user="user root;" if os.geteuid() == 0 else "",
         open=0 if settings.tokens else 1,
         allowed=allowed,
         default_model=names[0] if len(names) == 1 else "",

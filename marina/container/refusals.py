@@ -41,9 +41,12 @@ class Refusals:
         about = f"# HELP {NAME} Requests that the container refused before TorchServe.\n# TYPE {NAME} counter\n"
         return about + "".join(f"{line}\n" for line in lines)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """End `read`."""
         self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket, after `read` has ended."""
         self._socket.close()
 
 
@@ -57,12 +60,17 @@ def refusals(folder: Path) -> Iterator[Refusals]:
     try:
         yield counted
     finally:
-        counted.close()
+        counted.end()
         thread.join(TIMEOUT_S)
+        counted.close()
         path.unlink(missing_ok=True)
 
 
-def metrics_of(port: int) -> str:
-    """TorchServe's metrics, from its port on loopback; OSError if it does not answer."""
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT_S) as answer:
+def metrics_of(port: int, query: str) -> str:
+    """TorchServe's metrics, from its port on loopback, for the query of a URL.
+
+    Raises:
+        OSError, HTTPException: it does not answer.
+    """
+    with urlopen(f"http://127.0.0.1:{port}/metrics{query and '?'}{query}", timeout=TIMEOUT_S) as answer:
         return str(answer.read().decode())

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import time
-
-from marina.console import say
+from collections.abc import Callable
+from datetime import datetime, timezone
 
 # of both hosts: 2026-11-27T20:15:01,123 [INFO ] W-9000-intents_1.0-stdout direct - message
 _LINE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[,.]\d{3}) \[(?P<level>[A-Z]+) *\] (?P<thread>\S+) (?P<logger>\S+) - "
-    r"(?P<message>.*)"
+    r"(?P<time>[0-9]{4}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}[,.][0-9]{3}) "
+    r"\[(?P<level>[A-Z]+) *\] (?P<thread>\S+) (?P<logger>\S+) - (?P<message>.*)"
 )
-_WORKER = re.compile(r"W-(?P<worker>\d+)-(?P<model>.+)_(?P<version>[^_]+)-std(?:out|err)")
+_WORKER = re.compile(r"W-(?P<worker>[0-9]+)-(?P<model>.+)_(?P<version>[^_]+)-std(?:out|err)")
 _TRACE = re.compile(r" of trace (?P<trace_id>[0-9a-f]{32}) ")
 
 
@@ -31,7 +30,7 @@ def as_json(line: str, level: str = "INFO") -> str:
     match = _LINE.fullmatch(line)
     moment = _utc(match["time"]) if match else None
     if not match or not moment:
-        return json.dumps({"time": _now(), "level": level, "message": line})
+        return json.dumps({"time": _written(datetime.now()), "level": level, "message": line})
     fields = match.groupdict()
     worker = _WORKER.match(fields["thread"])
     trace = _TRACE.search(fields["message"])
@@ -39,21 +38,28 @@ def as_json(line: str, level: str = "INFO") -> str:
     return json.dumps({**fields, "time": moment, **named})
 
 
-def say_json(line: str) -> None:
-    """Print a line on standard output as JSON."""
-    say(as_json(line))
+def print_line(line: str) -> None:
+    """Print a line of a log on standard output, as it is."""
+    print(line, flush=True)
+
+
+def print_json_line(line: str) -> None:
+    """Print a line of a log on standard output as JSON."""
+    print(as_json(line), flush=True)
+
+
+def line_printer(json_logs: bool) -> Callable[[str], None]:
+    """What prints the lines of a log."""
+    return print_json_line if json_logs else print_line
 
 
 def _utc(text: str) -> str | None:
     """A local time of a log as UTC; None if there is no such time."""
-    seconds, milliseconds = text[:-4], text[-3:]
     try:
-        moment = time.mktime(time.strptime(seconds, "%Y-%m-%dT%H:%M:%S"))
+        return _written(datetime.strptime(text.replace(",", "."), "%Y-%m-%dT%H:%M:%S.%f"))
     except (ValueError, OverflowError):
         return None
-    return time.strftime(f"%Y-%m-%dT%H:%M:%S.{milliseconds}Z", time.gmtime(moment))
 
 
-def _now() -> str:
-    now = time.time()
-    return time.strftime(f"%Y-%m-%dT%H:%M:%S.{int(now % 1 * 1000):03d}Z", time.gmtime(now))
+def _written(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

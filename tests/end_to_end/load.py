@@ -40,7 +40,7 @@ class Load:
                 url = f"{self._url}/predictions/intents"
                 status = requests.post(url, json={"inputs": "ok thanks"}, headers=headers, timeout=60).status_code
                 self.plain[str(status)] += 1
-            except requests.ConnectionError:
+            except requests.RequestException:
                 self.plain["connection lost"] += 1
 
     def send_client(self) -> None:
@@ -70,8 +70,15 @@ class Load:
     @contextmanager
     def event(self, name: str) -> Iterator[Counter[str]]:
         """Counts of the answers to plain requests while something happens; it is printed in the end."""
-        before, client, counts = self.plain.copy(), self.client.copy(), Counter[str]()
+        # `dict` copies at once, while other threads count
+        before, client, counts = dict(self.plain), dict(self.client), Counter[str]()
         yield counts
         time.sleep(1)
-        counts.update(self.plain - before)
-        print(f"{name}: {dict(counts)} without retries, {dict(self.client - client)} by marina.Client")
+        counts.update(_since(before, dict(self.plain)))
+        print(f"{name}: {dict(counts)} without retries, {_since(client, dict(self.client))} by marina.Client")
+
+
+def _since(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
+    """How much more there is of each."""
+    more = {key: number - before.get(key, 0) for key, number in now.items()}
+    return {key: number for key, number in more.items() if number}

@@ -24,6 +24,7 @@ EXCEPTED = {
     "google": "protobuf: optional, for gRPC",
     "huggingface_hub": "comes with transformers",
     "numba": "marina plan, on the CPU stack",
+    "opentelemetry": "optional, for spans",
     "ray": "optional, for marina score --ray and for Ray Serve",
     "starlette": "comes with Ray Serve",
     "boto3": "of the scripts that marina deploy writes",

@@ -86,7 +86,7 @@ def is_sampled(headers: Mapping[str, str]) -> bool:
 
 
 def open_spans(name: str, version: str, environment: Mapping[str, str] = os.environ) -> Spans | None:
-    """The spans of a worker; None if no variable names a collector, or OpenTelemetry is not installed."""
+    """The spans of a worker; None if no variable names a collector, or OpenTelemetry is not installed or fails."""
     if not any(environment.get(variable) for variable in ENDPOINTS):
         return None
     try:
@@ -94,10 +94,20 @@ def open_spans(name: str, version: str, environment: Mapping[str, str] = os.envi
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        provider = TracerProvider(resource=_named(Resource.create()))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=EXPORT_S)))
+        return Spans(provider, name, version)
     except ImportError:
-        _log.warning("no spans are written: pip install opentelemetry-sdk %s", PACKAGE)
-        return None
-    service = environment.get("OTEL_SERVICE_NAME") or "marina"
-    provider = TracerProvider(resource=Resource.create({"service.name": service}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=EXPORT_S)))
-    return Spans(provider, name, version)
+        _log.warning("no spans are written: pip install %s", PACKAGE)
+    except Exception as error:  # such as a protobuf that does not fit
+        _log.warning("no spans are written: OpenTelemetry fails with %s: %s", type(error).__name__, error)
+    return None
+
+
+def _named(resource: Any) -> Any:
+    """What sends spans, as the variables of OpenTelemetry say; `marina` if they name no service."""
+    from opentelemetry.sdk.resources import Resource
+
+    unnamed = str(resource.attributes.get("service.name", "")).startswith("unknown_service")
+    return resource.merge(Resource({"service.name": "marina"})) if unnamed else resource

@@ -24,6 +24,15 @@ LINUX = {
     "implementation_name": "cpython",
     "platform_python_implementation": "CPython",
 }
+# what uv says without a network
+UNREACHABLE = (
+    "network connectivity is disabled",
+    "network was disabled",
+    "Failed to fetch",
+    "error sending request",
+    "dns error",
+    "timed out",
+)
 # wheels for this C library or an older one run on the bases
 PLATFORM = "x86_64-manylinux_2_28"
 
@@ -61,9 +70,16 @@ def with_dependencies(pins: Mapping[str, str], python: str, alone: Collection[st
 
 
 def _dependencies(name: str, extras: frozenset[str], python: str) -> Iterator[Requirement]:
-    """The requirements of an installed package that hold on Linux with a version of Python."""
+    """The requirements of an installed package that hold on Linux with a version of Python; DeployError without it."""
     environment = {**LINUX, "python_version": python, "python_full_version": f"{python}.0"}
-    for text in distribution(name).requires or ():
+    try:
+        requires = distribution(name).requires
+    except PackageNotFoundError:
+        raise DeployError(
+            f"the image needs {name}, which is not installed here, so what it needs itself is not known",
+            f"pip install {name}",
+        ) from None
+    for text in requires or ():
         requirement = Requirement(text)
         marker = requirement.marker
         if not marker or any(marker.evaluate({**environment, "extra": extra}) for extra in ("", *extras)):
@@ -79,6 +95,9 @@ def with_checksums(pins: Mapping[str, str], python: str) -> str | None:
 
     Returns:
         None if uv is not installed, or reaches no index.
+
+    Raises:
+        DeployError: the index has no wheel of a version for this Python, or uv fails for another reason.
     """
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
     if uv is None:
@@ -95,4 +114,12 @@ def with_checksums(pins: Mapping[str, str], python: str) -> str | None:
         )
     except subprocess.TimeoutExpired:
         return None
-    return done.stdout if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout
+    if any(sign in done.stderr for sign in UNREACHABLE):
+        return None
+    reason = " ".join(done.stderr.split())[-400:]
+    raise DeployError(
+        f"the packages of the image cannot be locked for Python {python}: {reason}",
+        "archive with versions that have wheels for it, or remove uv to go without checksums",
+    )

@@ -69,6 +69,9 @@ def deploy_kubernetes(
         raise DeployError("--service-account is for pods that load archives", "give --archives s3://BUCKET/FOLDER too")
     reference = image_of(image or f"{name}:{archives[0].version}")
     needs = needs_of(archives, stack, cpus, scale, host)
+    size = sum(archive.size for archive in archives)
+    # the store, the unpacked archives, archives for rollbacks, and logs; and what is loaded from S3
+    disk, archives_disk = 1e9 + 4 * size, 1e8 + size
     values = {
         "name": name,
         "secret": secret,
@@ -84,9 +87,9 @@ def deploy_kubernetes(
         "instance_types": instance_types(archives[0]),
         "memory_request": mebibytes(needs.memory_request),
         "memory_limit": mebibytes(needs.memory_limit),
-        # the store, the unpacked archives, archives for rollbacks, and logs
-        "disk": mebibytes(1e9 + 4 * sum(archive.size for archive in archives)),
-        "archives_disk": mebibytes(1e8 + sum(archive.size for archive in archives)),
+        "disk": mebibytes(disk),
+        "archives_disk": mebibytes(archives_disk),
+        "pod_disk": mebibytes(disk + (archives_disk if bucket else 0)),
         "startup_s": needs.startup_s,
         "propagation_s": PROPAGATION_S,
         "drain_s": DRAIN_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -132,7 +133,18 @@ def test_what_nginx_refuses_is_in_the_metrics(container: Container) -> None:
         assert refused.status_code == status
         line = f'marina_refusals_total{{status="{status}"}} '
         wait_until(partial(has_line, container, line), 20)
-    assert "ts_inference_requests_total" in metrics(container)
+    before = count_of(metrics(container), "401")
+    with Client.grpc(f"127.0.0.1:{container.ports[1]}", token="wrong") as client, pytest.raises(UnauthorizedError):
+        client.predict("intents", "ok")
+    wait_until(lambda: count_of(metrics(container), "401") > before, 20)
+    page = requests.get(f"http://127.0.0.1:{container.ports[2]}/metrics?name[]=ts_inference_requests_total", timeout=10)
+    assert "ts_inference_requests_total" in page.text
+    assert "marina_requests_total" not in page.text
+
+
+def count_of(page: str, status: str) -> int:
+    """The refusals with a status, in a page of metrics."""
+    return int(re.findall(rf'marina_refusals_total{{status="{status}"}} (\d+)', page)[0])
 
 
 def has_line(container: Container, start: str) -> bool:

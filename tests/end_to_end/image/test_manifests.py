@@ -61,7 +61,8 @@ def loaded(project: Project, tmp_path: Path) -> Loaded:
     program.write_text(AWS)
     program.chmod(0o755)
     environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "BUCKETS": str(tmp_path / "buckets")}
-    uploads = re.findall(r"^aws s3 cp .*$", (folder / "README.md").read_text(), re.MULTILINE)
+    (page,) = folder.glob("README.*")
+    uploads = re.findall(r"^aws s3 cp .*$", page.read_text(), re.MULTILINE)
     *shell, script = loader["command"]
     download = [*shell, script.replace(mount["mountPath"], str(store))]
     for command in (*map(str.split, uploads), download):

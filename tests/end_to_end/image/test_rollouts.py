@@ -119,6 +119,8 @@ def test_clients_lose_nothing(images: Images, archives: Path, tmp_path: Path) ->
             with load.event("killed container") as counts:
                 family = psutil.Process(pods[0].process.pid).children(recursive=True)
                 for process in family:
+                    process.suspend()  # all at once, as the kernel ends a container
+                for process in family:
                     process.kill()
                 pods[0].process.wait(STOP_S)
                 service.remove(pods.pop(0))

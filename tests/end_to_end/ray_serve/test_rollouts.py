@@ -35,9 +35,11 @@ def test_clients_lose_nothing(cluster: Cluster, project: Project, tmp_path: Path
     with load.running(CLIENTS):
         with load.event("killed replica") as counts:
             os.kill(before["pid"], signal.SIGKILL)
-            wait_until(lambda: pid_of(cluster, "intents") not in (None, before["pid"]), START_S)
+            seen: set[object] = set()
+            wait_until(lambda: len(with_pid(cluster, seen) - {None, before["pid"]}) == REPLICAS, START_S)
             wait_for(cluster, "intents")
-        print(counts)
+        # those that the replica has
+        assert sum(counts.values()) - counts["200"] <= 2 * CLIENTS, counts
 
         with load.event("upgrade, the old version stays at hand") as counts:
             pack_another_version(cluster, project)
@@ -45,18 +47,18 @@ def test_clients_lose_nothing(cluster: Cluster, project: Project, tmp_path: Path
             cluster.deploy()
             wait_until(lambda: version_of(cluster, "intents") not in (None, before["version"]), START_S)
             wait_for(cluster, "intents")
-        print(counts)
+        assert set(counts) == {"200"}, counts
 
         with load.event("first half of a rotated token") as counts:
             tokens.write_text(f"{NEW}\n{TOKEN}\n")
             restart(cluster, tokens, 1)
-        print(counts)
+        assert set(counts) == {"200"}, counts
 
         load.token = NEW
         with load.event("second half of a rotated token") as counts:
             tokens.write_text(NEW)
             restart(cluster, tokens, 2)
-        print(counts)
+        assert set(counts) == {"200"}, counts
 
         with load.event("upgrade to an archive that does not start, and back") as counts:
             (cluster.app / "archives" / "broken.mar").write_bytes(b"broken")
@@ -66,14 +68,15 @@ def test_clients_lose_nothing(cluster: Cluster, project: Project, tmp_path: Path
             intents["args"]["archives"] = ["intents-2.mar", "intents.mar"]
             cluster.deploy()
             wait_for(cluster, "intents")
-        print(counts)
+        assert set(counts) == {"200"}, counts
 
         with load.event("scale down") as counts:
             deployment["num_replicas"] = 1
             cluster.deploy()
             wait_for(cluster, "intents")
-        print(counts)
+        assert set(counts) == {"200"}, counts
     assert load.client[LOST] == 0, load.client
+    assert load.client.total() > 100
 
 
 def restart(cluster: Cluster, tokens: Path, number: int) -> None:
@@ -84,6 +87,12 @@ def restart(cluster: Cluster, tokens: Path, number: int) -> None:
     cluster.deploy()
     for application in cluster.document["applications"]:
         wait_for(cluster, application["name"])
+
+
+def with_pid(cluster: Cluster, seen: set[object]) -> set[object]:
+    """The process numbers that replicas have told so far."""
+    seen.add(pid_of(cluster, "intents"))
+    return seen
 
 
 def described(cluster: Cluster, token: str) -> dict[str, Any]:

@@ -227,7 +227,8 @@ def test_pods_load_archives_from_s3(archives: list[Archive], tmp_path: Path) -> 
     (loader,), (container,) = pod["initContainers"], pod["containers"]
     assert len(loader["command"][-1].splitlines()) == len(archives)
     listed = dict(line.split("  ") for line in (out / "base" / "archives.sha256").read_text().splitlines())
-    readme = (out / "README.md").read_text()
+    (page,) = out.glob("README.*")
+    readme = page.read_text()
     for archive, (sha256, name) in zip(archives, listed.items(), strict=True):
         assert (sha256, name) == (sha256_of(archive.path), f"{archive.name}.mar")
         url = f"s3://models/nlp/{archive.name}-{sha256[:12]}.mar"

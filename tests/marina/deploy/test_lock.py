@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
@@ -58,6 +59,8 @@ def test_a_dependency_that_is_missing_is_named(tmp_path: Path, monkeypatch: pyte
     installed(tmp_path, "needs", "nowhere-to-be-seen")
     with pytest.raises(DeployError, match="needs needs nowhere-to-be-seen, which is not installed here"):
         with_dependencies({"needs": "1.0"}, "3.13")
+    with pytest.raises(DeployError, match="the image needs nowhere-to-be-seen, which is not installed here"):
+        with_dependencies({"nowhere-to-be-seen": "1.0"}, "3.13")
 
 
 def test_without_an_index_there_are_no_checksums(
@@ -70,6 +73,14 @@ def test_without_an_index_there_are_no_checksums(
     assert f"uvicorn=={version('uvicorn')}" in lines
     assert f"h11=={version('h11')}" in lines
     assert "With uv," in (tmp_path / "image" / "README.md").read_text()
+    for said, raises in (("error: Failed to fetch: `https://index/simple/`", False), ("no wheels for cp313", True)):
+        uv = tmp_path / "uv"
+        uv.write_text(f"#!/bin/sh\ncat > /dev/null\necho '{said}' >&2\nexit 1\n")
+        uv.chmod(0o755)
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.executable", str(tmp_path / "python"))
+            with pytest.raises(DeployError, match="no wheels for cp313") if raises else nullcontext():
+                assert with_checksums({"requests": "2.32.0"}, "3.13") is None
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     assert with_checksums({"requests": "2.32.0"}, "3.13") is None

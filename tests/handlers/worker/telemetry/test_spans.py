@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from handlers.worker.telemetry.spans import Spans, is_sampled, open_spans
+from handlers.worker.telemetry.spans import Spans, _named, is_sampled, open_spans
 
 needs_sdk = pytest.mark.skipif(
     find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None,
@@ -70,6 +70,23 @@ def test_only_sampled_requests_have_spans() -> None:
 def test_the_flags_say_whether_a_trace_is_sampled(flags: str) -> None:
     assert is_sampled({"traceparent": f"00-{TRACE}-{PARENT}-{flags}"}) == (flags in ("01", "03", "ff"))
     assert not is_sampled({"traceparent": f"00-{'0' * 32}-{PARENT}-{flags}"})
+
+
+@needs_sdk
+@pytest.mark.parametrize(
+    ("variables", "service"),
+    [
+        ({}, "marina"),
+        ({"OTEL_SERVICE_NAME": "search"}, "search"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=search,team=nlp"}, "search"),
+    ],
+)
+def test_who_sends(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], service: str) -> None:
+    from opentelemetry.sdk.resources import Resource
+
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _named(Resource.create()).attributes["service.name"] == service
 
 
 def test_without_a_collector_there_are_none(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
