@@ -60,8 +60,13 @@ STACKS = {
         (*OLD_RELEASES, r"these releases make causal masks with vmap"),
     ),
 }
-# may be skipped anywhere: they need rights that a container may lack
-MAY_SKIP = (r"kubectl is not installed", r"cannot be mounted here", r"control groups cannot be made here")
+# may be skipped anywhere: they need rights that a container may lack, or are for the other host
+MAY_SKIP = (
+    r"kubectl is not installed",
+    r"cannot be mounted here",
+    r"control groups cannot be made here",
+    r"the host direct counts its refusals itself",
+)
 
 
 @dataclass(frozen=True)
