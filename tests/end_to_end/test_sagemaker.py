@@ -15,7 +15,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -79,8 +79,9 @@ def container(base: Path, **variables: str) -> Iterator[str]:
         process.wait(30)
     finally:
         for child in psutil.Process().children(recursive=True):
-            if str(base) in " ".join(child.cmdline()):
-                child.kill()
+            with suppress(psutil.Error):  # it has ended
+                if str(base) in " ".join(child.cmdline()):
+                    child.kill()
         process.kill()
 
 
@@ -150,9 +151,9 @@ def test_a_multi_model_endpoint(packed: Project, tmp_path: Path) -> None:
         folder = tmp_path / name / "models" / "a1b2" / "model"
         return requests.post(f"{url}/models", json={"model_name": "a1b2", "url": str(folder)}, timeout=START_S)
 
-    # the toolkit's configuration lacks a line break after enable_model_api
+    # the toolkit's configuration lacks a line break after enable_model_api, which TorchServe 0.11.0 does not read
     with container(tmp_path / "closed", SAGEMAKER_MULTI_MODEL="true") as url:
-        assert load(url, "closed").status_code == 405
+        assert load(url, "closed").status_code == (200 if OTHER else 405)
     with container(tmp_path / "open", SAGEMAKER_MULTI_MODEL="true", TS_ENABLE_MODEL_API="true") as url:
         assert load(url, "open").status_code == 200
         assert load(url, "open").status_code == 409
