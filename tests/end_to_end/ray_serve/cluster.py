@@ -44,6 +44,8 @@ class Cluster:
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics),
             "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(temp / "haproxy.cfg"),
             "RAY_USAGE_STATS_ENABLED": "0",
+            # by default 15: clients on the same cores would starve the replicas
+            "RAY_worker_niceness": "0",
             "TMPDIR": str(temp),
         }
         self.environment = {**os.environ, **dict(line.split("=", 1) for line in values), **own}
