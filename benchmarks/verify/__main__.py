@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.verify.cases import draw_cases, read_cases
 from benchmarks.verify.measure import Comparison, Figures, capacity, measure, predict, serve, texts_of
-from benchmarks.verify.report import COLUMNS, medians, picture, rows
+from benchmarks.verify.report import COLUMNS, coverage, medians, picture, rows
 from benchmarks.verify.sweep import COLUMNS as SWEEP_COLUMNS
 from benchmarks.verify.sweep import rows as table_of
 from benchmarks.verify.sweep import summary, sweep
@@ -103,6 +103,7 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
                     "host": host,
                     "seed": seed,
                     "medians": medians(comparisons),
+                    "coverage": coverage(comparisons),
                     "cases": [asdict(comparison) for comparison in comparisons],
                 },
             )
@@ -116,6 +117,8 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
     print_table(COLUMNS, rows(comparisons), numbers=10)
     for label, values in medians(comparisons).items():
         say(f"median {label}: " + ", ".join(f"{name} {value:.1%}" for name, value in values.items()))
+    covered = ", ".join(f"{name} {share:.0%}" for name, share in coverage(comparisons).items())
+    say(f"measurements in the predicted range, of which 90% should be: {covered}")
     if sweep_entries:
         print_table(SWEEP_COLUMNS, table_of(sweep_entries), numbers=5)
         say(summary(rate, sweep_entries))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -22,11 +23,13 @@ from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.errors import SpecError
-from marina.plan.evaluate import machines_at
+from marina.plan.intervals import Interval, factors_of, interval_of, speeds_of
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, models_of
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
+from marina.plan.system import machines_at
+from marina.plan.uncertainty import VALUES
 from marina.plan.workload import Traffic, draw
 
 CONNECTIONS = 256  # of the generator, and of the closed loop whose throughput is the capacity
@@ -45,6 +48,14 @@ class Figures(NamedTuple):
     p99: float
 
 
+class Prediction(NamedTuple):
+    """What is predicted of a model: its figures, and the ranges in which measurements of its latencies should be."""
+
+    figures: Figures
+    p50: Interval
+    p99: Interval
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The predicted and the measured figures of a case, for one of its models."""
@@ -52,7 +63,7 @@ class Comparison:
     case: Case
     model: str
     rate: float
-    predicted: Figures
+    predicted: Prediction
     measured: list[Figures]
 
 
@@ -96,14 +107,14 @@ def capacity(case: Case, models: list[Calibrated], texts: list[Texts], connectio
     return len(closed.model) / simulate(closed, arrays, machines, case.number).end * 1000 / len(models)
 
 
-def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: float) -> list[Figures]:
-    """The predicted figures of each model at `rate` requests per second.
+def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: float) -> list[Prediction]:
+    """What is predicted of each model at `rate` requests per second.
 
     The arrivals and the texts are the same as the generator's. Only the server is random: the figures are computed
     from several simulations together.
     """
-    arrays, machines = _system(case, models)
     requests = _requests_of(case, texts, rate)
+    arrays, machines = _system(case, models)
     after_warm_up = requests.at >= WARM_UP_S * 1000
     latencies: list[list[Floats]] = [[] for _ in models]
     answered_rates = np.zeros(len(models))
@@ -116,17 +127,41 @@ def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: floa
             latencies[model_index].append(outcome.latency[counted])
             in_time = (requests.model == model_index) & (end_times >= WARM_UP_S * 1000) & (end_times < measurement_end)
             answered_rates[model_index] += in_time.sum() / seconds_of(rate) / SIMULATIONS
+    intervals = _intervals(case, models, requests)
     predictions = []
-    for answered_rate, model_latencies in zip(answered_rates, latencies, strict=True):
+    for answered_rate, model_latencies, ranges in zip(answered_rates, latencies, intervals, strict=True):
         p50, p99 = (float(percentile) for percentile in np.percentile(np.concatenate(model_latencies), (50, 99)))
-        predictions.append(Figures(float(answered_rate), p50, p99))
+        predictions.append(Prediction(Figures(float(answered_rate), p50, p99), *ranges))
     return predictions
 
 
-def _system(case: Case, models: list[Calibrated]) -> tuple[Models, Machines]:
+def _intervals(case: Case, models: list[Calibrated], requests: Requests) -> list[tuple[Interval, Interval]]:
+    """The ranges of p50 and p99 of each model, as in `marina.plan.intervals`, but with these requests."""
+    uncertainties = [model.newest.uncertainty for model in models]
+    scenarios: list[list[Floats]] = [[] for _ in models]
+    for number in range(VALUES):
+        outcome = simulate(requests, *_system(case, models, speeds_of(uncertainties, number)), number)
+        for model_index, percentiles in enumerate(scenarios):
+            counted = (requests.at >= WARM_UP_S * 1000) & (requests.model == model_index)
+            latencies = outcome.latency[counted & (outcome.status == ANSWERED)]
+            percentiles.append(np.percentile(latencies, (50, 99)))
+    ranges = []
+    for uncertainty, percentiles in zip(uncertainties, scenarios, strict=True):
+        p50s, p99s = (
+            interval_of(np.outer(values, factors_of([uncertainty], percentile)).ravel())
+            for values, percentile in zip(np.array(percentiles).T, (50, 99), strict=True)
+        )
+        ranges.append((p50s, p99s))
+    return ranges
+
+
+def _system(case: Case, models: list[Calibrated], slowdowns: Sequence[float] | None = None) -> tuple[Models, Machines]:
     machine_type = place_here(models, None, client_here=True)
     services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
-    costs = [variants[0].costs[case.groups[0]] for variants in machine_type.variants]
+    costs = [
+        variants[0].costs[case.groups[0]].slower(slowdown)
+        for variants, slowdown in zip(machine_type.variants, slowdowns or [1.0] * len(models), strict=True)
+    ]
     return models_of(costs, services), machines_at(machine_type, costs, services)
 
 

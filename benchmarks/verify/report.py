@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks.verify.measure import Comparison, Figures
 from marina.drawing import COLOURS, INK, new_figure, svg_of
 
@@ -22,7 +24,7 @@ def relative_errors(comparison: Comparison) -> Figures:
     return Figures(
         *(
             abs(predicted / measured - 1)
-            for predicted, measured in zip(comparison.predicted, mean_figures(comparison), strict=True)
+            for predicted, measured in zip(comparison.predicted.figures, mean_figures(comparison), strict=True)
         )
     )
 
@@ -53,6 +55,19 @@ def medians(comparisons: Sequence[Comparison]) -> dict[str, dict[str, float]]:
     return medians_by_label
 
 
+def coverage(comparisons: Sequence[Comparison]) -> dict[str, float]:
+    """The share of all measurements of each percentile that are in the predicted range; 90 % would be right."""
+    return {
+        name: statistics.fmean(
+            low <= getattr(figures, name) <= high
+            for comparison in comparisons
+            for low, high in [getattr(comparison.predicted, name)]
+            for figures in comparison.measured
+        )
+        for name in ("p50", "p99")
+    }
+
+
 def rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
     """A table: every case with its errors, and the spread of its measurements."""
     table_rows = []
@@ -60,7 +75,9 @@ def rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
         mean, errors, spread = mean_figures(comparison), relative_errors(comparison), relative_spread(comparison)
         cells = [f"{comparison.case.number}", comparison.model, comparison.case.describe(), f"{comparison.rate:.0f}"]
         for name in ("p50", "p99"):
-            cells += [f"{getattr(comparison.predicted, name):.1f}", f"{getattr(mean, name):.1f}"]
+            low, high = getattr(comparison.predicted, name)
+            cells += [f"{getattr(comparison.predicted.figures, name):.1f} ({low:.1f} to {high:.1f})"]
+            cells += [f"{getattr(mean, name):.1f}"]
             cells += [f"{getattr(errors, name):.0%}", f"{getattr(spread, name):.0%}"]
         table_rows.append([*cells, f"{errors.rate:.1%}"])
     return table_rows
@@ -97,13 +114,15 @@ def picture(comparisons: Sequence[Comparison]) -> bytes:
                 if not selected:
                     continue
                 measured = [getattr(mean_figures(comparison), name) for comparison in selected]
-                predicted = [getattr(comparison.predicted, name) for comparison in selected]
+                predicted = [getattr(comparison.predicted.figures, name) for comparison in selected]
+                ranges = np.array([getattr(comparison.predicted, name) for comparison in selected])
                 spans = [
                     [abs(getattr(measured_figures, name) - mean) for measured_figures in comparison.measured]
                     for comparison, mean in zip(selected, measured, strict=True)
                 ]
+                yerr = np.abs(ranges.T - np.array(predicted))
                 axis.errorbar(
-                    measured, predicted, xerr=[max(span) for span in spans], fmt="o", ms=4, lw=0.8,
+                    measured, predicted, xerr=[max(span) for span in spans], yerr=yerr, fmt="o", ms=4, lw=0.8,
                     color=COLOURS[index], label=label,
                 )  # fmt: skip
                 values += [*measured, *predicted]

@@ -69,7 +69,7 @@ def sweep(
             case=case,
             chosen=_settings(case) == _settings(choice_case),
             rate=throughputs[case.number],
-            p99=predict(case, [model], texts, rate)[0].p99,
+            p99=predict(case, [model], texts, rate)[0].figures.p99,
             rates=[],
             p99s=[],
         )

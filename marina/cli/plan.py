@@ -52,13 +52,14 @@ def calibrate(
     if as_json:
         print_json(
             {
-                name: {"file": str(path), "error": calibration.error}
+                name: {"file": str(path), "error": calibration.error, "noise": calibration.uncertainty.noise}
                 for name, (calibration, path) in calibrations.items()
             }
         )
         return
     for name, (calibration, path) in calibrations.items():
         say(f"{name}: simulations of its loads are within {calibration.error:.1%} (median) of what was measured")
+        say(f"the machine's speed is within {calibration.uncertainty.noise:.0%} of its mean in 9 of 10 measurements")
         command = f"marina plan {name}{host_option(host)} --rate 100 --promise 'p99 <= 50 ms'"
         say(f"written to {relative(path)}; next: {command}")
 
@@ -92,6 +93,10 @@ def plan(
     one_down: Annotated[
         bool, typer.Option("--one-down", metavar="", help="The promise holds while one instance is down.")
     ] = False,
+    confidence: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Of repeated measurements that keep the promise, such as 0.95."),
+    ] = None,
     budget: Annotated[float | None, typer.Option(metavar="USD", help="The most to pay a month.")] = None,
     price: Annotated[float | None, typer.Option(metavar="USD", help="Of a machine like this one, an hour.")] = None,
     host: HostOption = "torchserve",
@@ -117,7 +122,7 @@ def plan(
     project = find_project()
     if workload is None:
         requested_workload = _workload_of_options(
-            names, rate, promise, instances, lengths, replay, on, one_down, budget, price, host
+            names, rate, promise, instances, lengths, replay, on, one_down, confidence, budget, price, host
         )
     else:
         requested_workload = _workload_of_file(workload, context)
@@ -166,6 +171,7 @@ def _workload_of_options(
     replay: str | None,
     on: list[str] | None,
     one_down: bool,
+    confidence: float | None,
     budget: float | None,
     price: float | None,
     host: HostName,
@@ -193,6 +199,7 @@ def _workload_of_options(
                     "percentile": float(percentile),
                     "latency_ms": float(latency) * (1000 if unit == "s" else 1),
                     "one_down": one_down,
+                    "confidence": confidence,
                 },
                 "budget": budget,
                 "price": price,

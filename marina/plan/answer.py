@@ -10,6 +10,7 @@ from marina.bench.report.table import number
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
 from marina.plan.fleet import HOURS, Disruption, by_hour
+from marina.plan.intervals import COVERAGE, REQUESTS
 from marina.plan.limits import Reach
 from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, latency_alone
 from marina.plan.workload import HERE, Traffic, Workload
@@ -32,6 +33,7 @@ class Recommendation:
         change: a sentence about the first change to make.
         instance_loss, upgrade: the choice while an instance is lost, and while the instances are upgraded; None if it
             has one instance.
+        notes: sentences about calibrations that are less certain than they were.
     """
 
     workload: Workload
@@ -42,6 +44,7 @@ class Recommendation:
     change: str
     instance_loss: Disruption | None = None
     upgrade: Disruption | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -56,9 +59,11 @@ class Recommendation:
             )
         figures = best.figures
         price = "" if figures.usd_month is None else f", {number(figures.usd_month)} USD a month"
+        low, high = figures.intervals.promised if figures.intervals else (figures.promised, figures.sure)
         return (
             f"{describe(best)} keeps {promise} at {number(total_rate(self.traffic))} requests per second: "
-            f"p{promise.percentile:g} {number(figures.promised)} ms, {figures.utilisation:.0%} busy{price}."
+            f"p{promise.percentile:g} {number(figures.promised)} ms ({number(low)} to {number(high)}), "
+            f"{figures.utilisation:.0%} busy{price}."
         )
 
     @property
@@ -83,9 +88,10 @@ class Recommendation:
 
     def lines(self) -> list[str]:
         """Further sentences: the bottleneck, the first change to make, and Darwinbox's three questions."""
-        lines = [self.binds, *([self.change] if self.change else [])]
+        lines = [*self.notes, self.binds, *([self.change] if self.change else [])]
         best, reach = self.result.best, self.reach
         if best and reach:
+            lines.insert(0, self._range_line(best))
             for name, max_texts in self.mini_batch.items():
                 lines.append(
                     f"Mini-batches: at most {max_texts} texts of {name} in a request through Lambda, by bytes and "
@@ -106,6 +112,13 @@ class Recommendation:
             f"{len({trial_key(trial)[0] for trial in self.result.trials})} simulated."
         )
         return lines
+
+    def _range_line(self, best: Evaluation) -> str:
+        promise, intervals = self.workload.promise, best.figures.intervals
+        line = f"In brackets: where {COVERAGE:.0%} of measurements of {REQUESTS:,} requests should be."
+        if promise.confidence is None and intervals and intervals.promised[1] > promise.latency_ms:
+            line += " Part of that range breaks the promise; --confidence 0.95 plans for its upper end."
+        return line
 
     def by_hour(self) -> list[int]:
         """The smallest number of instances at each hour of the day; empty without a curve or a choice."""
@@ -135,6 +148,7 @@ class Recommendation:
             "answer": self.sentence,
             "binds": self.binds,
             "change_first": self.change,
+            "notes": self.notes,
             "choice": trial_json(best) if best else None,
             "nearest": None if best or nearest is None else trial_json(nearest),
             "max_requests_per_second": None if self.reach is None else round(self.reach.rate, 1),
@@ -262,6 +276,7 @@ def trial_json(trial: Evaluation) -> dict[str, Any]:
         "batch_size": candidate.batch_size,
         "batch_delay_ms": candidate.delay_ms,
         **{name: round(value, 4) if isinstance(value, float) else value for name, value in vars(trial.figures).items()},
+        "intervals": trial.figures.intervals._asdict() if trial.figures.intervals else None,
     }
 
 

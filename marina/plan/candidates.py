@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.system import WorkerModel
+from marina.plan.uncertainty import CERTAIN, Uncertainty
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
 DELAYS_MS: Mapping[str, tuple[int, ...]] = {"torchserve": (1, 2, 5, 10), "direct": (NO_DELAY,)}  # by host
@@ -23,6 +24,7 @@ class Variant(NamedTuple):
         megabytes: of a worker's memory.
         bounds: for an estimate, how much faster and slower graphs may be, as factors of their times; None if measured.
         basis: what is not measured here; "" if nothing.
+        uncertainty: of simulations with these costs.
     """
 
     engine: str
@@ -32,6 +34,7 @@ class Variant(NamedTuple):
     megabytes: float
     bounds: tuple[float, float] | None = None
     basis: str = ""
+    uncertainty: Uncertainty = CERTAIN
 
 
 class MachineType(NamedTuple):

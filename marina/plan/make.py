@@ -19,6 +19,7 @@ from marina.errors import SpecError
 from marina.plan import fleet
 from marina.plan.answer import Recommendation, first_change
 from marina.plan.candidates import Candidate, candidates_of
+from marina.plan.evaluate import with_intervals
 from marina.plan.limits import find_reach, largest_request
 from marina.plan.places import Calibrated, place_here, place_of
 from marina.plan.search import search
@@ -49,6 +50,8 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         )
         for demand in workload.models
     ]
+    progress("the speed of this machine", 0, 1)
+    notes = tuple(note for note in [model.compare_speed() for model in models] if note)
     traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models, strict=True)]
     tokens = [model_traffic.tokens for model_traffic in traffic]
     places = [
@@ -65,9 +68,11 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
     least_loaded = workload.balancer == "least"
     result = search(candidates, traffic, workload.promise, workload.budget, least_loaded, progress)
     if result.best is None:
-        return Recommendation(workload, traffic, result, None, {}, "")
+        return Recommendation(workload, traffic, result, None, {}, "", notes=notes)
     progress("how far the choice carries", 0, 1)
     best, count = result.best.candidate, result.best.figures.count
+    figures = with_intervals(result.best.figures, best, traffic, workload.promise, least_loaded)
+    result.best = result.best._replace(figures=figures)
     reach = find_reach(best, count, traffic, workload.promise, least_loaded)
     mini_batch = {
         model.spec.name: _mini_batch(best, number, model_traffic, model)
@@ -78,7 +83,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         for disrupt in (fleet.lose_instance, fleet.upgrade)
     )
     change = first_change(result.best, traffic, workload)
-    return Recommendation(workload, traffic, result, reach, mini_batch, change, instance_loss, upgrade)
+    return Recommendation(workload, traffic, result, reach, mini_batch, change, instance_loss, upgrade, notes)
 
 
 def _mini_batch(best: Candidate, number: int, traffic: Traffic, model: Calibrated) -> int:

@@ -40,6 +40,8 @@ def picture(answer: Recommendation) -> bytes:
         if best:
             point = best.figures.promised, rank(best)[0]
             axis.scatter(*([value] for value in point), s=90, facecolors="none", edgecolors=LIMIT, linewidths=2)
+            if best.figures.intervals:
+                axis.plot(best.figures.intervals.promised, [point[1]] * 2, color=LIMIT, linewidth=2)
             axis.annotate(
                 f"chosen: {best.figures.promised:.0f} ms",
                 point,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from handlers.worker.artifact import read_artifact
@@ -18,6 +19,7 @@ from marina.engines import engine_of
 from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.calibrate import core_usage_of, costs_of
 from marina.plan.calibration.record import SUFFIX, Calibration, WorkerCosts, read_calibration
+from marina.plan.calibration.speed import probe
 from marina.plan.candidates import MachineType, Variant
 from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
 from marina.plan.proposals import propose
@@ -67,6 +69,29 @@ class Calibrated:
             )
         self.calibrations = sorted(calibrations, key=lambda calibrated: calibrated[0].made, reverse=True)
 
+    def compare_speed(self) -> str:
+        """Measure how fast the machine is now, and make calibrations of another speed less certain.
+
+        Returns:
+            What to say of the newest calibration, or "".
+        """
+        slowdowns = []
+        for number, (calibration, folder) in enumerate(self.calibrations):
+            slowdown = probe(folder, calibration.cores) / calibration.probe_ms
+            speed = calibration.uncertainty.speed
+            slowdowns.append(slowdown if not speed[0] <= slowdown <= speed[-1] else 1.0)
+            low, high = sorted((1.0, slowdowns[-1]))
+            widened = calibration.uncertainty.with_speeds(low, high) if low < high else calibration.uncertainty
+            self.calibrations[number] = replace(calibration, uncertainty=widened), folder
+        if slowdowns[0] == 1.0:
+            return ""
+        name = self.spec.name
+        change = f"{slowdowns[0] - 1:.0%} slower" if slowdowns[0] > 1 else f"{1 - slowdowns[0]:.0%} faster"
+        return (
+            f"The machine is {change} now than when {name} was calibrated, so the ranges are wide. If it is not busy, "
+            f"calibrate again: marina calibrate {name}{host_option(self.host)}"
+        )
+
     @property
     def newest(self) -> Calibration:
         """The newest calibration."""
@@ -94,7 +119,16 @@ def place_here(
             artifact = read_artifact(folder)
             costs = _costs(calibration, calibration.workers, client_here)
             shapes = tuple(map(str, artifact.shapes))
-            model_variants.append(Variant(artifact.engine, artifact.precision, shapes, costs, _megabytes(folder)))
+            model_variants.append(
+                Variant(
+                    artifact.engine,
+                    artifact.precision,
+                    shapes,
+                    costs,
+                    _megabytes(folder),
+                    uncertainty=calibration.uncertainty,
+                )
+            )
         if tokens is not None:
             model_variants += _proposed_variants(model_variants[0], model.newest, tokens[number])
         variants.append(tuple(model_variants))
@@ -137,7 +171,16 @@ def _proposed_variants(present: Variant, calibration: Calibration, tokens: Ints)
     costs = _costs(calibration, proposal.workers)
     megabytes = WORKER_BYTES / 1e6 + (present.megabytes - WORKER_BYTES / 1e6) * graphs
     shapes, bounds = tuple(map(str, proposal.shapes)), (1 - proposal.error, 1 + proposal.error)
-    return [Variant(present.engine, present.precision, shapes, costs, megabytes, bounds, UNCOMPILED)]
+    return [
+        present._replace(
+            shapes=shapes,
+            costs=costs,
+            megabytes=megabytes,
+            bounds=bounds,
+            basis=UNCOMPILED,
+            uncertainty=present.uncertainty.with_speeds(*bounds),
+        )
+    ]
 
 
 def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequence[Ints] | None = None) -> MachineType:
@@ -162,7 +205,10 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequen
     here = place_here(models, instance.on_demand, tokens=tokens)
     if not instance.cores:
         estimated = tuple(
-            tuple(variant._replace(bounds=BOUNDS, basis=ESTIMATE) for variant in model_variants)
+            tuple(
+                variant._replace(bounds=BOUNDS, basis=ESTIMATE, uncertainty=variant.uncertainty.with_speeds(*BOUNDS))
+                for variant in model_variants
+            )
             for model_variants in here.variants
         )
         return here._replace(name=name, cores=instance.vcpu, memory_gib=instance.memory_gib, variants=estimated)
@@ -189,12 +235,15 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
     total = source.count_weights()
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
     measured, memory = False, engine_of(engine).memory_on(family)
+    certainty = calibration.uncertainty
     for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
         artifact, times = read_artifact(folder), read_times(folder)
         if artifact.engine == engine and set(times) == set(artifact.shapes):
             graph_costs = costs._replace(times=times, again=times)
             shape_names = tuple(map(str, artifact.shapes))
-            yield Variant(engine, artifact.precision, shape_names, {1: graph_costs}, megabytes, basis=ELSEWHERE)
+            yield Variant(
+                engine, artifact.precision, shape_names, {1: graph_costs}, megabytes, None, ELSEWHERE, certainty
+            )
             measured = True
     if not measured:
         shapes = spec.shapes.listed()
@@ -208,7 +257,8 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
         line = reported_line(root / REPORT, family) or published_line(family)
         times = estimated_times(line, encoder_weights(source.folder, total), shapes)
         graph_costs = costs._replace(times=times, again=times)
-        yield Variant(engine, "auto", tuple(map(str, shapes)), {1: graph_costs}, megabytes, BOUNDS, ESTIMATE)
+        estimate, shape_names = certainty.with_speeds(*BOUNDS), tuple(map(str, shapes))
+        yield Variant(engine, "auto", shape_names, {1: graph_costs}, megabytes, BOUNDS, ESTIMATE, estimate)
 
 
 def _megabytes(folder: Path) -> float:

@@ -96,6 +96,7 @@ def search(
         progress: called for every cost that is tried.
     """
     result = SearchResult()
+    rough_promise = promise.model_copy(update={"confidence": None})
     queue: list[QueuedCandidate] = []
     for number, candidate in enumerate(candidates):
         result.candidates += 1
@@ -115,7 +116,7 @@ def search(
             while queue and queue[0].cost <= price * (1 + 1e-9):
                 level.append(heapq.heappop(queue))
             progress(f"{price:.4g} an hour, {len(level)} candidates", initial_size - len(queue), initial_size)
-            rough = _evaluate(threads, level, traffic, promise, ROUGH_REQUESTS, least_loaded)
+            rough = _evaluate(threads, level, traffic, rough_promise, ROUGH_REQUESTS, least_loaded)
             result.trials += [
                 Evaluation(queued.candidate, figures) for queued, figures in zip(level, rough, strict=True)
             ]
@@ -133,7 +134,7 @@ def search(
                 Evaluation(level[place].candidate, figures) for place, figures in zip(promising, fine, strict=True)
             ]
             if keeping:
-                result.best = min(keeping, key=lambda trial: trial.figures.promised * trial.candidate.worst_slowdown)
+                result.best = min(keeping, key=lambda trial: trial.figures.sure * trial.candidate.worst_slowdown)
                 break
             for _, number, count, candidate in level:
                 if number not in feasible:

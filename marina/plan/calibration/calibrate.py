@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
@@ -30,17 +32,21 @@ from marina.plan.calibration.server import (
     IDLE_RATE,
     INSTANCES,
     ONE_WORKER,
+    WARM_UP_S,
     WORKER_A_CORE,
-    ClosedLoop,
+    MeasuredLoad,
     MeasuredServer,
-    measure_loops,
+    measure_loads,
     measure_pauses,
+    open_loop_times,
 )
+from marina.plan.calibration.speed import probe
 from marina.plan.calibration.worker import RequestSample, measure_contention, measure_worker
 from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
 from marina.plan.simulator.values import Floats, Requests, SimulationResult
+from marina.plan.uncertainty import Uncertainty, next_factors
 from marina.project import Project
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
@@ -88,25 +94,30 @@ def calibrate(
     unpack(server.project.model_store / f"{spec.name}.mar", folder)
     sample, payloads = sample_of(instances, text_source, spec, artifact)
     sizes = sorted({1, cores, *(1 << power for power in range(1, 20) if 1 << power < cores)})[-MAX_SIZES:]
-    workers = []
+    workers, probes = [], [probe(artifact, cores)]
     for number, size in enumerate(sizes):
         progress(f"a worker on {size} core{'s' * (size > 1)}", number, len(sizes) + 1)
         workers.append(measure_worker(folder, size, sample))
+        probes.append(probe(artifact, cores))
     progress("workers beside each other", len(sizes), len(sizes) + 1)
     contention = measure_contention(folder, cores) if cores > 1 else 0.0
+    probes.append(probe(artifact, cores))
     progress("starting the server", 0, 1)
     endpoint = server.serve(spec.name, host=host)
-    loops, front, client = measure_loops(server, endpoint, payloads, cores, ONE_WORKER, progress)
+    loads, front, client = measure_loads(server, endpoint, payloads, cores, ONE_WORKER, progress)
+    probes.append(probe(artifact, cores))
     progress("the server with pauses between requests", 0, 1)
     idle_latencies = measure_pauses(endpoint, payloads[1])
     if cores > 1:
         _archive(spec, server, ",".join(["1"] * cores))
         endpoint = server.serve(spec.name, host=host)
-        loops += measure_loops(server, endpoint, payloads, 1, WORKER_A_CORE, progress)[0]
+        loads += measure_loads(server, endpoint, payloads, 1, WORKER_A_CORE, progress)[0]
+        probes.append(probe(artifact, cores))
     progress("fitting", 0, 1)
-    measured = MeasuredServer(loops, idle_latencies, front, client)
+    measured = MeasuredServer(loads, idle_latencies, front, client)
     simulator = LoadSimulator(workers, sample, cores, contention, SIMULATED_DELAYS_MS[host])
-    fit = fit_server(measured, simulator.closed_loop)
+    fit = fit_server(measured, simulator.figures)
+    probe_ms = fmean(probes)
     idle_spread = idle_times(idle_latencies, simulator.paced(fit.server))
     description = read_artifact(artifact)
     calibration = Calibration(
@@ -120,6 +131,8 @@ def calibrate(
         workers=tuple(workers),
         server=ServerCosts(**{**vars(fit.server), "idle": idle_spread}),
         error=round(fit.error, 4),
+        probe_ms=round(probe_ms, 4),
+        uncertainty=Uncertainty(next_factors([math.log(value / probe_ms) for value in probes]), fit.p50, fit.p99),
         made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     return calibration, write_calibration(artifact, calibration)
@@ -200,12 +213,13 @@ class LoadSimulator:
         self._cores, self._contention, self._delay_ms = cores, contention, delay_ms
         self._tokens, self._rows = np.array(sample.tokens, np.int64), sample.rows
 
-    def closed_loop(self, server: ServerCosts, loop: ClosedLoop) -> tuple[float, float, float, float]:
+    def figures(self, server: ServerCosts, load: MeasuredLoad) -> tuple[float, float, float, float]:
         """Requests per second, p50 and p99 of the latency in milliseconds, and mean requests of a batch."""
-        requests = self._requests(np.zeros(SIMULATED_REQUESTS), loop.instances, loop.connections)
-        result = self._run(server, requests, loop.cores)
-        rate, batch = SIMULATED_REQUESTS / result.end * 1000, result.batched.sum() / result.batches.sum()
-        p50, p99 = np.nanpercentile(result.latency, (50, 99))
+        at = np.array(open_loop_times(load.sent)) if load.sent else np.zeros(SIMULATED_REQUESTS)
+        result = self._run(server, self._requests(at, load.instances, load.connections), load.cores)
+        rate, batch = len(at) / result.end * 1000, result.batched.sum() / result.batches.sum()
+        counted = at >= WARM_UP_S * 1000 if load.sent else np.ones(len(at), bool)
+        p50, p99 = np.nanpercentile(result.latency[counted], (50, 99))
         return float(rate), float(p50), float(p99), float(batch)
 
     def paced(self, server: ServerCosts) -> list[float]:
@@ -215,9 +229,8 @@ class LoadSimulator:
 
     def _requests(self, at: Floats, instances: int, connections: int) -> Requests:
         rows = instances * self._rows
-        tokens = np.resize(self._tokens, SIMULATED_REQUESTS * rows)
-        first = np.arange(SIMULATED_REQUESTS + 1) * rows
-        return Requests(at, np.zeros(SIMULATED_REQUESTS, np.int64), first, tokens, connections)
+        tokens = np.resize(self._tokens, len(at) * rows)
+        return Requests(at, np.zeros(len(at), np.int64), np.arange(len(at) + 1) * rows, tokens, connections)
 
     def _run(self, server: ServerCosts, requests: Requests, cores: int) -> SimulationResult:
         service = Service((cores,) * (self._cores // cores), BATCH_SIZE, self._delay_ms)

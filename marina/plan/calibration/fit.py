@@ -9,9 +9,10 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from marina.plan.calibration.record import ServerCosts
-from marina.plan.calibration.server import ClosedLoop, MeasuredServer
+from marina.plan.calibration.server import MeasuredLoad, MeasuredServer
 from marina.plan.calibration.worker import spread_of
 from marina.plan.simulator.values import Floats
+from marina.plan.uncertainty import next_factors
 
 # first guesses
 START = {
@@ -25,7 +26,7 @@ START = {
     "slower_alone": 1.0,
     "tail": 1.5,
 }
-STEP = 0.05  # of a logarithm, for slopes: simulations are noisy, so smaller steps measure noise
+STEP = 0.1  # of a logarithm, for slopes: simulations are noisy, so smaller steps measure noise
 WEIGHT = 0.5  # of mean batches, which say how requests meet, and of p99s, which vary; throughput and p50 have 1
 MIN_GAIN = 0.003  # of a step, relative to the sum of squares, below which the fit ends
 MAX_STEPS = 20
@@ -33,20 +34,28 @@ TIMER_MS = 0.06  # the kernel's slack of timers is 0.05 ms
 
 
 class Fit(NamedTuple):
-    """The costs, and the median of the relative errors of throughput and median latency."""
+    """The costs, and how well they explain the measured loads.
+
+    Attributes:
+        server: the costs.
+        error: the median of the relative errors of throughput and median latency.
+        p50, p99: see `Uncertainty`.
+    """
 
     server: ServerCosts
     error: float
+    p50: tuple[float, ...]
+    p99: tuple[float, ...]
 
 
 def fit_server(
-    measured: MeasuredServer, simulate: Callable[[ServerCosts, ClosedLoop], tuple[float, float, float, float]]
+    measured: MeasuredServer, simulate: Callable[[ServerCosts, MeasuredLoad], tuple[float, float, float, float]]
 ) -> Fit:
-    """Fit the costs of a server to its closed loops by least squares, with parameters that stay positive.
+    """Fit the costs of a server to its loads by least squares, with parameters that stay positive.
 
     Args:
         measured: the measured server.
-        simulate: requests per second, p50, p99 and mean batch of a closed loop, with these costs.
+        simulate: requests per second, p50, p99 and mean batch of a load, with these costs.
     """
 
     def costs(values: Floats) -> ServerCosts:
@@ -54,10 +63,10 @@ def fit_server(
         return ServerCosts(front=measured.front, client=measured.client, timer=TIMER_MS, idle=(0.0,), **fitted)
 
     def errors(values: Floats) -> Floats:
-        simulated = [simulate(costs(values), loop) for loop in measured.loops]
+        simulated = [simulate(costs(values), load) for load in measured.loads]
         pairs = [
-            (rate / loop.rate, p50 / loop.p50, (p99 / loop.p99) ** WEIGHT, (batch / loop.batch) ** WEIGHT)
-            for (rate, p50, p99, batch), loop in zip(simulated, measured.loops, strict=True)
+            (rate / load.rate, p50 / load.p50, (p99 / load.p99) ** WEIGHT, (batch / load.batch) ** WEIGHT)
+            for (rate, p50, p99, batch), load in zip(simulated, measured.loads, strict=True)
         ]
         logs: Floats = np.log(np.array(pairs)).ravel()
         return logs
@@ -68,8 +77,10 @@ def fit_server(
 
     start = np.log(np.array(list(START.values())))
     fit = least_squares(errors, start, slopes, ftol=MIN_GAIN, max_nfev=MAX_STEPS)
-    relative = np.abs(np.expm1(fit.fun.reshape(-1, 4)[:, :2]))
-    return Fit(costs(fit.x), float(np.median(relative)))
+    rate, p50, p99, _ = fit.fun.reshape(-1, 4).T
+    error = float(np.median(np.abs(np.expm1([rate, p50]))))
+    fitted = len(START) / 4  # to each of the four figures
+    return Fit(costs(fit.x), error, next_factors(-p50, fitted), next_factors(-p99 / WEIGHT, fitted))
 
 
 def idle_times(measured: Sequence[float], simulated: Sequence[float]) -> tuple[float, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from marina.files import write_json
+from marina.plan.uncertainty import Uncertainty
 
-FORMAT = 3
+FORMAT = 4
 SUFFIX = ".calibration.json"
 
 
@@ -83,6 +84,8 @@ class Calibration:
         workers: costs of a worker, by its cores.
         server: costs of the host.
         error: how far the simulated loads of the calibration are from the measured ones, as a median fraction.
+        probe_ms: one call of the graph of `probe` on all cores, as the mean over the calibration.
+        uncertainty: of simulations with these costs.
         made: when, in UTC.
     """
 
@@ -96,6 +99,8 @@ class Calibration:
     workers: tuple[WorkerCosts, ...]
     server: ServerCosts
     error: float
+    probe_ms: float
+    uncertainty: Uncertainty
     made: str
 
 

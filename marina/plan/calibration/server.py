@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
 import psutil
 
+from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.histogram import decoded
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import LoadCase, Payload
@@ -23,75 +25,109 @@ ONE_WORKER = ((1, 1), (4, 1), (16, 1), (64, 1), (1, 16), (8, 4))
 WORKER_A_CORE = ((4, 1), (32, 1), (8, 4))
 INSTANCES = sorted({instances for _, instances in (*ONE_WORKER, *WORKER_A_CORE)})
 BUSIEST = (64, 1)
+# open loops: instances of a request, and the rate as a share of what the closed loop with the most connections reached
+OPEN_LOOPS = ((1, 0.5), (1, 0.8), (4, 0.65))
+OPEN_S, OPEN_CONNECTIONS = 5.0, 256
 
 
-class ClosedLoop(NamedTuple):
-    """A closed loop: the cores of each worker, requests per second, latencies in ms, requests of a batch."""
+class MeasuredLoad(NamedTuple):
+    """One load, and what came of it.
+
+    Attributes:
+        cores: of each worker.
+        connections: of a closed loop; 0 in an open loop.
+        instances: of a request.
+        sent: requests per second of an open loop, which come at random; 0 in a closed loop.
+        rate: requests per second that were answered.
+        p50, p99: latencies in milliseconds.
+        batch: mean requests of a batch.
+    """
 
     cores: int
     connections: int
     instances: int
-    rate: float
-    p50: float
-    p99: float
-    batch: float
+    sent: float = 0.0
+    rate: float = 0.0
+    p50: float = 0.0
+    p99: float = 0.0
+    batch: float = 0.0
 
 
 class MeasuredServer(NamedTuple):
     """Measurements of a server with one worker, and of a server with a worker on each core.
 
     Attributes:
-        loops: closed loops.
+        loads: closed and open loops.
         idle: latencies of requests that come one by one with pauses, in milliseconds.
         front, client: milliseconds of CPU time for a request, in the host's process and in the generator.
     """
 
-    loops: list[ClosedLoop]
+    loads: list[MeasuredLoad]
     idle: list[float]
     front: float
     client: float
 
 
-def measure_loops(
+def open_loop_times(rate: float) -> list[float]:
+    """When the requests of an open loop are sent, in milliseconds: those of the load generator."""
+    end = WARM_UP_S + OPEN_S
+    return [time * 1000 for time in itertools.takewhile(lambda time: time < end, arrival_times("poisson", rate, 0, 1))]
+
+
+def measure_loads(
     server: BenchmarkServer,
     endpoint: Endpoint,
     payloads: dict[int, Payload],
     cores: int,
     loops: Sequence[tuple[int, int]],
     progress: Progress,
-) -> tuple[list[ClosedLoop], float, float]:
-    """Measure closed loops, in rounds; returns the loops, and `MeasuredServer.front` and `MeasuredServer.client`.
+) -> tuple[list[MeasuredLoad], float, float]:
+    """Measure closed and open loops, in rounds; returns them, and `MeasuredServer.front` and `MeasuredServer.client`.
 
     Args:
         server: the server of the model.
         endpoint: of the model.
         payloads: requests by their number of instances.
         cores: of each worker.
-        loops: connections, and instances of a request.
+        loops: connections of closed loops, and instances of a request.
         progress: called before each load.
     """
     host = psutil.Process(psutil.Process(server.worker_pids()[0]).ppid())
-    rounds_by_loop: dict[tuple[int, int], list[Measurement]] = {loop: [] for loop in loops}
+    rounds_of: dict[MeasuredLoad, list[Measurement]] = {MeasuredLoad(cores, *loop): [] for loop in loops}
     front, client = [], []
-    for number, loop in enumerate(list(loops) * ROUNDS):
-        connections, instances = loop
-        progress(f"the server with {connections} connections", number, len(loops) * ROUNDS)
+    for number, loop in enumerate(list(rounds_of) * ROUNDS):
+        progress(f"the server with {loop.connections} connections", number, len(loops) * ROUNDS)
         before = sum(host.cpu_times()[:2])
-        load = Load(connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
-        measured = measure_endpoint(endpoint, LoadCase(load, payloads[instances]))
-        rounds_by_loop[loop].append(measured)
-        if loop == BUSIEST and measured.generator:
+        load = Load(loop.connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
+        measured = measure_endpoint(endpoint, LoadCase(load, payloads[loop.instances]))
+        rounds_of[loop].append(measured)
+        if (loop.connections, loop.instances) == BUSIEST and measured.generator:
             # the warm-up is in the host's time, and not among the requests
             sent_requests = measured.requests * (1 + WARM_UP_S / SECONDS)
             front.append((sum(host.cpu_times()[:2]) - before) * 1000 / sent_requests)
             client.append(measured.generator.cpu * measured.seconds * 1000 / measured.requests)
-    closed = []
-    for (connections, instances), rounds in rounds_by_loop.items():
-        rate = fmean(measurement.requests / measurement.seconds for measurement in rounds)
-        p50, p99 = (fmean(measurement.latency_ms[name] for measurement in rounds) for name in ("p50", "p99"))
-        batch = fmean(measurement.server.batch if measurement.server else 1.0 for measurement in rounds)
-        closed.append(ClosedLoop(cores, connections, instances, rate, p50, p99, batch))
-    return closed, fmean(front or [0.0]), fmean(client or [0.0])
+    closed = [_mean(load, rounds) for load, rounds in rounds_of.items()]
+    capacity = {load.instances: load.rate for load in sorted(closed, key=lambda load: load.connections)}
+    open_loops = [
+        MeasuredLoad(cores, 0, instances, round(share * capacity[instances], 2)) for instances, share in OPEN_LOOPS
+    ]
+    rounds_of = {loop: [] for loop in open_loops}
+    for number, loop in enumerate(open_loops * ROUNDS):
+        progress(f"the server with {loop.sent:.0f} requests a second", number, len(open_loops) * ROUNDS)
+        load = Load(OPEN_CONNECTIONS, rate=loop.sent, warm_up_s=WARM_UP_S, window_s=OPEN_S, seconds=OPEN_S)
+        rounds_of[loop].append(measure_endpoint(endpoint, LoadCase(load, payloads[loop.instances])))
+    loads = closed + [_mean(load, rounds) for load, rounds in rounds_of.items()]
+    return loads, fmean(front or [0.0]), fmean(client or [0.0])
+
+
+def _mean(load: MeasuredLoad, rounds: Sequence[Measurement]) -> MeasuredLoad:
+    p50, p99 = (fmean(measurement.latency_ms[name] for measurement in rounds) for name in ("p50", "p99"))
+    return load._replace(
+        rate=fmean(measurement.requests / measurement.seconds for measurement in rounds),
+        p50=p50,
+        p99=p99,
+        batch=fmean(measurement.server.batch if measurement.server else 1.0 for measurement in rounds),
+    )
 
 
 def measure_pauses(endpoint: Endpoint, payload: Payload) -> list[float]:

@@ -13,6 +13,8 @@ from marina.plan.simulator.values import Floats, Ints, Machines, Models
 
 IDLE_MS = 5.0  # after which processors sleep and caches are cold
 NEVER = np.inf
+# the times of a `WorkerModel` besides those of graphs
+SCALED = ("batch", "request", "instance", "token", "gap", "handing", "outside", "replying", "front")
 
 
 class WorkerModel(NamedTuple):
@@ -43,6 +45,14 @@ class WorkerModel(NamedTuple):
     replying: float = 0.0
     front: float = 0.0
     core_usage: float = 1.0
+
+    def slower(self, factor: float) -> WorkerModel:
+        """The same on a machine that takes so many times as long for everything."""
+        return self._replace(
+            times={shape: time * factor for shape, time in self.times.items()},
+            again={shape: time * factor for shape, time in self.again.items()},
+            **{name: getattr(self, name) * factor for name in SCALED},
+        )
 
 
 class Service(NamedTuple):

@@ -19,9 +19,10 @@ from marina.plan.calibration.record import (
     read_calibration,
     write_calibration,
 )
-from marina.plan.calibration.server import ONE_WORKER, WORKER_A_CORE, ClosedLoop, MeasuredServer
+from marina.plan.calibration.server import ONE_WORKER, WORKER_A_CORE, MeasuredLoad, MeasuredServer
 from marina.plan.calibration.worker import RequestSample, spread_of
 from marina.plan.simulator.batches import NO_DELAY
+from marina.plan.uncertainty import Uncertainty
 
 SPREAD = (0.95, 1.0, 1.1)
 TIMES = {1: {"1x16": 2.0, "1x64": 5.0, "8x64": 30.0}, 2: {"1x16": 1.5, "1x64": 3.0, "8x64": 17.0}}
@@ -45,8 +46,9 @@ REAL = ServerCosts(
 
 def calibration() -> Calibration:
     machine = {"processor": "any", "memory_gib": 8.0}
+    made, uncertainty = "2026-11-23T00:00:00+00:00", Uncertainty((0.9, 1.1), (0.8, 1.3), (0.7, 1.5))
     return Calibration(
-        "m", "openvino", "int8", "direct", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, "2026-11-23T00:00:00+00:00"
+        "m", "openvino", "int8", "direct", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, 2.5, uncertainty, made
     )
 
 
@@ -56,12 +58,16 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     lengths = np.clip(np.random.default_rng(0).lognormal(2.8, 0.7, 400), 3, 64).astype(int)
     model = LoadSimulator(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05, delay_ms)
     loads = [(2, *loop) for loop in ONE_WORKER] + [(1, *loop) for loop in WORKER_A_CORE]
-    loops = [ClosedLoop(*load, *model.closed_loop(REAL, ClosedLoop(*load, 0, 0, 0, 0))) for load in loads]
-    fit = fit_server(MeasuredServer(loops, [], REAL.front, REAL.client), model.closed_loop)
+    measured = [MeasuredLoad(*load, 0.0, *model.figures(REAL, MeasuredLoad(*load))) for load in loads]
+    for load in [MeasuredLoad(2, 0, 1, 0.5 * measured[3].rate), MeasuredLoad(1, 0, 1, 0.8 * measured[7].rate)]:
+        measured.append(MeasuredLoad(*load[:4], *model.figures(REAL, load)))
+    fit = fit_server(MeasuredServer(measured, [], REAL.front, REAL.client), model.figures)
     assert fit.error < 0.02
+    for factors, width in ((fit.p50, 0.1), (fit.p99, 0.4)):
+        assert 1 - width < factors[1] < 1 < factors[-2] < 1 + width
     # another load, which it has not seen
-    other = ClosedLoop(2, 24, 2, 0, 0, 0, 0)
-    simulated, real = model.closed_loop(fit.server, other), model.closed_loop(REAL, other)
+    other = MeasuredLoad(2, 24, 2)
+    simulated, real = model.figures(fit.server, other), model.figures(REAL, other)
     assert simulated[:2] == pytest.approx(real[:2], rel=0.06)
     assert simulated[2] == pytest.approx(real[2], rel=0.1)  # p99, which varies more
     if delay_ms != NO_DELAY:  # without a delay, other costs make up for it
