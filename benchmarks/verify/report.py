@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.verify.measure import Comparison, Figures
-from marina.drawing import COLOURS, INK, new_figure, svg_of
+from marina.drawing import COLOURS, INK, new_figure, plain_numbers, svg_of
 
 MAX_JUDGED_SHARE = 0.85  # of capacity: published simulators are judged up to it
 
@@ -103,7 +103,7 @@ COLUMNS = [
 
 
 def picture(comparisons: Sequence[Comparison]) -> bytes:
-    """An SVG: predicted against measured, for both percentiles."""
+    """An SVG: predicted with ranges against measured with the distance of the measurements, for both percentiles."""
     with new_figure(columns=2, size=(10, 4.8)) as (figure, axes):
         for axis, name in zip(axes, ("p50", "p99"), strict=True):
             values: list[float] = []
@@ -143,4 +143,6 @@ def _frame(axis: Any, values: list[float], name: str) -> None:
         xlabel=f"measured {name}, ms",
         ylabel=f"predicted {name}, ms",
     )
-    axis.set_title(f"{name}; the band is 10 %")
+    axis.set_title(f"{name}, with its range; the band is 10 %")
+    plain_numbers(axis.xaxis)
+    plain_numbers(axis.yaxis)

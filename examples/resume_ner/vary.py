@@ -71,7 +71,7 @@ def _date(chance: random.Random) -> str:
     until = year + chance.randint(1, 6)
     days = [str(year), f"{month} {year}", f"{month[:3]} {year}", f"{chance.randint(1, 28)} {month} {year}"]
     days += [f"{chance.randint(1, 12):02d}/{year}", f"since {year}"]
-    spans = [f"{year} - {until}", f"{year}–{until}", f"{year} to {until}", f"from {year} to {until}"]
+    spans = [f"{year} - {until}", f"{year}–{until}", f"{year} to {until}"]
     spans += [f"{month} {year} - {until_month} {until}", f"{month} {year} - present"]
     return chance.choice(days + spans)
 

@@ -13,7 +13,8 @@ import yaml
 
 from benchmarks.verify import sweep as sweeping
 from benchmarks.verify.cases import Case, draw_cases, read_cases
-from benchmarks.verify.measure import Figures, Texts
+from benchmarks.verify.measure import Comparison, Figures, Prediction, Texts
+from benchmarks.verify.report import coverage, medians, picture, rows
 from marina.errors import SpecError
 from marina.plan.candidates import Candidate
 from tests.marina.plan.places import place, variant
@@ -62,7 +63,7 @@ def test_a_sweep_says_how_far_the_choice_is_from_the_best(monkeypatch: pytest.Mo
     for name, found in {
         "texts_of": lambda *_: Texts(["ok"], np.array([3])),
         "capacity": lambda case, *_: 100.0 + case.batch_size,
-        "predict": lambda case, *_: [Figures(50, 5, p99(case))],
+        "predict": lambda case, *_: [Prediction(Figures(50, 5, p99(case)), (4, 6), (8, 20))],
         "serve": lambda *_: [],
         "measure": lambda case, *_: [Figures(50, 5, p99(case))],
         "measure_closed": lambda case, *_: [Figures(100 - case.delay_ms, 5, 9)],
@@ -80,3 +81,18 @@ def test_a_sweep_says_how_far_the_choice_is_from_the_best(monkeypatch: pytest.Mo
     assert table[0][:3] == ["1,1", "1", "1"]
     best, own = min(p99(one.case) for one in swept), next(p99(one.case) for one in swept if one.chosen)
     assert f"a p99 {own / best - 1:.1%} above the best of 15 measured ones" in sweeping.summary(rate, swept)
+
+
+def test_coverage_counts_measurements_in_their_ranges() -> None:
+    (case,) = draw_cases(["a"], 2, 1, 0, "direct")
+    predicted = Prediction(Figures(50, 5, 9), (4, 6), (8, 20))
+    comparisons = [
+        Comparison(case, "a", 50, predicted, [Figures(50, 4.1, 9), Figures(50, 6.1, 20)]),
+        Comparison(case, "a", 50, predicted, [Figures(50, 3.9, 9), Figures(50, 5, 20)]),
+    ]
+    assert coverage(comparisons) == {"p50": 0.5, "p99": 1.0}
+    first, second = rows(comparisons)
+    assert first[4:6] == ["5.0 (4.0 to 6.0)", "5.1"]
+    assert second[8:10] == ["9.0 (8.0 to 20.0)", "14.5"]
+    assert medians(comparisons)["error, all"]["p99"] == pytest.approx(1 - 9 / 14.5)
+    assert picture(comparisons).startswith(b"<?xml")

@@ -108,6 +108,7 @@ def calibrate(
     probes.append(probe(artifact, cores))
     progress("the server with pauses between requests", 0, 1)
     idle_latencies = measure_pauses(endpoint, payloads[1])
+    probes.append(probe(artifact, cores))
     if cores > 1:
         _archive(spec, server, ",".join(["1"] * cores))
         endpoint = server.serve(spec.name, host=host)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Shape
+from marina.bench.report.machine import machine
 from marina.errors import MarinaError
 from marina.plan import places
-from marina.plan.calibration.record import WorkerCosts
-from marina.plan.places import place_of
+from marina.plan.calibration.record import WorkerCosts, write_calibration
+from marina.plan.places import Calibrated, place_of
+from marina.plan.uncertainty import CERTAIN
+from marina.project import Project
+from marina.spec import read_spec
+from tests.conftest import write_spec
 from tests.marina.plan.places import place, variant
+from tests.marina.plan.test_calibration import calibration
 
 BERT_BASE = 110_000_000
 
@@ -28,7 +36,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], Any]:
             self.name, self.folder, self.weights = "intents", Path("model"), weights
             self.spec = self.shapes = self.newest = self
             self.workers: Sequence[WorkerCosts] = [WorkerCosts(1, {}, {}, (1.0,), 0.0, 0.0, 0.0, 0.0)]
-            self.server = None
+            self.server, self.uncertainty = None, CERTAIN
             self.listed = lambda: listed
 
         def count_weights(self) -> int:
@@ -56,3 +64,31 @@ def test_a_model_that_is_too_large_needs_another_instance(model: Callable[[int, 
     with pytest.raises(MarinaError, match="room for about 0 of its graphs") as refused:
         place_of("inf1.xlarge", [model(2_000_000_000, 1)], tmp_path)
     assert refused.value.fix == "use other instances"
+
+
+@pytest.mark.parametrize(
+    ("probe_ms", "change"), [(2.6, ""), (5.0, "100% slower now than when m"), (1.25, "50% faster now than when m")]
+)
+def test_a_machine_of_another_speed_makes_ranges_wide(
+    project: Project, monkeypatch: pytest.MonkeyPatch, probe_ms: float, change: str
+) -> None:
+    """The calibration measured 2.5 ms, and speeds from 0.9 to 1.1."""
+    write_spec(project, "m", task="text-classification", source={"path": "weights/m"}, shapes={"auto": 64})
+    artifact = project.artifacts / "m" / "abc"
+    artifact.mkdir(parents=True)
+    write_calibration(artifact, replace(calibration(), cores=len(cpu_cores()), machine=machine()))
+    monkeypatch.setattr(places, "probe", lambda *_: probe_ms)
+    model = Calibrated(read_spec(project.models / "m.yaml"), project, "direct")
+    before = model.newest.uncertainty
+    said = model.compare_speed()
+    assert change in said
+    after = model.newest.uncertainty
+    if not change:
+        assert (said, after) == ("", before)
+        return
+    assert said.endswith("marina calibrate m --host direct")
+    slowdown = probe_ms / 2.5
+    # both speeds, and all between them
+    assert min(after.speed) == pytest.approx(0.9 * min(1, slowdown), rel=0.1)
+    assert max(after.speed) == pytest.approx(1.1 * max(1, slowdown), rel=0.1)
+    assert (after.p50, after.p99) == (before.p50, before.p99)
