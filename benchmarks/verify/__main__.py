@@ -64,6 +64,8 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
             if read_calibration(server.archive(spec), host) is None:
                 calibrate(spec, project, server, None, progress, host)
         models = {name: Calibrated(spec, project, host) for name, spec in specs.items()}
+        for model in models.values():
+            model.compare_speed()
         case_inputs = [
             (
                 [models[name] for name in case.models],

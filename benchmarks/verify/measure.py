@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,13 +22,12 @@ from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.errors import SpecError
-from marina.plan.intervals import Interval, factors_of, interval_of, speeds_of
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, models_of
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
 from marina.plan.system import machines_at
-from marina.plan.uncertainty import VALUES
+from marina.plan.uncertainty import RANGE
 from marina.plan.workload import Traffic, draw
 
 CONNECTIONS = 256  # of the generator, and of the closed loop whose throughput is the capacity
@@ -52,8 +50,8 @@ class Prediction(NamedTuple):
     """What is predicted of a model: its figures, and the ranges in which measurements of its latencies should be."""
 
     figures: Figures
-    p50: Interval
-    p99: Interval
+    p50: tuple[float, float]
+    p99: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def texts_of(model: Calibrated, kind: str) -> Texts:
 
 def capacity(case: Case, models: list[Calibrated], texts: list[Texts], connections: int = CONNECTIONS) -> float:
     """The predicted requests per second of each model in a closed loop of all models."""
-    arrays, machines = _system(case, models)
+    arrays, machines = _system(case, models, [1.0] * len(models))
     traffic = [
         Traffic(1.0, instances, model_texts.tokens)
         for instances, model_texts in zip(case.instances, texts, strict=True)
@@ -114,53 +112,49 @@ def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: floa
     from several simulations together.
     """
     requests = _requests_of(case, texts, rate)
-    arrays, machines = _system(case, models)
-    after_warm_up = requests.at >= WARM_UP_S * 1000
+    figures = _simulate(case, models, requests, [1.0] * len(models))
+    ranges: dict[int, list[list[Figures]]] = {}
+    for percentile in (50, 99):
+        ranges[percentile] = [
+            _simulate(case, models, requests, [model.newest.uncertainty.at(percentile, end) for model in models])
+            for end in RANGE
+        ]
+    return [
+        Prediction(
+            predicted,
+            (min(predicted.p50, low50.p50), max(predicted.p50, high50.p50)),
+            (min(predicted.p99, low99.p99), max(predicted.p99, high99.p99)),
+        )
+        for predicted, low50, high50, low99, high99 in zip(figures, *ranges[50], *ranges[99], strict=True)
+    ]
+
+
+def _simulate(case: Case, models: list[Calibrated], requests: Requests, slowdowns: list[float]) -> list[Figures]:
+    """The figures of each model, if it is so much slower than its calibration says."""
+    arrays, machines = _system(case, models, slowdowns)
+    start, end = WARM_UP_S * 1000, float(requests.at[-1])
     latencies: list[list[Floats]] = [[] for _ in models]
-    answered_rates = np.zeros(len(models))
+    answered = np.zeros(len(models))
     for seed in range(SIMULATIONS):
         outcome = simulate(requests, arrays, machines, seed)
         end_times = outcome.sent + outcome.latency
-        measurement_end = (WARM_UP_S + seconds_of(rate)) * 1000
         for model_index in range(len(models)):
-            counted = after_warm_up & (requests.model == model_index) & (outcome.status == ANSWERED)
+            of_model = requests.model == model_index
+            counted = (requests.at >= start) & of_model & (outcome.status == ANSWERED)
             latencies[model_index].append(outcome.latency[counted])
-            in_time = (requests.model == model_index) & (end_times >= WARM_UP_S * 1000) & (end_times < measurement_end)
-            answered_rates[model_index] += in_time.sum() / seconds_of(rate) / SIMULATIONS
-    intervals = _intervals(case, models, requests)
-    predictions = []
-    for answered_rate, model_latencies, ranges in zip(answered_rates, latencies, intervals, strict=True):
-        p50, p99 = (float(percentile) for percentile in np.percentile(np.concatenate(model_latencies), (50, 99)))
-        predictions.append(Prediction(Figures(float(answered_rate), p50, p99), *ranges))
-    return predictions
+            answered[model_index] += (of_model & (end_times >= start) & (end_times < end)).sum() / SIMULATIONS
+    return [
+        Figures(float(count / (end - start) * 1000), *map(float, np.percentile(np.concatenate(parts), (50, 99))))
+        for count, parts in zip(answered, latencies, strict=True)
+    ]
 
 
-def _intervals(case: Case, models: list[Calibrated], requests: Requests) -> list[tuple[Interval, Interval]]:
-    """The ranges of p50 and p99 of each model, as in `marina.plan.intervals`, but with these requests."""
-    uncertainties = [model.newest.uncertainty for model in models]
-    scenarios: list[list[Floats]] = [[] for _ in models]
-    for number in range(VALUES):
-        outcome = simulate(requests, *_system(case, models, speeds_of(uncertainties, number)), number)
-        for model_index, percentiles in enumerate(scenarios):
-            counted = (requests.at >= WARM_UP_S * 1000) & (requests.model == model_index)
-            latencies = outcome.latency[counted & (outcome.status == ANSWERED)]
-            percentiles.append(np.percentile(latencies, (50, 99)))
-    ranges = []
-    for uncertainty, percentiles in zip(uncertainties, scenarios, strict=True):
-        p50s, p99s = (
-            interval_of(np.outer(values, factors_of([uncertainty], percentile)).ravel())
-            for values, percentile in zip(np.array(percentiles).T, (50, 99), strict=True)
-        )
-        ranges.append((p50s, p99s))
-    return ranges
-
-
-def _system(case: Case, models: list[Calibrated], slowdowns: Sequence[float] | None = None) -> tuple[Models, Machines]:
+def _system(case: Case, models: list[Calibrated], slowdowns: list[float]) -> tuple[Models, Machines]:
     machine_type = place_here(models, None, client_here=True)
     services = [Service(case.groups, case.batch_size, case.delay_ms) for _ in models]
     costs = [
         variants[0].costs[case.groups[0]].slower(slowdown)
-        for variants, slowdown in zip(machine_type.variants, slowdowns or [1.0] * len(models), strict=True)
+        for variants, slowdown in zip(machine_type.variants, slowdowns, strict=True)
     ]
     return models_of(costs, services), machines_at(machine_type, costs, services)
 

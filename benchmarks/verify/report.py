@@ -6,8 +6,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from benchmarks.verify.measure import Comparison, Figures
 from marina.drawing import COLOURS, INK, new_figure, plain_numbers, svg_of
 
@@ -56,11 +54,15 @@ def medians(comparisons: Sequence[Comparison]) -> dict[str, dict[str, float]]:
 
 
 def coverage(comparisons: Sequence[Comparison]) -> dict[str, float]:
-    """The share of all measurements of each percentile that are in the predicted range; 90 % would be right."""
+    """The share of all measurements of each percentile that are in the predicted range; 90 % would be right.
+
+    As the errors, it is of workloads up to `MAX_JUDGED_SHARE`, if there are any.
+    """
+    judged = [comparison for comparison in comparisons if comparison.case.share <= MAX_JUDGED_SHARE]
     return {
         name: statistics.fmean(
             low <= getattr(figures, name) <= high
-            for comparison in comparisons
+            for comparison in judged or comparisons
             for low, high in [getattr(comparison.predicted, name)]
             for figures in comparison.measured
         )
@@ -115,17 +117,17 @@ def picture(comparisons: Sequence[Comparison]) -> bytes:
                     continue
                 measured = [getattr(mean_figures(comparison), name) for comparison in selected]
                 predicted = [getattr(comparison.predicted.figures, name) for comparison in selected]
-                ranges = np.array([getattr(comparison.predicted, name) for comparison in selected])
+                lows, highs = zip(*(getattr(comparison.predicted, name) for comparison in selected), strict=True)
+                axis.vlines(measured, lows, highs, lw=0.8, color=COLOURS[index])
                 spans = [
                     [abs(getattr(measured_figures, name) - mean) for measured_figures in comparison.measured]
                     for comparison, mean in zip(selected, measured, strict=True)
                 ]
-                yerr = np.abs(ranges.T - np.array(predicted))
                 axis.errorbar(
-                    measured, predicted, xerr=[max(span) for span in spans], yerr=yerr, fmt="o", ms=4, lw=0.8,
+                    measured, predicted, xerr=[max(span) for span in spans], fmt="o", ms=4, lw=0.8,
                     color=COLOURS[index], label=label,
                 )  # fmt: skip
-                values += [*measured, *predicted]
+                values += [*measured, *lows, *highs]
             _frame(axis, values, name)
         axes[0].legend(title="of capacity")
         return svg_of(figure)

@@ -35,7 +35,7 @@ def calibrate(
     host: HostOption = "torchserve",
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what serving a model costs on this machine, for marina plan: about five minutes a model.
+    """Measure what serving a model costs on this machine, for marina plan: about seven minutes a model.
 
     Graphs, the stages of a worker, and the host's own part are measured, and kept beside the artifact. The machine
     should do nothing else meanwhile. The results say how well simulations of the measured loads fit.
@@ -52,14 +52,14 @@ def calibrate(
     if as_json:
         print_json(
             {
-                name: {"file": str(path), "error": calibration.error, "noise": calibration.uncertainty.noise}
+                name: {"file": str(path), "error": calibration.error, "noise": calibration.noise}
                 for name, (calibration, path) in calibrations.items()
             }
         )
         return
     for name, (calibration, path) in calibrations.items():
         say(f"{name}: simulations of its loads are within {calibration.error:.1%} (median) of what was measured")
-        say(f"the machine's speed is within {calibration.uncertainty.noise:.0%} of its mean in 9 of 10 measurements")
+        say(f"{name}: the speed of the machine was up to {calibration.noise:.0%} off its mean meanwhile")
         command = f"marina plan {name}{host_option(host)} --rate 100 --promise 'p99 <= 50 ms'"
         say(f"written to {relative(path)}; next: {command}")
 
@@ -95,7 +95,9 @@ def plan(
     ] = False,
     confidence: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Of repeated measurements that keep the promise, such as 0.95."),
+        typer.Option(
+            metavar="SHARE", help="The share of repeated measurements that must keep the promise, such as 0.95."
+        ),
     ] = None,
     budget: Annotated[float | None, typer.Option(metavar="USD", help="The most to pay a month.")] = None,
     price: Annotated[float | None, typer.Option(metavar="USD", help="Of a machine like this one, an hour.")] = None,

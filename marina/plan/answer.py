@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +11,9 @@ from marina.bench.report.table import number
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
 from marina.plan.fleet import HOURS, Disruption, by_hour
-from marina.plan.intervals import COVERAGE, REQUESTS
 from marina.plan.limits import Reach
 from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, latency_alone
+from marina.plan.uncertainty import COVERAGE
 from marina.plan.workload import HERE, Traffic, Workload
 
 BUSY = 0.7  # of the workers' time: above it, waiting for other requests is most of a tail
@@ -55,11 +56,11 @@ class Recommendation:
                 return f"None keeps {promise}: even alone and on an idle server a request takes longer."
             return (
                 f"None keeps {promise}; the nearest is {describe(nearest)}, with a p{promise.percentile:g} of "
-                f"{number(nearest.figures.promised)} ms."
+                f"{number(nearest.figures.sure)} ms."
             )
         figures = best.figures
         price = "" if figures.usd_month is None else f", {number(figures.usd_month)} USD a month"
-        low, high = figures.intervals.promised if figures.intervals else (figures.promised, figures.sure)
+        low, high = figures.ranges.get("promised", (figures.promised, figures.sure))
         return (
             f"{describe(best)} keeps {promise} at {number(total_rate(self.traffic))} requests per second: "
             f"p{promise.percentile:g} {number(figures.promised)} ms ({number(low)} to {number(high)}), "
@@ -114,10 +115,10 @@ class Recommendation:
         return lines
 
     def _range_line(self, best: Evaluation) -> str:
-        promise, intervals = self.workload.promise, best.figures.intervals
-        line = f"In brackets: where {COVERAGE:.0%} of measurements of {REQUESTS:,} requests should be."
-        if promise.confidence is None and intervals and intervals.promised[1] > promise.latency_ms:
-            line += " Part of that range breaks the promise; --confidence 0.95 plans for its upper end."
+        promise, ranges = self.workload.promise, best.figures.ranges
+        line = f"In brackets: where {COVERAGE:.0%} of repeated measurements should be."
+        if promise.confidence is None and ranges and ranges["promised"][1] > promise.latency_ms:
+            line += " A part of that range breaks the promise; a confidence of 0.95 plans for its upper end."
         return line
 
     def by_hour(self) -> list[int]:
@@ -261,6 +262,15 @@ def first_change(best: Evaluation, traffic: Sequence[Traffic], workload: Workloa
     return f"To lower the {percentile} of {number(current_ms)} ms first: {change}, which gives {number(best_ms)} ms."
 
 
+def _plain(value: Any) -> Any:
+    """A figure as JSON has it: rounded, and null where nothing is answered."""
+    if isinstance(value, Mapping):
+        return {name: [_plain(end) for end in ends] for name, ends in value.items()}
+    if isinstance(value, float):
+        return round(value, 4) if math.isfinite(value) else None
+    return value
+
+
 def trial_json(trial: Evaluation) -> dict[str, Any]:
     """A candidate and its figures as JSON types."""
     candidate = trial.candidate
@@ -275,8 +285,7 @@ def trial_json(trial: Evaluation) -> dict[str, Any]:
         "workers": candidate.workers,
         "batch_size": candidate.batch_size,
         "batch_delay_ms": candidate.delay_ms,
-        **{name: round(value, 4) if isinstance(value, float) else value for name, value in vars(trial.figures).items()},
-        "intervals": trial.figures.intervals._asdict() if trial.figures.intervals else None,
+        **{name: _plain(value) for name, value in vars(trial.figures).items()},
     }
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from marina.bench.report.pricing import cost_per_1m
 from marina.plan.candidates import Candidate
-from marina.plan.intervals import Intervals, interval_of, possible_latencies
 from marina.plan.system import Deployment, counted_latencies
+from marina.plan.uncertainty import RANGE
 from marina.plan.workload import Promise, Traffic
 
 HOURS_A_MONTH = 730
@@ -34,7 +34,7 @@ class Prediction:
         batch: mean requests of a batch.
         megabytes: of the workers of an instance.
         usd_month, usd_1m: of all instances a month, and for a million texts; None if there is no price.
-        intervals: of latencies; None if they were not computed.
+        ranges: where 90 % of measurements of these percentiles should be; empty if that was not computed.
     """
 
     count: int
@@ -51,7 +51,7 @@ class Prediction:
     megabytes: float
     usd_month: float | None
     usd_1m: float | None
-    intervals: Intervals | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def keeps(self, promise: Promise) -> bool:
         """Whether it keeps a promise."""
@@ -84,8 +84,8 @@ def evaluate(
     )
     promised = sure = float(percentiles[3])
     if promise.confidence is not None:
-        (possible,) = possible_latencies(deployment, [promise.percentile])
-        sure = max(promised, float(np.quantile(possible, promise.confidence, method="higher")))
+        slow, answered_slowly = deployment.latency_below(promise.percentile, promise.confidence, requests)
+        sure, answered = max(promised, slow), min(answered, answered_slowly)
     texts = answered * sum(model_traffic.rate * model_traffic.instances for model_traffic in traffic)
     computed, price = outcome.computed.sum(), candidate.place.per_hour
     return Prediction(
@@ -108,10 +108,19 @@ def evaluate(
     )
 
 
-def with_intervals(
-    prediction: Prediction, candidate: Candidate, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool
+def with_ranges(
+    prediction: Prediction,
+    candidate: Candidate,
+    traffic: Sequence[Traffic],
+    promise: Promise,
+    requests: int,
+    least_loaded: bool = False,
 ) -> Prediction:
-    """The prediction of a candidate with its intervals."""
+    """The prediction of `evaluate` for these arguments, with its ranges."""
     deployment = Deployment(candidate, prediction.count, traffic, promise, least_loaded)
-    possible = possible_latencies(deployment, [*PERCENTILES, promise.percentile])
-    return replace(prediction, intervals=Intervals(*map(interval_of, possible)))
+    ranges = {}
+    for name, percentile in (("p50", 50), ("p99", 99), ("promised", promise.percentile)):
+        point = getattr(prediction, name)
+        low, high = (deployment.latency_below(percentile, end, requests)[0] for end in RANGE)
+        ranges[name] = min(low, point), max(high, point)
+    return replace(prediction, ranges=ranges)

@@ -19,10 +19,10 @@ from marina.errors import SpecError
 from marina.plan import fleet
 from marina.plan.answer import Recommendation, first_change
 from marina.plan.candidates import Candidate, candidates_of
-from marina.plan.evaluate import with_intervals
+from marina.plan.evaluate import with_ranges
 from marina.plan.limits import find_reach, largest_request
 from marina.plan.places import Calibrated, place_here, place_of
-from marina.plan.search import search
+from marina.plan.search import FINE_REQUESTS, search
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE, Demand, Traffic, Workload, read_log
 from marina.project import Project
@@ -71,7 +71,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         return Recommendation(workload, traffic, result, None, {}, "", notes=notes)
     progress("how far the choice carries", 0, 1)
     best, count = result.best.candidate, result.best.figures.count
-    figures = with_intervals(result.best.figures, best, traffic, workload.promise, least_loaded)
+    figures = with_ranges(result.best.figures, best, traffic, workload.promise, FINE_REQUESTS, least_loaded)
     result.best = result.best._replace(figures=figures)
     reach = find_reach(best, count, traffic, workload.promise, least_loaded)
     mini_batch = {

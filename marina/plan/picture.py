@@ -40,8 +40,7 @@ def picture(answer: Recommendation) -> bytes:
         if best:
             point = best.figures.promised, rank(best)[0]
             axis.scatter(*([value] for value in point), s=90, facecolors="none", edgecolors=LIMIT, linewidths=2)
-            if best.figures.intervals:
-                axis.plot(best.figures.intervals.promised, [point[1]] * 2, color=LIMIT, linewidth=2)
+            axis.plot(best.figures.ranges.get("promised", ()), [point[1]] * 2 * bool(best.figures.ranges), color=LIMIT)
             axis.annotate(
                 f"chosen: {best.figures.promised:.0f} ms",
                 point,

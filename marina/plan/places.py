@@ -17,7 +17,7 @@ from marina.compiler.hugging_face import encoder_weights
 from marina.compiler.sources import open_source
 from marina.engines import engine_of
 from marina.errors import MarinaError, SpecError
-from marina.plan.calibration.calibrate import core_usage_of, costs_of
+from marina.plan.calibration.costs import core_usage_of, costs_of
 from marina.plan.calibration.record import SUFFIX, Calibration, WorkerCosts, read_calibration
 from marina.plan.calibration.speed import probe
 from marina.plan.candidates import MachineType, Variant
@@ -33,6 +33,7 @@ from marina.spec import Spec
 REPORT = Path("build", "hardware", "report.json")  # of `make verify-hardware`
 UNCOMPILED = "shapes that are not compiled yet"
 ESTIMATE, ELSEWHERE = "estimate", "graphs as measured on an instance"
+MIN_CHANGE = 0.1  # of the machine's speed, to speak of it
 GRAPH_BYTES_A_WEIGHT = 2  # on a NeuronCore, in 16 bits
 
 
@@ -70,26 +71,23 @@ class Calibrated:
         self.calibrations = sorted(calibrations, key=lambda calibrated: calibrated[0].made, reverse=True)
 
     def compare_speed(self) -> str:
-        """Measure how fast the machine is now, and make calibrations of another speed less certain.
+        """Measure how fast the machine is now; if it was faster or slower during the newest calibration, widen ranges.
 
         Returns:
-            What to say of the newest calibration, or "".
+            What to say of it, or "".
         """
-        slowdowns = []
-        for number, (calibration, folder) in enumerate(self.calibrations):
-            slowdown = probe(folder, calibration.cores) / calibration.probe_ms
-            speed = calibration.uncertainty.speed
-            slowdowns.append(slowdown if not speed[0] <= slowdown <= speed[-1] else 1.0)
-            low, high = sorted((1.0, slowdowns[-1]))
-            widened = calibration.uncertainty.with_speeds(low, high) if low < high else calibration.uncertainty
-            self.calibrations[number] = replace(calibration, uncertainty=widened), folder
-        if slowdowns[0] == 1.0:
+        newest, folder = self.calibrations[0]
+        slowdown = probe(folder, newest.cores) / newest.probe_ms
+        if abs(slowdown - 1) <= max(MIN_CHANGE, newest.noise):
             return ""
+        for number, (calibration, artifact) in enumerate(self.calibrations):
+            uncertainty = replace(calibration.uncertainty, now=slowdown)
+            self.calibrations[number] = replace(calibration, uncertainty=uncertainty), artifact
         name = self.spec.name
-        change = f"{slowdowns[0] - 1:.0%} slower" if slowdowns[0] > 1 else f"{1 - slowdowns[0]:.0%} faster"
         return (
-            f"The machine is {change} now than when {name} was calibrated, so the ranges are wide. If it is not busy, "
-            f"calibrate again: marina calibrate {name}{host_option(self.host)}"
+            f"A graph of {name} takes {slowdown:.2g} times as long now as when it was calibrated. The figures are for "
+            "the speed of that time, and their ranges include both. If the machine is not busy, calibrate again: "
+            f"marina calibrate {name}{host_option(self.host)}"
         )
 
     @property
@@ -170,7 +168,7 @@ def _proposed_variants(present: Variant, calibration: Calibration, tokens: Ints)
     graphs = len(proposal.shapes) / len(present.shapes)
     costs = _costs(calibration, proposal.workers)
     megabytes = WORKER_BYTES / 1e6 + (present.megabytes - WORKER_BYTES / 1e6) * graphs
-    shapes, bounds = tuple(map(str, proposal.shapes)), (1 - proposal.error, 1 + proposal.error)
+    shapes, bounds = tuple(map(str, proposal.shapes)), (1 / (1 + proposal.error), 1 + proposal.error)
     return [
         present._replace(
             shapes=shapes,
@@ -178,7 +176,6 @@ def _proposed_variants(present: Variant, calibration: Calibration, tokens: Ints)
             megabytes=megabytes,
             bounds=bounds,
             basis=UNCOMPILED,
-            uncertainty=present.uncertainty.with_speeds(*bounds),
         )
     ]
 
@@ -206,7 +203,7 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequen
     if not instance.cores:
         estimated = tuple(
             tuple(
-                variant._replace(bounds=BOUNDS, basis=ESTIMATE, uncertainty=variant.uncertainty.with_speeds(*BOUNDS))
+                variant._replace(bounds=BOUNDS, basis=ESTIMATE, uncertainty=replace(variant.uncertainty, now=1.0))
                 for variant in model_variants
             )
             for model_variants in here.variants
@@ -235,14 +232,14 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
     total = source.count_weights()
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
     measured, memory = False, engine_of(engine).memory_on(family)
-    certainty = calibration.uncertainty
+    uncertainty = replace(calibration.uncertainty, now=1.0)
     for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
         artifact, times = read_artifact(folder), read_times(folder)
         if artifact.engine == engine and set(times) == set(artifact.shapes):
             graph_costs = costs._replace(times=times, again=times)
             shape_names = tuple(map(str, artifact.shapes))
             yield Variant(
-                engine, artifact.precision, shape_names, {1: graph_costs}, megabytes, None, ELSEWHERE, certainty
+                engine, artifact.precision, shape_names, {1: graph_costs}, megabytes, None, ELSEWHERE, uncertainty
             )
             measured = True
     if not measured:
@@ -257,8 +254,8 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
         line = reported_line(root / REPORT, family) or published_line(family)
         times = estimated_times(line, encoder_weights(source.folder, total), shapes)
         graph_costs = costs._replace(times=times, again=times)
-        estimate, shape_names = certainty.with_speeds(*BOUNDS), tuple(map(str, shapes))
-        yield Variant(engine, "auto", shape_names, {1: graph_costs}, megabytes, BOUNDS, ESTIMATE, estimate)
+        shape_names = tuple(map(str, shapes))
+        yield Variant(engine, "auto", shape_names, {1: graph_costs}, megabytes, BOUNDS, ESTIMATE, uncertainty)
 
 
 def _megabytes(folder: Path) -> float:

@@ -96,7 +96,6 @@ def search(
         progress: called for every cost that is tried.
     """
     result = SearchResult()
-    rough_promise = promise.model_copy(update={"confidence": None})
     queue: list[QueuedCandidate] = []
     for number, candidate in enumerate(candidates):
         result.candidates += 1
@@ -116,12 +115,12 @@ def search(
             while queue and queue[0].cost <= price * (1 + 1e-9):
                 level.append(heapq.heappop(queue))
             progress(f"{price:.4g} an hour, {len(level)} candidates", initial_size - len(queue), initial_size)
-            rough = _evaluate(threads, level, traffic, rough_promise, ROUGH_REQUESTS, least_loaded)
+            rough = _evaluate(threads, level, traffic, promise, ROUGH_REQUESTS, least_loaded)
             result.trials += [
                 Evaluation(queued.candidate, figures) for queued, figures in zip(level, rough, strict=True)
             ]
-            order = sorted(range(len(level)), key=lambda place: rough[place].promised)
-            promising = [place for place in order if rough[place].promised <= SLACK * promise.latency_ms][:MAX_REFINED]
+            order = sorted(range(len(level)), key=lambda place: rough[place].sure)
+            promising = [place for place in order if rough[place].sure <= SLACK * promise.latency_ms][:MAX_REFINED]
             fine = _evaluate(
                 threads, [level[place] for place in promising], traffic, promise, FINE_REQUESTS, least_loaded
             )
@@ -134,7 +133,7 @@ def search(
                 Evaluation(level[place].candidate, figures) for place, figures in zip(promising, fine, strict=True)
             ]
             if keeping:
-                result.best = min(keeping, key=lambda trial: trial.figures.sure * trial.candidate.worst_slowdown)
+                result.best = min(keeping, key=lambda trial: _worst(trial, promise))
                 break
             for _, number, count, candidate in level:
                 if number not in feasible:
@@ -150,10 +149,13 @@ def search(
                     heapq.heappush(queue, QueuedCandidate(cost(candidate, more), number, more, candidate))
     result.pruned += len({queued.number for queued in queue} - feasible) if result.best else 0
     if result.trials:
-        result.nearest = min(
-            result.trials, key=lambda trial: (-round(trial.figures.answered, 3), trial.figures.promised)
-        )
+        result.nearest = min(result.trials, key=lambda trial: (-round(trial.figures.answered, 3), trial.figures.sure))
     return result
+
+
+def _worst(trial: Evaluation, promise: Promise) -> float:
+    """The promised percentile at the upper bound of an estimate, which a promise with confidence has in it."""
+    return trial.figures.sure * (trial.candidate.worst_slowdown if promise.confidence is None else 1.0)
 
 
 def _evaluate(

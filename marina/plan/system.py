@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from marina.plan.candidates import Candidate, MachineType
 from marina.plan.simulator.run import simulate
@@ -49,17 +52,30 @@ class Deployment:
         """The instances that take requests."""
         return self.count - 1 if self.promise.one_down else self.count
 
-    def simulate(self, requests: int, seed: int = SEED, slowdowns: Sequence[float] | None = None) -> SimulationResult:
+    def simulate(self, requests: int, slowdowns: Sequence[tuple[float, float]] | None = None) -> SimulationResult:
         """Simulate a number of requests.
 
         Args:
             requests: number of requests.
-            seed: of the requests and of the server.
-            slowdowns: how much slower than predicted each model is, as a factor of all its times.
+            slowdowns: how much slower than predicted each model is: factors for everything, and for its graphs.
         """
         models, machines = system_of(self.candidate, self.simulated, self.least_loaded, slowdowns)
-        drawn = draw(list(self.traffic), requests, self.simulated / self.instances_up, seed)
-        return simulate(drawn, models, machines, seed)
+        drawn = draw(list(self.traffic), requests, self.simulated / self.instances_up, SEED)
+        return simulate(drawn, models, machines, SEED)
+
+    def latency_below(self, percentile: float, probability: float, requests: int) -> tuple[float, float]:
+        """The latency that measurements of a percentile stay below with this probability, in milliseconds.
+
+        Returns:
+            The latency, and the share of the requests that are answered then.
+        """
+        end = int(probability >= 0.5)  # of the bounds of estimates
+        slowdowns = [
+            (variant.uncertainty.at(percentile, probability), variant.bounds[end] if variant.bounds else 1.0)
+            for variant in self.candidate.variants
+        ]
+        latencies, answered = counted_latencies(self.simulate(requests, slowdowns))
+        return float(np.percentile(latencies, percentile)) if len(latencies) else math.inf, answered
 
 
 def counted_latencies(outcome: SimulationResult) -> tuple[Floats, float]:
@@ -70,7 +86,10 @@ def counted_latencies(outcome: SimulationResult) -> tuple[Floats, float]:
 
 
 def system_of(
-    candidate: Candidate, count: int = 1, least_loaded: bool = False, slowdowns: Sequence[float] | None = None
+    candidate: Candidate,
+    count: int = 1,
+    least_loaded: bool = False,
+    slowdowns: Sequence[tuple[float, float]] | None = None,
 ) -> tuple[Models, Machines]:
     """The models and machines of a candidate, for a simulation; for `slowdowns` see `Deployment.simulate`."""
     place = candidate.place
@@ -78,7 +97,7 @@ def system_of(
     services = [Service(groups, candidate.batch_size, candidate.delay_ms, queue) for groups in candidate.groups]
     costs = [variant.costs[groups[0]] for variant, groups in zip(candidate.variants, candidate.groups, strict=True)]
     if slowdowns is not None:
-        costs = [cost.slower(factor) for cost, factor in zip(costs, slowdowns, strict=True)]
+        costs = [cost.slower(*factors) for cost, factors in zip(costs, slowdowns, strict=True)]
     return models_of(costs, services), machines_at(place, costs, services, count, least_loaded)
 
 

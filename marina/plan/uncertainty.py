@@ -1,63 +1,86 @@
-"""How far measurements may be from simulations, as factors."""
+"""How far measurements may be from simulations, as slowdowns: how much slower the machine would have to be.
+
+A slower machine makes latencies a little longer where there is room, and much longer near capacity. So the same
+slowdowns give narrow ranges for light loads and wide ones for heavy loads.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from statistics import fmean
+from dataclasses import dataclass
+from statistics import fmean, stdev
 
 import numpy as np
 
-VALUES = 21
+from marina.plan.simulator.values import Floats
+
+COVERAGE = 0.9  # of repeated measurements, by a range
+RANGE = ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)  # the probabilities at its ends
+MEDIAN_UP_TO = 75  # percentiles up to here are as uncertain as the median, others as the p99
+
+
+@dataclass(frozen=True)
+class Slowdowns:
+    """The slowdowns that explain measurements, of which the logarithms have Student's distribution.
+
+    Attributes:
+        mean, deviation: of the logarithm of the slowdown of the next measurement.
+        loads: number of different loads that were measured.
+    """
+
+    mean: float = 0.0
+    deviation: float = 0.0
+    loads: int = 2
+
+    def at(self, probability: float) -> float:
+        """The slowdown that a measurement stays below with this probability."""
+        from scipy.stats import t
+
+        return math.exp(self.mean + self.deviation * float(t.ppf(probability, self.loads - 1)))
 
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """How far measurements may be from simulations, as equally likely factors in ascending order.
+    """How far measurements may be from simulations.
 
     Attributes:
-        speed: of all times that a simulation is made of: how much the speed of the machine changes.
-        p50, p99: of these percentiles of measured latencies, over those of simulations.
+        p50, p99: what explains measured percentiles of latencies.
+        now: how much slower the machine is than when it was measured, or 1.
     """
 
-    speed: tuple[float, ...] = (1.0,)
-    p50: tuple[float, ...] = (1.0,)
-    p99: tuple[float, ...] = (1.0,)
+    p50: Slowdowns = Slowdowns()
+    p99: Slowdowns = Slowdowns()
+    now: float = 1.0
 
-    @property
-    def noise(self) -> float:
-        """How far the machine's speed is from its mean in 9 of 10 cases, as a fraction."""
-        return max(abs(float(factor) - 1) for factor in np.quantile(self.speed, (0.05, 0.95)))
-
-    def with_speeds(self, low: float, high: float) -> Uncertainty:
-        """The same, if all times may also have any factor between these two, each as likely."""
-        speeds = np.outer(self.speed, np.geomspace(low, high, VALUES)).ravel()
-        return replace(self, speed=quantiles(speeds))
+    def at(self, percentile: float, probability: float) -> float:
+        """The slowdown at which a simulation gives a percentile that measurements stay below with this probability."""
+        slowdowns = self.p50 if percentile <= MEDIAN_UP_TO else self.p99
+        return slowdowns.at(probability) * (max(1.0, self.now) if probability >= 0.5 else min(1.0, self.now))
 
 
 CERTAIN = Uncertainty()
 
 
-def quantiles(values: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, ...]:
-    """Equally likely values of a distribution, in ascending order."""
-    places = (np.arange(VALUES) + 0.5) / VALUES
-    return tuple(round(float(value), 4) for value in np.quantile(values, places))
-
-
-def next_factors(logs: Sequence[float], fitted: float = 0.0) -> tuple[float, ...]:
-    """Equally likely factors for the next value of a small sample of a lognormal distribution.
-
-    These are the quantiles of Student's prediction interval: mean + t * deviation * sqrt(1 + 1 / n).
+def slowdowns_of(values: Sequence[float], loads: int) -> Slowdowns:
+    """The distribution of the next slowdown, from a sample: Student's prediction interval.
 
     Args:
-        logs: logarithms of the sample.
-        fitted: parameters that were fitted to the sample, besides its mean.
+        values: a slowdown for each measurement.
+        loads: how many different loads were measured; the measurements of a load have the error of its simulation in
+            common, so they count as one for the degrees of freedom.
     """
-    from scipy.stats import t
+    logs = [math.log(value) for value in values]
+    return Slowdowns(round(fmean(logs), 4), round(stdev(logs) * math.sqrt(1 + 1 / loads), 4), loads)
 
-    freedom = max(1.0, len(logs) - 1 - fitted)
-    mean = fmean(logs)
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in logs) / freedom * (1 + 1 / len(logs)))
-    places = (np.arange(VALUES) + 0.5) / VALUES
-    return tuple(round(math.exp(mean + deviation * float(value)), 4) for value in t.ppf(places, freedom))
+
+def slowdown_that_explains(measured: float, slowdowns: Sequence[float], simulated: Floats) -> float:
+    """The slowdown at which a simulation gives what was measured, between the first and the last that were simulated.
+
+    Args:
+        measured: a latency.
+        slowdowns: ascending.
+        simulated: the latency at each of them.
+    """
+    rising = np.maximum.accumulate(simulated)
+    return math.exp(float(np.interp(math.log(measured), np.log(rising), np.log(slowdowns))))

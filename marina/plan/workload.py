@@ -80,13 +80,13 @@ class Promise(Section):
     one_down: bool = False
     """Whether all of this holds while one instance is down."""
 
-    confidence: float | None = Field(default=None, ge=0.5, lt=1)
-    """The share of repeated measurements in which it holds. Default: the prediction decides, whatever its interval."""
+    confidence: float | None = Field(default=None, ge=0.5, le=0.99)
+    """The share of repeated measurements in which it holds. Default: the prediction decides, whatever its range."""
 
     def __str__(self) -> str:
         while_down = " while one instance is down" if self.one_down else ""
-        sure = "" if self.confidence is None else f" in {self.confidence:.4g} of measurements"
-        return f"p{self.percentile:g} <= {self.latency_ms:g} ms{while_down}{sure}"
+        confidently = "" if self.confidence is None else f", in {self.confidence:.4g} of measurements"
+        return f"p{self.percentile:g} <= {self.latency_ms:g} ms{while_down}{confidently}"
 
 
 class Workload(Section):

@@ -12,7 +12,6 @@ from marina.plan.calibration.record import ServerCosts
 from marina.plan.calibration.server import MeasuredLoad, MeasuredServer
 from marina.plan.calibration.worker import spread_of
 from marina.plan.simulator.values import Floats
-from marina.plan.uncertainty import next_factors
 
 # first guesses
 START = {
@@ -34,18 +33,10 @@ TIMER_MS = 0.06  # the kernel's slack of timers is 0.05 ms
 
 
 class Fit(NamedTuple):
-    """The costs, and how well they explain the measured loads.
-
-    Attributes:
-        server: the costs.
-        error: the median of the relative errors of throughput and median latency.
-        p50, p99: see `Uncertainty`.
-    """
+    """The costs, and the median of the relative errors of throughput and median latency."""
 
     server: ServerCosts
     error: float
-    p50: tuple[float, ...]
-    p99: tuple[float, ...]
 
 
 def fit_server(
@@ -77,10 +68,8 @@ def fit_server(
 
     start = np.log(np.array(list(START.values())))
     fit = least_squares(errors, start, slopes, ftol=MIN_GAIN, max_nfev=MAX_STEPS)
-    rate, p50, p99, _ = fit.fun.reshape(-1, 4).T
-    error = float(np.median(np.abs(np.expm1([rate, p50]))))
-    fitted = len(START) / 4  # to each of the four figures
-    return Fit(costs(fit.x), error, next_factors(-p50, fitted), next_factors(-p99 / WEIGHT, fitted))
+    relative = np.abs(np.expm1(fit.fun.reshape(-1, 4)[:, :2]))
+    return Fit(costs(fit.x), float(np.median(relative)))
 
 
 def idle_times(measured: Sequence[float], simulated: Sequence[float]) -> tuple[float, ...]:

@@ -85,6 +85,7 @@ class Calibration:
         server: costs of the host.
         error: how far the simulated loads of the calibration are from the measured ones, as a median fraction.
         probe_ms: one call of the graph of `probe` on all cores, as the mean over the calibration.
+        noise: how far a measurement of it was from the mean at most, as a fraction.
         uncertainty: of simulations with these costs.
         made: when, in UTC.
     """
@@ -100,6 +101,7 @@ class Calibration:
     server: ServerCosts
     error: float
     probe_ms: float
+    noise: float
     uncertainty: Uncertainty
     made: str
 

@@ -18,6 +18,7 @@ from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.console import Progress
 
+BATCH_SIZE = 32  # of the server
 WARM_UP_S, SECONDS, ROUNDS = 1.0, 3.0, 2
 IDLE_RATE, IDLE_S = 15.0, 12.0
 # connections of closed loops, and instances of a request: with one worker on all cores, and with one on each
@@ -26,7 +27,7 @@ WORKER_A_CORE = ((4, 1), (32, 1), (8, 4))
 INSTANCES = sorted({instances for _, instances in (*ONE_WORKER, *WORKER_A_CORE)})
 BUSIEST = (64, 1)
 # open loops: instances of a request, and the rate as a share of what the closed loop with the most connections reached
-OPEN_LOOPS = ((1, 0.5), (1, 0.8), (4, 0.65))
+OPEN_LOOPS = ((1, 0.35), (1, 0.6), (1, 0.85), (4, 0.6))
 OPEN_S, OPEN_CONNECTIONS = 5.0, 256
 
 
@@ -54,18 +55,22 @@ class MeasuredLoad(NamedTuple):
 
 
 class MeasuredServer(NamedTuple):
-    """Measurements of a server with one worker, and of a server with a worker on each core.
+    """Measurements of a server.
 
     Attributes:
-        loads: closed and open loops.
-        idle: latencies of requests that come one by one with pauses, in milliseconds.
+        loads: closed and open loops, each as the mean of its rounds.
+        open_rounds: the rounds of the open loops.
         front, client: milliseconds of CPU time for a request, in the host's process and in the generator.
     """
 
     loads: list[MeasuredLoad]
-    idle: list[float]
+    open_rounds: list[MeasuredLoad]
     front: float
     client: float
+
+    def beside(self, other: MeasuredServer) -> MeasuredServer:
+        """The loads of both servers, and the CPU times of this one."""
+        return self._replace(loads=self.loads + other.loads, open_rounds=self.open_rounds + other.open_rounds)
 
 
 def open_loop_times(rate: float) -> list[float]:
@@ -81,8 +86,8 @@ def measure_loads(
     cores: int,
     loops: Sequence[tuple[int, int]],
     progress: Progress,
-) -> tuple[list[MeasuredLoad], float, float]:
-    """Measure closed and open loops, in rounds; returns them, and `MeasuredServer.front` and `MeasuredServer.client`.
+) -> MeasuredServer:
+    """Measure closed and open loops, in rounds.
 
     Args:
         server: the server of the model.
@@ -117,7 +122,8 @@ def measure_loads(
         load = Load(OPEN_CONNECTIONS, rate=loop.sent, warm_up_s=WARM_UP_S, window_s=OPEN_S, seconds=OPEN_S)
         rounds_of[loop].append(measure_endpoint(endpoint, LoadCase(load, payloads[loop.instances])))
     loads = closed + [_mean(load, rounds) for load, rounds in rounds_of.items()]
-    return loads, fmean(front or [0.0]), fmean(client or [0.0])
+    open_rounds = [_mean(load, [measured]) for load, rounds in rounds_of.items() for measured in rounds]
+    return MeasuredServer(loads, open_rounds, fmean(front or [0.0]), fmean(client or [0.0]))
 
 
 def _mean(load: MeasuredLoad, rounds: Sequence[Measurement]) -> MeasuredLoad:

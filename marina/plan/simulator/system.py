@@ -46,11 +46,16 @@ class WorkerModel(NamedTuple):
     front: float = 0.0
     core_usage: float = 1.0
 
-    def slower(self, factor: float) -> WorkerModel:
-        """The same on a machine that takes so many times as long for everything."""
+    def slower(self, factor: float, graphs: float = 1.0) -> WorkerModel:
+        """The same on a machine that takes so many times as long for everything but to wake up after a pause.
+
+        Args:
+            factor: the number of times.
+            graphs: how many times as long graphs take, on top of that.
+        """
         return self._replace(
-            times={shape: time * factor for shape, time in self.times.items()},
-            again={shape: time * factor for shape, time in self.again.items()},
+            times={shape: time * factor * graphs for shape, time in self.times.items()},
+            again={shape: time * factor * graphs for shape, time in self.again.items()},
             **{name: getattr(self, name) * factor for name in SCALED},
         )
 

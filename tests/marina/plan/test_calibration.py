@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marina.plan.calibration.calibrate import LoadSimulator
+from marina.bench.load.arrivals import arrival_times
 from marina.plan.calibration.fit import fit_server, idle_times
+from marina.plan.calibration.loads import LoadSimulator
 from marina.plan.calibration.record import (
     Calibration,
     ServerCosts,
@@ -19,10 +20,18 @@ from marina.plan.calibration.record import (
     read_calibration,
     write_calibration,
 )
-from marina.plan.calibration.server import ONE_WORKER, WORKER_A_CORE, MeasuredLoad, MeasuredServer
+from marina.plan.calibration.server import (
+    ONE_WORKER,
+    OPEN_S,
+    WARM_UP_S,
+    WORKER_A_CORE,
+    MeasuredLoad,
+    MeasuredServer,
+    open_loop_times,
+)
 from marina.plan.calibration.worker import RequestSample, spread_of
 from marina.plan.simulator.batches import NO_DELAY
-from marina.plan.uncertainty import Uncertainty
+from marina.plan.uncertainty import Slowdowns, Uncertainty
 
 SPREAD = (0.95, 1.0, 1.1)
 TIMES = {1: {"1x16": 2.0, "1x64": 5.0, "8x64": 30.0}, 2: {"1x16": 1.5, "1x64": 3.0, "8x64": 17.0}}
@@ -46,9 +55,9 @@ REAL = ServerCosts(
 
 def calibration() -> Calibration:
     machine = {"processor": "any", "memory_gib": 8.0}
-    made, uncertainty = "2026-11-23T00:00:00+00:00", Uncertainty((0.9, 1.1), (0.8, 1.3), (0.7, 1.5))
+    made, uncertainty = "2026-11-23T00:00:00+00:00", Uncertainty(Slowdowns(0.01, 0.1, 8), Slowdowns(0.02, 0.2, 8))
     return Calibration(
-        "m", "openvino", "int8", "direct", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, 2.5, uncertainty, made
+        "m", "openvino", "int8", "direct", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, 2.5, 0.04, uncertainty, made
     )
 
 
@@ -63,8 +72,14 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
         measured.append(MeasuredLoad(*load[:4], *model.figures(REAL, load)))
     fit = fit_server(MeasuredServer(measured, [], REAL.front, REAL.client), model.figures)
     assert fit.error < 0.02
-    for factors, width in ((fit.p50, 0.1), (fit.p99, 0.4)):
-        assert 1 - width < factors[1] < 1 < factors[-2] < 1 + width
+    # a server that is 1.2 times as slow, and no other, explains its latencies
+    slow = [load._replace(p50=figures[1], p99=figures[2]) for load in measured[-2:]
+            for figures in [model.figures(fit.server, load, 1.2)] for _ in range(2)]  # fmt: skip
+    explained = model.uncertainty(fit.server, slow)
+    assert explained.p50.at(0.5) == pytest.approx(1.2, rel=0.03)
+    assert explained.p99.at(0.5) == pytest.approx(1.2, rel=0.06)
+    assert explained.p50.loads == 2
+    assert explained.p50.deviation < 0.05
     # another load, which it has not seen
     other = MeasuredLoad(2, 24, 2)
     simulated, real = model.figures(fit.server, other), model.figures(REAL, other)
@@ -72,6 +87,13 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     assert simulated[2] == pytest.approx(real[2], rel=0.1)  # p99, which varies more
     if delay_ms != NO_DELAY:  # without a delay, other costs make up for it
         assert fit.server.tail == pytest.approx(REAL.tail, rel=0.3)
+
+
+def test_open_loops_are_simulated_with_the_times_of_the_generator() -> None:
+    times = open_loop_times(50.0)
+    generator = arrival_times("poisson", 50.0, 0, 1)
+    assert times == [1000 * next(generator) for _ in times]
+    assert times[-1] < 1000 * (WARM_UP_S + OPEN_S) <= 1000 * next(generator)
 
 
 def test_pauses_are_what_simulations_lack() -> None:

@@ -1,0 +1,92 @@
+"""Simulates the loads of a calibration, and says what would explain the measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from marina.plan.calibration.costs import costs_of
+from marina.plan.calibration.record import ServerCosts, WorkerCosts
+from marina.plan.calibration.server import (
+    BATCH_SIZE,
+    IDLE_RATE,
+    OPEN_S,
+    WARM_UP_S,
+    MeasuredLoad,
+    open_loop_times,
+)
+from marina.plan.calibration.worker import RequestSample
+from marina.plan.simulator.run import simulate
+from marina.plan.simulator.system import Service, machines_of, models_of
+from marina.plan.simulator.values import Floats, Requests, SimulationResult
+from marina.plan.uncertainty import Uncertainty, slowdown_that_explains, slowdowns_of
+
+SIMULATED_REQUESTS = 4000  # requests of a closed loop
+SLOWDOWNS = tuple(np.geomspace(0.5, 2.5, 13).tolist())  # with which measurements are explained
+
+
+class LoadSimulator:
+    """Simulates the loads of a calibration.
+
+    Args:
+        workers: the costs of a worker for each number of cores.
+        sample: the contents of requests.
+        cores: of the machine.
+        contention: see `Calibration`.
+        delay_ms: see `Service`.
+    """
+
+    def __init__(
+        self, workers: Sequence[WorkerCosts], sample: RequestSample, cores: int, contention: float, delay_ms: int
+    ) -> None:
+        self._workers = {worker.cores: worker for worker in workers}
+        self._cores, self._contention, self._delay_ms = cores, contention, delay_ms
+        self._tokens, self._rows = np.array(sample.tokens, np.int64), sample.rows
+
+    def figures(
+        self, server: ServerCosts, load: MeasuredLoad, slowdown: float = 1.0
+    ) -> tuple[float, float, float, float]:
+        """Requests per second, p50 and p99 of the latency in milliseconds, and mean requests of a batch."""
+        at = np.array(open_loop_times(load.sent)) if load.sent else np.zeros(SIMULATED_REQUESTS)
+        result = self._run(server, self._requests(at, load.instances, load.connections), load.cores, slowdown)
+        answered, start, seconds = result.sent + result.latency, 0.0, result.end / 1000
+        if load.sent:
+            start, seconds = WARM_UP_S * 1000, OPEN_S
+        rate = ((answered >= start) & (answered <= start + seconds * 1000)).sum() / seconds
+        p50, p99 = np.nanpercentile(result.latency[result.sent >= start], (50, 99))
+        return float(rate), float(p50), float(p99), float(result.batched.sum() / result.batches.sum())
+
+    def uncertainty(self, server: ServerCosts, rounds: Sequence[MeasuredLoad]) -> Uncertainty:
+        """What explains the measured rounds of open loops."""
+        simulated = {
+            load[:4]: np.array([self.figures(server, load, slowdown)[1:3] for slowdown in SLOWDOWNS]) for load in rounds
+        }
+        p50s, p99s = zip(
+            *(
+                [
+                    slowdown_that_explains(measured, SLOWDOWNS, column)
+                    for measured, column in zip((load.p50, load.p99), simulated[load[:4]].T, strict=True)
+                ]
+                for load in rounds
+            ),
+            strict=True,
+        )
+        return Uncertainty(slowdowns_of(p50s, len(simulated)), slowdowns_of(p99s, len(simulated)))
+
+    def paced(self, server: ServerCosts) -> list[float]:
+        """Latencies of single requests with pauses."""
+        at = np.arange(SIMULATED_REQUESTS) * 1000 / IDLE_RATE
+        return [float(latency) for latency in self._run(server, self._requests(at, 1, 0), self._cores).latency]
+
+    def _requests(self, at: Floats, instances: int, connections: int) -> Requests:
+        rows = instances * self._rows
+        tokens = np.resize(self._tokens, len(at) * rows)
+        return Requests(at, np.zeros(len(at), np.int64), np.arange(len(at) + 1) * rows, tokens, connections)
+
+    def _run(self, server: ServerCosts, requests: Requests, cores: int, slowdown: float = 1.0) -> SimulationResult:
+        service = Service((cores,) * (self._cores // cores), BATCH_SIZE, self._delay_ms)
+        costs = costs_of(self._workers[cores], server, cores == self._cores, client_here=True)
+        models = models_of([costs.slower(slowdown)], [service])
+        machines = machines_of([service], self._cores, self._contention, server.stolen, server.entering, server.timer)
+        return simulate(requests, models, machines, 0)
