@@ -210,4 +210,6 @@ def _workload_of_options(
             }
         )
     except ValidationError as error:
-        raise SpecError(f"the options are not a workload: {error.errors()[0]['msg']}") from None
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SpecError(f"the options are not a workload: {place}: {first['msg']}") from None

@@ -86,7 +86,7 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     assert simulated[:2] == pytest.approx(real[:2], rel=0.06)
     assert simulated[2] == pytest.approx(real[2], rel=0.1)  # p99, which varies more
     if delay_ms != NO_DELAY:  # without a delay, other costs make up for it
-        assert fit.server.tail == pytest.approx(REAL.tail, rel=0.3)
+        assert fit.server.tail == pytest.approx(REAL.tail, rel=0.35)
 
 
 def test_open_loops_are_simulated_with_the_times_of_the_generator() -> None:

@@ -22,7 +22,7 @@ PROMISE = ("--promise", "p99 <= 50 ms")
         (("plan", "m", "--rate", "5", "--promise", "fast"), "say what is promised"),
         (("plan", "m", *PROMISE), "say how many requests per second come"),
         (("plan", "m", "--rate", "-5", *PROMISE), "greater than 0"),
-        (("plan", "m", "--rate", "5", *PROMISE, "--confidence", "95"), "less than 1"),
+        (("plan", "m", "--rate", "5", *PROMISE, "--confidence", "95"), "promise.confidence: Input should be"),
         (("plan", *PROMISE), "name the models to plan for"),
         (("plan", "m", "--workload", "none.yaml"), "leave out NAME"),
         (("plan", "--workload", "none.yaml", "--host", "direct"), "leave out --host"),
