@@ -22,12 +22,12 @@ from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.errors import SpecError
+from marina.plan.evaluate import machines_at
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, models_of
+from marina.plan.simulator.uncertainty import RANGE
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
-from marina.plan.system import machines_at
-from marina.plan.uncertainty import RANGE
 from marina.plan.workload import Traffic, draw
 
 CONNECTIONS = 256  # of the generator, and of the closed loop whose throughput is the capacity

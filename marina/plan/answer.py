@@ -13,7 +13,7 @@ from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
 from marina.plan.fleet import HOURS, Disruption, by_hour
 from marina.plan.limits import Reach
 from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, latency_alone
-from marina.plan.uncertainty import COVERAGE
+from marina.plan.simulator.uncertainty import COVERAGE
 from marina.plan.workload import HERE, Traffic, Workload
 
 BUSY = 0.7  # of the workers' time: above it, waiting for other requests is most of a tail
@@ -60,10 +60,10 @@ class Recommendation:
             )
         figures = best.figures
         price = "" if figures.usd_month is None else f", {number(figures.usd_month)} USD a month"
-        low, high = figures.ranges.get("promised", (figures.promised, figures.sure))
+        brackets = f" ({' to '.join(map(number, figures.ranges['promised']))})" if figures.ranges else ""
         return (
             f"{describe(best)} keeps {promise} at {number(total_rate(self.traffic))} requests per second: "
-            f"p{promise.percentile:g} {number(figures.promised)} ms ({number(low)} to {number(high)}), "
+            f"p{promise.percentile:g} {number(figures.promised)} ms{brackets}, "
             f"{figures.utilisation:.0%} busy{price}."
         )
 

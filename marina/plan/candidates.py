@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.system import WorkerModel
-from marina.plan.uncertainty import CERTAIN, Uncertainty
+from marina.plan.simulator.uncertainty import CERTAIN, Uncertainty
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
 DELAYS_MS: Mapping[str, tuple[int, ...]] = {"torchserve": (1, 2, 5, 10), "direct": (NO_DELAY,)}  # by host

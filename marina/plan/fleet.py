@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from marina.plan.candidates import Candidate
+from marina.plan.evaluate import SEED, system_of
 from marina.plan.limits import Reach
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.values import ANSWERED, Machines
-from marina.plan.system import SEED, system_of
 from marina.plan.workload import Promise, Traffic, Workload, draw
 
 HOURS = 24

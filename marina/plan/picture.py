@@ -40,7 +40,8 @@ def picture(answer: Recommendation) -> bytes:
         if best:
             point = best.figures.promised, rank(best)[0]
             axis.scatter(*([value] for value in point), s=90, facecolors="none", edgecolors=LIMIT, linewidths=2)
-            axis.plot(best.figures.ranges.get("promised", ()), [point[1]] * 2 * bool(best.figures.ranges), color=LIMIT)
+            if best.figures.ranges:
+                axis.plot(best.figures.ranges["promised"], [point[1]] * 2, color=LIMIT)
             axis.annotate(
                 f"chosen: {best.figures.promised:.0f} ms",
                 point,

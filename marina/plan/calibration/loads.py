@@ -19,8 +19,8 @@ from marina.plan.calibration.server import (
 from marina.plan.calibration.worker import RequestSample
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, machines_of, models_of
+from marina.plan.simulator.uncertainty import Uncertainty, slowdown_that_explains, slowdowns_of
 from marina.plan.simulator.values import Floats, Requests, SimulationResult
-from marina.plan.uncertainty import Uncertainty, slowdown_that_explains, slowdowns_of
 
 SIMULATED_REQUESTS = 4000  # requests of a closed loop
 SLOWDOWNS = tuple(np.geomspace(0.5, 2.5, 13).tolist())  # with which measurements are explained

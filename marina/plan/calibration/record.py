@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from marina.files import write_json
-from marina.plan.uncertainty import Uncertainty
+from marina.plan.simulator.uncertainty import Uncertainty
 
 FORMAT = 4
 SUFFIX = ".calibration.json"

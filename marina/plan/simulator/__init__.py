@@ -6,4 +6,5 @@ batches.py  TorchServe's rule for batches
 cores.py    batches that compute at the same time, and what they take from each other
 run.py      the loop over events
 system.py   makes the arrays from costs of models and from how they are served
+uncertainty.py  how far measurements may be from simulations
 """

@@ -31,7 +31,7 @@ from marina.plan.calibration.server import (
 )
 from marina.plan.calibration.worker import RequestSample, spread_of
 from marina.plan.simulator.batches import NO_DELAY
-from marina.plan.uncertainty import Slowdowns, Uncertainty
+from marina.plan.simulator.uncertainty import Slowdowns, Uncertainty
 
 SPREAD = (0.95, 1.0, 1.1)
 TIMES = {1: {"1x16": 2.0, "1x64": 5.0, "8x64": 30.0}, 2: {"1x16": 1.5, "1x64": 3.0, "8x64": 17.0}}

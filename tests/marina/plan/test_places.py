@@ -16,7 +16,7 @@ from marina.errors import MarinaError
 from marina.plan import places
 from marina.plan.calibration.record import WorkerCosts, write_calibration
 from marina.plan.places import Calibrated, place_of
-from marina.plan.uncertainty import CERTAIN
+from marina.plan.simulator.uncertainty import CERTAIN
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import write_spec

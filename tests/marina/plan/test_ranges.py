@@ -12,7 +12,7 @@ from marina.plan.candidates import Candidate
 from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate, with_ranges
 from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, search
 from marina.plan.simulator.system import Service, WorkerModel, models_of
-from marina.plan.uncertainty import (
+from marina.plan.simulator.uncertainty import (
     CERTAIN,
     RANGE,
     Slowdowns,
