@@ -102,6 +102,24 @@ def test_a_slow_machine_that_refuses_requests_does_not_keep_a_promise() -> None:
     assert not evaluate(slow, 1, load, sure, REQUESTS).keeps(sure)
 
 
+@pytest.mark.parametrize("least_loaded", [False, True])
+def test_models_that_are_served_together_have_a_range_together(least_loaded: bool) -> None:
+    """The slowest of three instances with two models, while one of them is down; requests come as a log says."""
+    sure, doubtful = (variant()._replace(uncertainty=uncertainty) for uncertainty in (CERTAIN, DOUBTFUL))
+    served = place(variants=((sure,), (doubtful,)))
+    logged = traffic(60.0)._replace(log=np.sort(np.random.default_rng(0).random(900)) * 15)
+    load, promise = [traffic(20.0), logged], Promise(latency_ms=1000, one_down=True, confidence=0.9)
+    widths = []
+    for variants in ((sure, sure), (sure, doubtful), (doubtful, doubtful)):
+        made = Candidate(served, variants, ((1, 1), (1, 1)), 8, 1)
+        prediction = evaluate(made, 3, load, promise, 4000, least_loaded)
+        prediction = with_ranges(prediction, made, load, promise, 4000, least_loaded)
+        low, high = prediction.ranges["promised"]
+        assert low <= prediction.promised <= prediction.sure <= 1.02 * high  # chance differs
+        widths.append(width(prediction, "promised"))
+    assert 1.0 == widths[0] < widths[1] < widths[2]
+
+
 def test_the_answer_has_the_range() -> None:
     made, load = candidate(DOUBTFUL), [traffic(20.0)]
     figures = ranges(made, 20.0)
