@@ -26,7 +26,7 @@ from marina.plan.evaluate import machines_at
 from marina.plan.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, models_of
-from marina.plan.simulator.uncertainty import RANGE
+from marina.plan.simulator.uncertainty import RANGE, range_around
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, Requests
 from marina.plan.workload import Traffic, draw
 
@@ -112,27 +112,33 @@ def predict(case: Case, models: list[Calibrated], texts: list[Texts], rate: floa
     from several simulations together.
     """
     requests = _requests_of(case, texts, rate)
-    figures = _simulate(case, models, requests, [1.0] * len(models))
-    ranges: dict[int, list[list[Figures]]] = {}
-    for percentile in (50, 99):
-        ranges[percentile] = [
-            _simulate(case, models, requests, [model.newest.uncertainty.at(percentile, end) for model in models])
-            for end in RANGE
-        ]
+    end_ms = (WARM_UP_S + seconds_of(rate)) * 1000
+
+    def simulated(slowdowns: list[float]) -> list[Figures]:
+        return _simulate(case, models, requests, end_ms, slowdowns)
+
+    lows50, highs50, lows99, highs99 = (
+        simulated([model.newest.uncertainty.at(percentile, end) for model in models])
+        for percentile in (50, 99)
+        for end in RANGE
+    )
+    figures = simulated([1.0] * len(models))
     return [
         Prediction(
             predicted,
-            (min(predicted.p50, low50.p50), max(predicted.p50, high50.p50)),
-            (min(predicted.p99, low99.p99), max(predicted.p99, high99.p99)),
+            range_around(predicted.p50, low50.p50, high50.p50),
+            range_around(predicted.p99, low99.p99, high99.p99),
         )
-        for predicted, low50, high50, low99, high99 in zip(figures, *ranges[50], *ranges[99], strict=True)
+        for predicted, low50, high50, low99, high99 in zip(figures, lows50, highs50, lows99, highs99, strict=True)
     ]
 
 
-def _simulate(case: Case, models: list[Calibrated], requests: Requests, slowdowns: list[float]) -> list[Figures]:
-    """The figures of each model, if it is so much slower than its calibration says."""
+def _simulate(
+    case: Case, models: list[Calibrated], requests: Requests, end: float, slowdowns: list[float]
+) -> list[Figures]:
+    """The figures of each model until a time in milliseconds, if it is so much slower than its calibration says."""
     arrays, machines = _system(case, models, slowdowns)
-    start, end = WARM_UP_S * 1000, float(requests.at[-1])
+    start = WARM_UP_S * 1000
     latencies: list[list[Floats]] = [[] for _ in models]
     answered = np.zeros(len(models))
     for seed in range(SIMULATIONS):

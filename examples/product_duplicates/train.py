@@ -36,7 +36,7 @@ HEADS = {
     "kind": ["accessory", "related", "same_item", "unrelated", "variant"],
 }
 TRAINING_LISTINGS = 7000
-TRAINING_PAIRS = {"whole": 3300, "heads": 2000, "values": 5500}
+TRAINING_PAIRS = {"whole": 6000, "heads": 1500, "values": 4500}
 VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 300, 200, 8
 AGREEMENT_WEIGHT = 2.0  # of its loss, in that of all heads
 MIN_PRECISION = 0.9  # on the validation catalogue

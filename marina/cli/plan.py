@@ -59,7 +59,7 @@ def calibrate(
         return
     for name, (calibration, path) in calibrations.items():
         say(f"{name}: simulations of its loads are within {calibration.error:.1%} (median) of what was measured")
-        say(f"{name}: the speed of the machine was up to {calibration.noise:.0%} off its mean meanwhile")
+        say(f"{name}: during the calibration, a graph took up to {calibration.noise:.0%} more or less than its mean")
         command = f"marina plan {name}{host_option(host)} --rate 100 --promise 'p99 <= 50 ms'"
         say(f"written to {relative(path)}; next: {command}")
 

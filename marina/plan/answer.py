@@ -56,11 +56,11 @@ class Recommendation:
                 return f"None keeps {promise}: even alone and on an idle server a request takes longer."
             return (
                 f"None keeps {promise}; the nearest is {describe(nearest)}, with a p{promise.percentile:g} of "
-                f"{number(nearest.figures.sure)} ms."
+                f"{'' if promise.confidence is None else 'up to '}{number(nearest.figures.sure)} ms."
             )
         figures = best.figures
         price = "" if figures.usd_month is None else f", {number(figures.usd_month)} USD a month"
-        brackets = f" ({' to '.join(map(number, figures.ranges['promised']))})" if figures.ranges else ""
+        brackets = f" ({_between(*figures.ranges['promised'])})" if figures.ranges else ""
         return (
             f"{describe(best)} keeps {promise} at {number(total_rate(self.traffic))} requests per second: "
             f"p{promise.percentile:g} {number(figures.promised)} ms{brackets}, "
@@ -116,7 +116,7 @@ class Recommendation:
 
     def _range_line(self, best: Evaluation) -> str:
         promise, ranges = self.workload.promise, best.figures.ranges
-        line = f"In brackets: where {COVERAGE:.0%} of repeated measurements should be."
+        line = f"The range in brackets should hold {COVERAGE:.0%} of repeated measurements."
         if promise.confidence is None and ranges and ranges["promised"][1] > promise.latency_ms:
             line += " A part of that range breaks the promise; a confidence of 0.95 plans for its upper end."
         return line
@@ -201,6 +201,11 @@ class Recommendation:
         return rows
 
 
+def _between(low: float, high: float) -> str:
+    """A range; it has no end if too few requests are answered at its upper end."""
+    return f"{number(low)} to {number(high)}" if math.isfinite(high) else f"{number(low)} or more"
+
+
 COLUMNS = ["", "keeps", "p50 ms", "p95", "p99", "busy", "padding", "MB", "USD a month", "per 1M"]
 
 
@@ -212,7 +217,7 @@ def trial_key(trial: Evaluation) -> tuple[str, int]:
 def rank(trial: Evaluation) -> tuple[float, float]:
     """By cost, then by the promised percentile."""
     figures = trial.figures
-    return (figures.count if figures.usd_month is None else figures.usd_month), figures.promised
+    return (figures.count if figures.usd_month is None else figures.usd_month), figures.sure
 
 
 def total_rate(traffic: Sequence[Traffic]) -> float:

@@ -12,7 +12,7 @@ from marina.bench.report.pricing import cost_per_1m
 from marina.plan.candidates import Candidate, MachineType
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
-from marina.plan.simulator.uncertainty import RANGE
+from marina.plan.simulator.uncertainty import RANGE, range_around
 from marina.plan.simulator.values import ANSWERED, Floats, Machines, Models, SimulationResult
 from marina.plan.workload import Promise, Traffic, draw
 from marina.spec.sections import WorkerServing
@@ -107,11 +107,10 @@ class Deployment:
         drawn = draw(list(self.traffic), requests, self.simulated / self.instances_up, SEED)
         return simulate(drawn, models, machines, SEED)
 
-    def latency_below(self, percentile: float, probability: float, requests: int) -> tuple[float, float]:
+    def latency_below(self, percentile: float, probability: float, requests: int) -> float:
         """The latency that measurements of a percentile stay below with this probability, in milliseconds.
 
-        Returns:
-            The latency, and the share of the requests that are answered then.
+        It is infinite if fewer requests than promised are answered then.
         """
         end = int(probability >= 0.5)  # of the bounds of estimates
         slowdowns = [
@@ -119,7 +118,7 @@ class Deployment:
             for variant in self.candidate.variants
         ]
         latencies, answered = counted_latencies(self.simulate(requests, slowdowns))
-        return float(np.percentile(latencies, percentile)) if len(latencies) else math.inf, answered
+        return float(np.percentile(latencies, percentile)) if answered >= self.promise.answered else math.inf
 
 
 def counted_latencies(outcome: SimulationResult) -> tuple[Floats, float]:
@@ -193,8 +192,7 @@ def evaluate(
     )
     promised = sure = float(percentiles[3])
     if promise.confidence is not None:
-        slow, answered_slowly = deployment.latency_below(promise.percentile, promise.confidence, requests)
-        sure, answered = max(promised, slow), min(answered, answered_slowly)
+        sure = max(promised, deployment.latency_below(promise.percentile, promise.confidence, requests))
     texts = answered * sum(model_traffic.rate * model_traffic.instances for model_traffic in traffic)
     computed, price = outcome.computed.sum(), candidate.place.per_hour
     return Prediction(
@@ -227,9 +225,12 @@ def with_ranges(
 ) -> Prediction:
     """The prediction of `evaluate` for these arguments, with its ranges."""
     deployment = Deployment(candidate, prediction.count, traffic, promise, least_loaded)
-    ranges = {}
-    for name, percentile in (("p50", 50), ("p99", 99), ("promised", promise.percentile)):
-        point = getattr(prediction, name)
-        low, high = (deployment.latency_below(percentile, end, requests)[0] for end in RANGE)
-        ranges[name] = min(low, point), max(high, point)
+    percentiles = {"p50": 50.0, "p99": 99.0, "promised": promise.percentile}
+    ends = {
+        percentile: [deployment.latency_below(percentile, end, requests) for end in RANGE]
+        for percentile in set(percentiles.values())
+    }
+    ranges = {
+        name: range_around(getattr(prediction, name), *ends[percentile]) for name, percentile in percentiles.items()
+    }
     return replace(prediction, ranges=ranges)

@@ -50,8 +50,10 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         )
         for demand in workload.models
     ]
-    progress("the speed of this machine", 0, 1)
-    notes = tuple(note for note in [model.compare_speed() for model in models] if note)
+    notes: tuple[str, ...] = ()
+    if HERE in workload.places:
+        progress("the speed of this machine", 0, 1)
+        notes = tuple(note for note in [model.compare_speed() for model in models] if note)
     traffic = [traffic_of(demand, model, project) for demand, model in zip(workload.models, models, strict=True)]
     tokens = [model_traffic.tokens for model_traffic in traffic]
     places = [

@@ -9,7 +9,7 @@ from marina.plan.answer import Recommendation, rank
 def picture(answer: Recommendation) -> bytes:
     """An SVG."""
     promise = answer.workload.promise
-    trials = [trial for trial in answer.result.trials if trial.figures.promised < 100 * promise.latency_ms]
+    trials = [trial for trial in answer.result.trials if trial.figures.sure < 100 * promise.latency_ms]
     priced = all(trial.figures.usd_month is not None for trial in trials)
     with new_figure(size=(8, 4.8)) as (figure, (axis,)):
         for index, name in enumerate(dict.fromkeys(trial.candidate.place.name for trial in trials)):
@@ -17,18 +17,18 @@ def picture(answer: Recommendation) -> bytes:
             basis = place_trials[0].candidate.basis
             label = f"{name} ({basis})" if basis else name
             latencies, costs = (
-                [trial.figures.promised for trial in place_trials],
+                [trial.figures.sure for trial in place_trials],
                 [rank(trial)[0] for trial in place_trials],
             )
             axis.scatter(latencies, costs, s=14, color=COLOURS[index % len(COLOURS)], alpha=0.5, label=label)
         frontier, lowest = [], float("inf")
         for trial in sorted(trials, key=rank):
-            if trial.figures.promised < lowest:
-                lowest = trial.figures.promised
+            if trial.figures.sure < lowest:
+                lowest = trial.figures.sure
                 frontier.append(trial)
         if len({rank(trial)[0] for trial in frontier}) > 1:
             axis.step(
-                [trial.figures.promised for trial in frontier],
+                [trial.figures.sure for trial in frontier],
                 [rank(trial)[0] for trial in frontier],
                 where="post",
                 color=INK,
@@ -38,12 +38,12 @@ def picture(answer: Recommendation) -> bytes:
         axis.axvline(promise.latency_ms, color=LIMIT, linestyle="--", linewidth=1, label=str(promise))
         best = answer.result.best
         if best:
-            point = best.figures.promised, rank(best)[0]
+            point = best.figures.sure, rank(best)[0]
             axis.scatter(*([value] for value in point), s=90, facecolors="none", edgecolors=LIMIT, linewidths=2)
             if best.figures.ranges:
                 axis.plot(best.figures.ranges["promised"], [point[1]] * 2, color=LIMIT)
             axis.annotate(
-                f"chosen: {best.figures.promised:.0f} ms",
+                f"chosen: {best.figures.sure:.0f} ms",
                 point,
                 xytext=(0, 10),
                 textcoords="offset points",

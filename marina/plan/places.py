@@ -73,6 +73,8 @@ class Calibrated:
     def compare_speed(self) -> str:
         """Measure how fast the machine is now; if it was faster or slower during the newest calibration, widen ranges.
 
+        The ranges of older calibrations become wider by as much.
+
         Returns:
             What to say of it, or "".
         """

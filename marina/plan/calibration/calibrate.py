@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import fmean
@@ -24,7 +25,7 @@ from marina.engines import engine_of
 from marina.errors import MarinaError
 from marina.plan.calibration.fit import fit_server, idle_times
 from marina.plan.calibration.loads import LoadSimulator
-from marina.plan.calibration.record import Calibration, ServerCosts, write_calibration
+from marina.plan.calibration.record import Calibration, write_calibration
 from marina.plan.calibration.server import (
     BATCH_SIZE,
     INSTANCES,
@@ -42,6 +43,7 @@ from marina.spec import Spec
 
 DELAY_MS = 1  # of the server that is measured
 SIMULATED_DELAYS_MS = {"torchserve": DELAY_MS, "direct": NO_DELAY}  # by host
+QUEUE = 100_000  # so that no request is refused, as in the simulations
 MAX_SIZES = 4  # of core groups
 
 
@@ -104,9 +106,12 @@ def calibrate(
         probes.append(probe(artifact, cores))
     progress("fitting", 0, 1)
     simulator = LoadSimulator(workers, sample, cores, contention, SIMULATED_DELAYS_MS[host])
-    fit = fit_server(measured, simulator.figures)
+    idle: tuple[float, ...] = (0.0,)
+    for _ in range(2):  # light loads have pauses too, so what pauses add is known only after a first fit
+        fit = fit_server(measured, simulator.figures, idle)
+        idle = idle_times(idle_latencies, simulator.paced(fit.server))
+    server_costs = replace(fit.server, idle=idle)
     probe_ms = fmean(probes)
-    idle_spread = idle_times(idle_latencies, simulator.paced(fit.server))
     description = read_artifact(artifact)
     calibration = Calibration(
         model=spec.name,
@@ -117,11 +122,11 @@ def calibrate(
         cores=cores,
         contention=round(contention, 4),
         workers=tuple(workers),
-        server=ServerCosts(**{**vars(fit.server), "idle": idle_spread}),
+        server=server_costs,
         error=round(fit.error, 4),
         probe_ms=round(probe_ms, 4),
         noise=round(max(abs(value / probe_ms - 1) for value in probes), 4),
-        uncertainty=simulator.uncertainty(fit.server, measured.open_rounds),
+        uncertainty=simulator.uncertainty(server_costs, measured.open_rounds),
         made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     return calibration, write_calibration(artifact, calibration)
@@ -131,7 +136,9 @@ def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:
     """Pack the model with these core groups; returns its artifact."""
     rows = rows_of_text(spec)
     limits = {"max_instances": spec.serving.max_instances * rows, "max_tokens": spec.serving.max_tokens * rows}
-    serving = spec.serving.model_copy(update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS, **limits})
+    serving = spec.serving.model_copy(
+        update={"batch_size": BATCH_SIZE, "batch_delay_ms": DELAY_MS, "queue_size": QUEUE, **limits}
+    )
     return server.archive(spec.model_copy(update={"core_groups": groups, "serving": serving}))
 
 

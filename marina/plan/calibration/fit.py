@@ -40,18 +40,21 @@ class Fit(NamedTuple):
 
 
 def fit_server(
-    measured: MeasuredServer, simulate: Callable[[ServerCosts, MeasuredLoad], tuple[float, float, float, float]]
+    measured: MeasuredServer,
+    simulate: Callable[[ServerCosts, MeasuredLoad], tuple[float, float, float, float]],
+    idle: tuple[float, ...] = (0.0,),
 ) -> Fit:
     """Fit the costs of a server to its loads by least squares, with parameters that stay positive.
 
     Args:
         measured: the measured server.
         simulate: requests per second, p50, p99 and mean batch of a load, with these costs.
+        idle: see `ServerCosts`.
     """
 
     def costs(values: Floats) -> ServerCosts:
         fitted = {name: round(float(value), 5) for name, value in zip(START, np.exp(values), strict=True)}
-        return ServerCosts(front=measured.front, client=measured.client, timer=TIMER_MS, idle=(0.0,), **fitted)
+        return ServerCosts(front=measured.front, client=measured.client, timer=TIMER_MS, idle=idle, **fitted)
 
     def errors(values: Floats) -> Floats:
         simulated = [simulate(costs(values), load) for load in measured.loads]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,10 +12,9 @@ from marina.plan.calibration.record import ServerCosts, WorkerCosts
 from marina.plan.calibration.server import (
     BATCH_SIZE,
     IDLE_RATE,
-    OPEN_S,
-    WARM_UP_S,
     MeasuredLoad,
-    open_loop_times,
+    open_load,
+    send_times_ms,
 )
 from marina.plan.calibration.worker import RequestSample
 from marina.plan.simulator.run import simulate
@@ -23,7 +23,7 @@ from marina.plan.simulator.uncertainty import Uncertainty, slowdown_that_explain
 from marina.plan.simulator.values import Floats, Requests, SimulationResult
 
 SIMULATED_REQUESTS = 4000  # requests of a closed loop
-SLOWDOWNS = tuple(np.geomspace(0.5, 2.5, 13).tolist())  # with which measurements are explained
+SLOWDOWNS = tuple(np.geomspace(0.25, 8.0, 21).tolist())  # with which measurements are explained
 
 
 class LoadSimulator:
@@ -48,11 +48,12 @@ class LoadSimulator:
         self, server: ServerCosts, load: MeasuredLoad, slowdown: float = 1.0
     ) -> tuple[float, float, float, float]:
         """Requests per second, p50 and p99 of the latency in milliseconds, and mean requests of a batch."""
-        at = np.array(open_loop_times(load.sent)) if load.sent else np.zeros(SIMULATED_REQUESTS)
+        open_loop = open_load(load.sent) if load.sent else None
+        at = np.array(send_times_ms(open_loop)) if open_loop else np.zeros(SIMULATED_REQUESTS)
         result = self._run(server, self._requests(at, load.instances, load.connections), load.cores, slowdown)
         answered, start, seconds = result.sent + result.latency, 0.0, result.end / 1000
-        if load.sent:
-            start, seconds = WARM_UP_S * 1000, OPEN_S
+        if open_loop:
+            start, seconds = open_loop.warm_up_s * 1000, open_loop.window_s
         rate = ((answered >= start) & (answered <= start + seconds * 1000)).sum() / seconds
         p50, p99 = np.nanpercentile(result.latency[result.sent >= start], (50, 99))
         return float(rate), float(p50), float(p99), float(result.batched.sum() / result.batches.sum())
@@ -75,9 +76,10 @@ class LoadSimulator:
         return Uncertainty(slowdowns_of(p50s, len(simulated)), slowdowns_of(p99s, len(simulated)))
 
     def paced(self, server: ServerCosts) -> list[float]:
-        """Latencies of single requests with pauses."""
+        """Latencies of single requests with pauses, without what the pauses add."""
         at = np.arange(SIMULATED_REQUESTS) * 1000 / IDLE_RATE
-        return [float(latency) for latency in self._run(server, self._requests(at, 1, 0), self._cores).latency]
+        awake = replace(server, idle=(0.0,))
+        return [float(latency) for latency in self._run(awake, self._requests(at, 1, 0), self._cores).latency]
 
     def _requests(self, at: Floats, instances: int, connections: int) -> Requests:
         rows = instances * self._rows

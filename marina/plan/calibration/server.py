@@ -13,10 +13,11 @@ from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.histogram import decoded
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import LoadCase, Payload
-from marina.bench.load.profile import Load
+from marina.bench.load.profile import OPEN_CONNECTIONS, Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.console import Progress
+from marina.errors import MarinaError
 
 BATCH_SIZE = 32  # of the server
 WARM_UP_S, SECONDS, ROUNDS = 1.0, 3.0, 2
@@ -28,11 +29,11 @@ INSTANCES = sorted({instances for _, instances in (*ONE_WORKER, *WORKER_A_CORE)}
 BUSIEST = (64, 1)
 # open loops: instances of a request, and the rate as a share of what the closed loop with the most connections reached
 OPEN_LOOPS = ((1, 0.35), (1, 0.6), (1, 0.85), (4, 0.6))
-OPEN_S, OPEN_CONNECTIONS = 5.0, 256
+OPEN_S, MAX_OPEN_S, OPEN_REQUESTS = 5.0, 20.0, 150  # seconds of an open loop, and the requests that it should have
 
 
 class MeasuredLoad(NamedTuple):
-    """One load, and what came of it.
+    """A load and its measured figures.
 
     Attributes:
         cores: of each worker.
@@ -73,10 +74,16 @@ class MeasuredServer(NamedTuple):
         return self._replace(loads=self.loads + other.loads, open_rounds=self.open_rounds + other.open_rounds)
 
 
-def open_loop_times(rate: float) -> list[float]:
-    """When the requests of an open loop are sent, in milliseconds: those of the load generator."""
-    end = WARM_UP_S + OPEN_S
-    return [time * 1000 for time in itertools.takewhile(lambda time: time < end, arrival_times("poisson", rate, 0, 1))]
+def open_load(rate: float) -> Load:
+    """An open loop of so many requests per second, which lasts longer if they are few."""
+    seconds = min(MAX_OPEN_S, max(OPEN_S, OPEN_REQUESTS / rate))
+    return Load(OPEN_CONNECTIONS, rate=rate, warm_up_s=WARM_UP_S, window_s=seconds, seconds=seconds)
+
+
+def send_times_ms(load: Load) -> list[float]:
+    """When the generator sends the requests of an open loop, in milliseconds."""
+    times = arrival_times(load.arrivals, load.rate or 0.0, 0, load.processes)
+    return [time * 1000 for time in itertools.takewhile(lambda time: time < load.warm_up_s + load.window_s, times)]
 
 
 def measure_loads(
@@ -119,14 +126,18 @@ def measure_loads(
     rounds_of = {loop: [] for loop in open_loops}
     for number, loop in enumerate(open_loops * ROUNDS):
         progress(f"the server with {loop.sent:.0f} requests a second", number, len(open_loops) * ROUNDS)
-        load = Load(OPEN_CONNECTIONS, rate=loop.sent, warm_up_s=WARM_UP_S, window_s=OPEN_S, seconds=OPEN_S)
-        rounds_of[loop].append(measure_endpoint(endpoint, LoadCase(load, payloads[loop.instances])))
+        rounds_of[loop].append(measure_endpoint(endpoint, LoadCase(open_load(loop.sent), payloads[loop.instances])))
     loads = closed + [_mean(load, rounds) for load, rounds in rounds_of.items()]
     open_rounds = [_mean(load, [measured]) for load, rounds in rounds_of.items() for measured in rounds]
     return MeasuredServer(loads, open_rounds, fmean(front or [0.0]), fmean(client or [0.0]))
 
 
 def _mean(load: MeasuredLoad, rounds: Sequence[Measurement]) -> MeasuredLoad:
+    if not all(measurement.latency_ms for measurement in rounds):
+        raise MarinaError(
+            f"the server answered no request of a load within {SECONDS:g} s",
+            "the model is too slow here to calibrate it",
+        )
     p50, p99 = (fmean(measurement.latency_ms[name] for measurement in rounds) for name in ("p50", "p99"))
     return load._replace(
         rate=fmean(measurement.requests / measurement.seconds for measurement in rounds),

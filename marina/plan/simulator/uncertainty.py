@@ -84,3 +84,8 @@ def slowdown_that_explains(measured: float, slowdowns: Sequence[float], simulate
     """
     rising = np.maximum.accumulate(simulated)
     return math.exp(float(np.interp(math.log(measured), np.log(rising), np.log(slowdowns))))
+
+
+def range_around(predicted: float, low: float, high: float) -> tuple[float, float]:
+    """The range between two ends, which holds the prediction, whatever chance did to the simulations of its ends."""
+    return min(low, predicted), max(high, predicted)

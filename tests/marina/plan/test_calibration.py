@@ -21,13 +21,15 @@ from marina.plan.calibration.record import (
     write_calibration,
 )
 from marina.plan.calibration.server import (
+    MAX_OPEN_S,
     ONE_WORKER,
     OPEN_S,
     WARM_UP_S,
     WORKER_A_CORE,
     MeasuredLoad,
     MeasuredServer,
-    open_loop_times,
+    open_load,
+    send_times_ms,
 )
 from marina.plan.calibration.worker import RequestSample, spread_of
 from marina.plan.simulator.batches import NO_DELAY
@@ -86,14 +88,30 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     assert simulated[:2] == pytest.approx(real[:2], rel=0.06)
     assert simulated[2] == pytest.approx(real[2], rel=0.1)  # p99, which varies more
     if delay_ms != NO_DELAY:  # without a delay, other costs make up for it
-        assert fit.server.tail == pytest.approx(REAL.tail, rel=0.35)
+        assert fit.server.tail == pytest.approx(REAL.tail, rel=0.35)  # other costs make up for some of it
 
 
 def test_open_loops_are_simulated_with_the_times_of_the_generator() -> None:
-    times = open_loop_times(50.0)
-    generator = arrival_times("poisson", 50.0, 0, 1)
+    busy, slow = open_load(50.0), open_load(2.0)
+    assert (busy.seconds, slow.seconds) == (OPEN_S, MAX_OPEN_S)
+    times = send_times_ms(busy)
+    assert busy.processes == 1  # each process has a schedule of its own
+    generator = arrival_times(busy.arrivals, 50.0, 0, 1)
     assert times == [1000 * next(generator) for _ in times]
     assert times[-1] < 1000 * (WARM_UP_S + OPEN_S) <= 1000 * next(generator)
+
+
+def test_what_pauses_add_is_no_slowdown() -> None:
+    lengths = np.full(50, 12)
+    model = LoadSimulator(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05, 1)
+    sleepy = replace(REAL, idle=(2.0, 3.0, 4.0))
+    measured = []
+    for light in (MeasuredLoad(2, 0, 1, 20.0), MeasuredLoad(1, 0, 1, 30.0)):
+        _, p50, p99, _ = model.figures(sleepy, light)
+        assert p50 > model.figures(REAL, light)[1] + 1
+        measured += [light._replace(p50=p50, p99=p99)] * 2
+    assert model.uncertainty(sleepy, measured).p50.at(0.5) == pytest.approx(1.0, abs=0.01)
+    assert model.paced(sleepy) == model.paced(REAL)
 
 
 def test_pauses_are_what_simulations_lack() -> None:

@@ -97,7 +97,9 @@ def test_a_slow_machine_that_refuses_requests_does_not_keep_a_promise() -> None:
     """At 500 a second there is room, but not if the machine may be twice as slow."""
     slow = candidate(Uncertainty(Slowdowns(0.0, 0.0), Slowdowns(0.7, 0.0)))
     load, promise = [traffic(500.0)], Promise(latency_ms=100_000)
-    assert evaluate(slow, 1, load, promise, REQUESTS).keeps(promise)
+    prediction = evaluate(slow, 1, load, promise, REQUESTS)
+    assert prediction.keeps(promise)
+    assert with_ranges(prediction, slow, load, promise, REQUESTS).ranges["p99"][1] == float("inf")
     sure = promise.model_copy(update={"confidence": 0.95})
     assert not evaluate(slow, 1, load, sure, REQUESTS).keeps(sure)
 
