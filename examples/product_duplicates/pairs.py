@@ -10,9 +10,9 @@ from typing import NamedTuple
 from examples.catalogue_duplicates.make_data import Listing, kind_of
 from examples.training import SEED, read_csv
 
-# pairs of a listing with others of the same item, model, family and kind of product, and with any: the same model in
-# another variant is the hardest to tell apart
-SHARES = {"item": 0.38, "model": 0.42, "family": 0.1, "product": 0.05, "any": 0.05}
+# pairs of a listing with others of the same item, of the same model, of the same family, that are alike but for their
+# maker and model, and with any: the same model in another variant is the hardest to tell apart
+SHARES = {"item": 0.37, "model": 0.38, "family": 0.1, "alike": 0.12, "any": 0.03}
 # the attributes that say what is offered; the others are values
 HEAD = ("maker", "code", "name", "sold_for_it")
 # what the other listing says of an attribute
@@ -69,7 +69,7 @@ def training_pairs(listings: list[Listing], counts: dict[str, int]) -> list[Pair
     """
     chance = random.Random(SEED)
     whole = _pairs(listings, SHARES, chance, counts["whole"])
-    heads = _pairs(_parts(listings, of_head=True), {"item": 0.2, "family": 0.8}, chance, counts["heads"])
+    heads = _pairs(_parts(listings, of_head=True), {"item": 0.2, "family": 0.5, "alike": 0.3}, chance, counts["heads"])
     values = _pairs(_parts(listings, of_head=False), {"model": 1.0}, chance, counts["values"])
     return [*whole, *heads, *values]
 
@@ -109,6 +109,6 @@ def _keys(listing: Listing) -> dict[str, object]:
         "item": listing.item,
         "model": (offered.family, offered.code),
         "family": offered.family,
-        "product": offered.product["names"][0],
+        "alike": (offered.product["names"][0], offered.sold_for_it, offered.values),
         "any": None,
     }
