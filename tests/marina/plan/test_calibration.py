@@ -70,12 +70,13 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     model = LoadSimulator(WORKERS, RequestSample([""] * len(lengths), lengths.tolist()), 2, 0.05, delay_ms)
     loads = [(2, *loop) for loop in ONE_WORKER] + [(1, *loop) for loop in WORKER_A_CORE]
     measured = [MeasuredLoad(*load, 0.0, *model.figures(REAL, MeasuredLoad(*load))) for load in loads]
-    for load in [MeasuredLoad(2, 0, 1, 0.5 * measured[3].rate), MeasuredLoad(1, 0, 1, 0.8 * measured[7].rate)]:
-        measured.append(MeasuredLoad(*load[:4], *model.figures(REAL, load)))
+    for cores, capacity in ((2, measured[3].rate), (1, measured[7].rate)):
+        for load in [MeasuredLoad(cores, 0, 1, round(share * capacity, 2)) for share in (0.35, 0.6, 0.85)]:
+            measured.append(MeasuredLoad(*load[:4], *model.figures(REAL, load)))
     fit = fit_server(MeasuredServer(measured, [], REAL.front, REAL.client), model.figures)
     assert fit.error < 0.02
     # a server that is 1.2 times as slow, and no other, explains its latencies
-    slow = [load._replace(p50=figures[1], p99=figures[2]) for load in measured[-2:]
+    slow = [load._replace(p50=figures[1], p99=figures[2]) for load in (measured[-5], measured[-2])
             for figures in [model.figures(fit.server, load, 1.2)] for _ in range(2)]  # fmt: skip
     explained = model.uncertainty(fit.server, slow)
     assert explained.p50.at(0.5) == pytest.approx(1.2, rel=0.03)
@@ -88,7 +89,7 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
     assert simulated[:2] == pytest.approx(real[:2], rel=0.06)
     assert simulated[2] == pytest.approx(real[2], rel=0.1)  # p99, which varies more
     if delay_ms != NO_DELAY:  # without a delay, other costs make up for it
-        assert fit.server.tail == pytest.approx(REAL.tail, rel=0.35)  # other costs make up for some of it
+        assert fit.server.tail == pytest.approx(REAL.tail, rel=0.3)
 
 
 def test_open_loops_are_simulated_with_the_times_of_the_generator() -> None:
