@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ def fit(
     epochs: int,
     learning_rate: float = LEARNING_RATE,
     sorted_batches: int = 12,
+    stages: Sequence[Sequence[int]] = (),
 ) -> None:
     """Train a model.
 
@@ -67,14 +68,21 @@ def fit(
         epochs: number of passes over the examples.
         learning_rate: learning rate of the body.
         sorted_batches: how many batches are sorted by length at once: more have less padding, and are less random.
+        stages: the numbers of the examples of each part of an epoch, if not all are mixed.
     """
     groups = [{"params": list(body), "lr": learning_rate}, {"params": list(head)}]
     optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01, fused=True)
-    steps = epochs * -(-len(lengths) // BATCH_SIZE)
+    stages = stages or [range(len(lengths))]
+    steps = epochs * sum(-(-len(stage) // BATCH_SIZE) for stage in stages)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, [learning_rate, HEAD_LEARNING_RATE], total_steps=steps, pct_start=0.1
     )
-    batches = (batch for _ in range(epochs) for batch in _batches(torch.tensor(lengths), sorted_batches))
+    batches = (
+        batch
+        for _ in range(epochs)
+        for stage in stages
+        for batch in _batches(torch.tensor(lengths), torch.tensor(stage), sorted_batches)
+    )
     for batch in track(batches, total=steps, description=f"training {name}"):
         loss(batch).backward()
         optimizer.step()
@@ -82,9 +90,9 @@ def fit(
         schedule.step()
 
 
-def _batches(lengths: torch.Tensor, sorted_batches: int) -> list[list[int]]:
-    """Random batches of examples of similar length, so that a batch has little padding."""
-    windows = torch.randperm(len(lengths)).split(BATCH_SIZE * sorted_batches)
+def _batches(lengths: torch.Tensor, numbers: torch.Tensor, sorted_batches: int) -> list[list[int]]:
+    """Random batches of the examples with these numbers, of similar length, so that a batch has little padding."""
+    windows = numbers[torch.randperm(len(numbers))].split(BATCH_SIZE * sorted_batches)
     ordered = [batch for window in windows for batch in window[lengths[window].argsort()].split(BATCH_SIZE)]
     return [ordered[i].tolist() for i in torch.randperm(len(ordered))]
 

@@ -59,8 +59,8 @@ def _agreements(listing: Listing, other: Listing) -> tuple[Agreement, ...]:
     return tuple(agreements)
 
 
-def training_pairs(listings: list[Listing], counts: dict[str, int]) -> list[Pair]:
-    """Pairs of listings, most of which are hard to tell apart.
+def training_pairs(listings: list[Listing], counts: dict[str, int]) -> tuple[list[Pair], list[Pair]]:
+    """Pairs of parts of listings, and pairs of whole ones, most of which are hard to tell apart.
 
     Args:
         listings: a made catalogue.
@@ -71,7 +71,7 @@ def training_pairs(listings: list[Listing], counts: dict[str, int]) -> list[Pair
     whole = _pairs(listings, SHARES, chance, counts["whole"])
     heads = _pairs(_parts(listings, of_head=True), {"item": 0.2, "family": 0.5, "alike": 0.3}, chance, counts["heads"])
     values = _pairs(_parts(listings, of_head=False), {"model": 1.0}, chance, counts["values"])
-    return [*whole, *heads, *values]
+    return [*heads, *values], whole
 
 
 def _pairs(listings: list[Listing], shares: dict[str, float], chance: random.Random, count: int) -> list[Pair]:

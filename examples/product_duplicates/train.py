@@ -14,6 +14,8 @@ from the repository root:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,11 @@ HEADS = {
     "kind": ["accessory", "related", "same_item", "unrelated", "variant"],
 }
 TRAINING_LISTINGS = 7000
-TRAINING_PAIRS = {"whole": 6000, "heads": 1500, "values": 4500}
-VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 300, 200, 8
+TRAINING_PAIRS = {"whole": 7600, "heads": 1500, "values": 4500}
+LAST = 0.7  # of the pairs of whole listings, which are learned from alone, after all others
+VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 500, 100, 8
 AGREEMENT_WEIGHT = 2.0  # of its loss, in that of all heads
-MIN_PRECISION = 0.9  # on the validation catalogue
+MIN_PRECISION = 0.92  # on the validation catalogue
 EXAMPLES = 400  # pairs to judge lower precisions on
 
 
@@ -54,6 +57,8 @@ class Comparer:
         self.encoder.embeddings.token_type_embeddings.requires_grad_(False)
         # no dropout: no pair is seen twice, so there is nothing to learn by heart
         self.encoder.eval()
+        words = self.encoder.embeddings.word_embeddings
+        self.places = torch.arange(len(words.weight))  # of the embedding of each token
         width = self.encoder.config.hidden_size
         self.heads = torch.nn.ModuleDict({name: torch.nn.Linear(width, len(labels)) for name, labels in HEADS.items()})
         self.agreement = torch.nn.Linear(width, len(AGREEMENTS))
@@ -61,9 +66,24 @@ class Comparer:
     def vectors(self, *texts: list[str]) -> tuple[list[Any], torch.Tensor, torch.Tensor]:
         """Texts or pairs of texts: their encodings, the vectors of their tokens, and the mean of each's vectors."""
         encoded = self.tokenizer(*texts, padding=True, truncation=True, return_tensors="pt")
+        encoded["input_ids"] = self.places[encoded["input_ids"]]
         mask = encoded["attention_mask"].unsqueeze(-1)
         vectors = self.encoder(**encoded).last_hidden_state
         return encoded.encodings, vectors, (vectors * mask).sum(1) / mask.sum(1)
+
+    @contextmanager
+    def words_of(self, pairs: list[Pair]) -> Iterator[None]:
+        """Train only the embeddings of words in these pairs: over all of them, a step takes a fifth longer."""
+        embeddings, places = self.encoder.embeddings.word_embeddings, self.places
+        ids = {token for pair in pairs for token in self.tokenizer(pair.text, pair.text_pair)["input_ids"]}
+        used = sorted(ids | {self.tokenizer.pad_token_id})
+        self.places = torch.zeros_like(places)
+        self.places[used] = torch.arange(len(used))
+        few = torch.nn.Embedding.from_pretrained(embeddings.weight.detach()[used], freeze=False)
+        self.encoder.embeddings.word_embeddings = few
+        yield
+        embeddings.weight.data[used] = few.weight.data
+        self.encoder.embeddings.word_embeddings, self.places = embeddings, places
 
     def loss(self, pairs: list[Pair]) -> torch.Tensor:
         """The loss of all heads together."""
@@ -131,19 +151,21 @@ def main() -> None:
     model = Comparer()
     validation = model.blocked(make_listings(VALIDATION_LISTINGS, "validation"))
     test = model.blocked(make_listings(TEST_LISTINGS, "demonstration", seed=1))
-    pairs = read_pairs(HERE / "train.csv")
-    pairs += training_pairs(make_listings(TRAINING_LISTINGS, "training"), TRAINING_PAIRS)
-
-    fit(
-        "product-duplicates",
-        (parameter for parameter in model.encoder.parameters() if parameter.requires_grad),
-        [*model.heads.parameters(), *model.agreement.parameters()],
-        [len(model.tokenizer(pair.text, pair.text_pair)["input_ids"]) for pair in pairs],
-        lambda numbers: model.loss([pairs[number] for number in numbers]),
-        epochs=1,
-        learning_rate=2e-4,
-        sorted_batches=24,
-    )
+    parts, whole = training_pairs(make_listings(TRAINING_LISTINGS, "training"), TRAINING_PAIRS)
+    pairs = [*read_pairs(HERE / "train.csv"), *parts, *whole]
+    first = len(pairs) - round(LAST * len(whole))
+    with model.words_of(pairs):
+        fit(
+            "product-duplicates",
+            (parameter for parameter in model.encoder.parameters() if parameter.requires_grad),
+            [*model.heads.parameters(), *model.agreement.parameters()],
+            [len(model.tokenizer(pair.text, pair.text_pair)["input_ids"]) for pair in pairs],
+            lambda numbers: model.loss([pairs[number] for number in numbers]),
+            epochs=1,
+            learning_rate=2e-4,
+            sorted_batches=24,
+            stages=[range(first), range(first, len(pairs))],
+        )
 
     threshold = threshold_for(model.scores(validation), same(validation), MIN_PRECISION)
     print(f"threshold: from {threshold:.3f} on, {MIN_PRECISION:.0%} of the validation catalogue's pairs are duplicates")

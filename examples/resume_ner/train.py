@@ -24,7 +24,7 @@ from examples.training import IGNORED, SEED, WEIGHTS, begin, fit, numbered, save
 HERE = Path(__file__).parent
 MARK = re.compile(r"\[([^\]]+)\]\((NAME|SKILL|DEGREE|ORG|DATE)\)")
 KINDS = ("NAME", "SKILL", "DEGREE", "ORG", "DATE")
-REPEATS, VARIED = 3, 9  # how often each snippet is learned from, as it was written and in variants
+REPEATS, VARIED = 3, 15  # how often each snippet is learned from, as it was written and in variants
 
 
 def read(path: Path) -> list[tuple[str, list[Entity]]]:

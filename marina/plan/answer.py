@@ -54,6 +54,11 @@ class Recommendation:
         if best is None:
             if nearest is None:
                 return f"None keeps {promise}: even alone and on an idle server a request takes longer."
+            if self.result.light_load_ms is not None:
+                return (
+                    f"None keeps {promise}, with any number of machines: with hardly any load, the best has a "
+                    f"p{promise.percentile:g} of {number(self.result.light_load_ms)} ms."
+                )
             return (
                 f"None keeps {promise}; the nearest is {describe(nearest)}, with a p{promise.percentile:g} of "
                 f"{'' if promise.confidence is None else 'up to '}{number(nearest.figures.sure)} ms."
@@ -71,7 +76,7 @@ class Recommendation:
     def binds(self) -> str:
         """The bottleneck of the choice, or of the nearest candidate."""
         trial = self.result.best or self.result.nearest
-        if trial is None:
+        if trial is None or self.result.light_load_ms is not None:
             return "The time of one request alone binds: shorter texts, smaller shapes or a faster engine would help."
         promise, candidate = self.workload.promise, trial.candidate
         alone_ms = latency_alone(candidate, self.traffic, promise.percentile)

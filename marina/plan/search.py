@@ -66,12 +66,15 @@ class SearchResult:
         best: the cheapest candidate that keeps the promise, and of several the fastest (estimates by their upper
             bounds); None if no candidate keeps it.
         nearest: the candidate that misses the promise by least; None if nothing was simulated.
+        light_load_ms: the smallest promised percentile with nearly nothing to do, if that breaks the promise for every
+            candidate, so that no number of instances keeps it; else None.
         trials: every simulated candidate.
         candidates, pruned: number of candidates, and number of candidates that the bounds left out.
     """
 
     best: Evaluation | None = None
     nearest: Evaluation | None = None
+    light_load_ms: float | None = None
     trials: list[Evaluation] = field(default_factory=list)
     candidates: int = 0
     pruned: int = 0
@@ -104,7 +107,7 @@ def search(
             continue
         count = min_instances(candidate, traffic) + promise.one_down
         heapq.heappush(queue, QueuedCandidate(cost(candidate, count), number, count, candidate))
-    initial_size, feasible = len(queue), set[int]()
+    initial_size, feasible, light_load_ms = len(queue), set[int](), math.inf
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         while queue and result.best is None:
             price = queue[0].cost
@@ -116,22 +119,12 @@ def search(
                 level.append(heapq.heappop(queue))
             progress(f"{price:.4g} an hour, {len(level)} candidates", initial_size - len(queue), initial_size)
             rough = _evaluate(threads, level, traffic, promise, ROUGH_REQUESTS, least_loaded)
-            result.trials += [
-                Evaluation(queued.candidate, figures) for queued, figures in zip(level, rough, strict=True)
-            ]
-            order = sorted(range(len(level)), key=lambda place: rough[place].sure)
-            promising = [place for place in order if rough[place].sure <= SLACK * promise.latency_ms][:MAX_REFINED]
-            fine = _evaluate(
-                threads, [level[place] for place in promising], traffic, promise, FINE_REQUESTS, least_loaded
-            )
-            keeping = [
-                Evaluation(level[place].candidate, figures)
-                for place, figures in zip(promising, fine, strict=True)
-                if figures.keeps(promise)
-            ]
-            result.trials += [
-                Evaluation(level[place].candidate, figures) for place, figures in zip(promising, fine, strict=True)
-            ]
+            sure_ms = [trial.figures.sure for trial in rough]
+            order = sorted(range(len(level)), key=lambda place: sure_ms[place])
+            promising = [level[place] for place in order if sure_ms[place] <= SLACK * promise.latency_ms][:MAX_REFINED]
+            fine = _evaluate(threads, promising, traffic, promise, FINE_REQUESTS, least_loaded)
+            result.trials += [*rough, *fine]
+            keeping = [trial for trial in fine if trial.figures.keeps(promise)]
             if keeping:
                 result.best = min(keeping, key=lambda trial: _worst(trial, promise))
                 break
@@ -142,15 +135,23 @@ def search(
                     )
                     if not prediction.keeps(promise):
                         result.pruned += 1
+                        light_load_ms = min(light_load_ms, prediction.sure)
                         continue
                     feasible.add(number)
                 more = count + max(1, count // STEP)
                 if more <= MAX_INSTANCES:
                     heapq.heappush(queue, QueuedCandidate(cost(candidate, more), number, more, candidate))
     result.pruned += len({queued.number for queued in queue} - feasible) if result.best else 0
+    if not (result.best or queue or feasible) and light_load_ms > promise.latency_ms:
+        result.light_load_ms = light_load_ms if math.isfinite(light_load_ms) else None
     if result.trials:
-        result.nearest = min(result.trials, key=lambda trial: (-round(trial.figures.answered, 3), trial.figures.sure))
+        result.nearest = min(result.trials, key=lambda trial: _miss(trial, promise))
     return result
+
+
+def _miss(trial: Evaluation, promise: Promise) -> tuple[float, float]:
+    """By how much a candidate misses a promise: the promised requests that it does not answer, then the latency."""
+    return max(0.0, round(promise.answered - trial.figures.answered, 3)), trial.figures.sure
 
 
 def _worst(trial: Evaluation, promise: Promise) -> float:
@@ -165,13 +166,14 @@ def _evaluate(
     promise: Promise,
     requests: int,
     least_loaded: bool,
-) -> list[Prediction]:
+) -> list[Evaluation]:
     """Simulate candidates at the same time; compiled code leaves the other threads alone."""
-    return list(
-        threads.map(
-            lambda queued: evaluate(queued.candidate, queued.instances, traffic, promise, requests, least_loaded), batch
-        )
-    )
+
+    def work(queued: QueuedCandidate) -> Evaluation:
+        figures = evaluate(queued.candidate, queued.instances, traffic, promise, requests, least_loaded)
+        return Evaluation(queued.candidate, figures)
+
+    return list(threads.map(work, batch))
 
 
 def cost(candidate: Candidate, count: int) -> float:
@@ -185,16 +187,8 @@ def latency_alone(candidate: Candidate, traffic: Sequence[Traffic], percentile: 
     latencies = []
     for variant, groups, model_traffic in zip(candidate.variants, candidate.groups, traffic, strict=True):
         costs = variant.costs[groups[0]]
-        rows = _min_row_times(costs, model_traffic) * model_traffic.rows_of_request
-        alone = (
-            costs.outside
-            + costs.gap
-            + costs.handing
-            + costs.batch
-            + costs.request
-            + model_traffic.rows_of_request * costs.instance
-            + rows
-        )
+        fixed_ms = costs.outside + costs.gap + costs.handing + costs.batch + costs.request
+        alone = fixed_ms + model_traffic.rows_of_request * (costs.instance + _min_row_times(costs, model_traffic))
         latencies.append(float(np.percentile(alone, percentile)) * costs.spread[0])
     # the percentile of all requests together is at least the percentile of the quickest model
     return min(latencies)

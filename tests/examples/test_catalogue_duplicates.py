@@ -105,14 +105,15 @@ def test_a_pair_is_of_one_item_if_all_attributes_agree(part: str, seed: int) -> 
 def test_training_pairs_are_whole_and_in_parts() -> None:
     listings = make_listings(400, "training")
     counts = {"whole": 50, "heads": 40, "values": 30}
-    pairs = training_pairs(listings, counts)
+    parts, whole = training_pairs(listings, counts)
     texts = {listing.text for listing in listings}
-    assert len(pairs) == sum(counts.values())
-    assert all({pair.text, pair.text_pair} <= texts for pair in pairs[:50])
-    assert not {pair.text for pair in pairs[90:]} & texts
-    assert all(any(pair.text in text for text in texts) for pair in pairs[50:])
-    assert {pair.duplicate for pair in pairs[50:90]} == {pair.duplicate for pair in pairs[90:]} == {"no", "yes"}
-    assert pairs == training_pairs(listings, counts)
+    assert (len(parts), len(whole)) == (70, 50)
+    assert all({pair.text, pair.text_pair} <= texts for pair in whole)
+    assert not {pair.text for pair in parts[40:]} & texts
+    assert all(any(pair.text in text for text in texts) for pair in parts)
+    for kind in (parts[:40], parts[40:], whole):
+        assert {pair.duplicate for pair in kind} == {"no", "yes"}
+    assert (parts, whole) == training_pairs(listings, counts)
 
 
 def test_tokens_learn_what_the_other_listing_says() -> None:

@@ -61,6 +61,25 @@ def test_none_keeps_an_impossible_promise() -> None:
     assert picture(answer).startswith(b"<?xml")
 
 
+def test_a_promise_that_no_number_of_machines_keeps_is_said_to_be_such() -> None:
+    load, candidates = [traffic(50)], list(candidates_of(place()))
+    alone_ms = min(latency_alone(candidate, load, 99) for candidate in candidates)
+    light_ms = min(evaluate(candidate, 100, load, Promise(latency_ms=1), 4000, False).p99 for candidate in candidates)
+    assert alone_ms < light_ms
+    promise = Promise(latency_ms=(alone_ms + light_ms) / 2)
+    result = search(candidates, load, promise, None, False, quiet)
+    assert result.best is None
+    assert result.nearest
+    assert result.light_load_ms == pytest.approx(light_ms, rel=0.1)
+    workload = Workload(models=(Demand(name="m", rate=50),), promise=promise)
+    answer = Recommendation(workload, load, result, None, {}, "")
+    assert "with any number of machines: with hardly any load, the best has a p99 of " in answer.sentence
+    assert answer.binds.startswith("The time of one request alone binds")
+    # with a budget, more machines were not tried
+    limited = search(candidates, [traffic(900)], Promise(latency_ms=40), 730 * 1.5, False, quiet)
+    assert limited.light_load_ms is None
+
+
 @pytest.mark.long
 def test_one_more_instance_is_paid_for_while_one_may_be_down() -> None:
     alone, safe = found_for(50, 40).best, found_for(50, 40, one_down=True).best
