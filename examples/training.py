@@ -68,7 +68,7 @@ def fit(
         epochs: number of passes over the examples.
         learning_rate: learning rate of the body.
         sorted_batches: how many batches are sorted by length at once: more have less padding, and are less random.
-        stages: the numbers of the examples of each part of an epoch, if not all are mixed.
+        stages: the numbers of the examples of each part of an epoch, in order; each part is mixed. One of all if empty.
     """
     groups = [{"params": list(body), "lr": learning_rate}, {"params": list(head)}]
     optimizer = torch.optim.AdamW(groups, lr=HEAD_LEARNING_RATE, weight_decay=0.01, fused=True)
@@ -81,7 +81,7 @@ def fit(
         batch
         for _ in range(epochs)
         for stage in stages
-        for batch in _batches(torch.tensor(lengths), torch.tensor(stage), sorted_batches)
+        for batch in _batches(torch.tensor(lengths), torch.tensor(stage, dtype=torch.int64), sorted_batches)
     )
     for batch in track(batches, total=steps, description=f"training {name}"):
         loss(batch).backward()

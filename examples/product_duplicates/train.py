@@ -39,7 +39,7 @@ HEADS = {
 }
 TRAINING_LISTINGS = 7000
 TRAINING_PAIRS = {"whole": 7600, "heads": 1500, "values": 4500}
-LAST = 0.7  # of the pairs of whole listings, which are learned from alone, after all others
+LAST_SHARE = 0.7  # of the pairs of whole listings, which are learned from alone, after all others
 VALIDATION_LISTINGS, TEST_LISTINGS, PAIRS_A_LISTING = 500, 100, 8
 AGREEMENT_WEIGHT = 2.0  # of its loss, in that of all heads
 MIN_PRECISION = 0.92  # on the validation catalogue
@@ -81,9 +81,11 @@ class Comparer:
         self.places[used] = torch.arange(len(used))
         few = torch.nn.Embedding.from_pretrained(embeddings.weight.detach()[used], freeze=False)
         self.encoder.embeddings.word_embeddings = few
-        yield
-        embeddings.weight.data[used] = few.weight.data
-        self.encoder.embeddings.word_embeddings, self.places = embeddings, places
+        try:
+            yield
+        finally:
+            embeddings.weight.data[used] = few.weight.data
+            self.encoder.embeddings.word_embeddings, self.places = embeddings, places
 
     def loss(self, pairs: list[Pair]) -> torch.Tensor:
         """The loss of all heads together."""
@@ -153,7 +155,7 @@ def main() -> None:
     test = model.blocked(make_listings(TEST_LISTINGS, "demonstration", seed=1))
     parts, whole = training_pairs(make_listings(TRAINING_LISTINGS, "training"), TRAINING_PAIRS)
     pairs = [*read_pairs(HERE / "train.csv"), *parts, *whole]
-    first = len(pairs) - round(LAST * len(whole))
+    first = len(pairs) - round(LAST_SHARE * len(whole))
     with model.words_of(pairs):
         fit(
             "product-duplicates",

@@ -52,17 +52,18 @@ class Recommendation:
         """The answer in a sentence."""
         promise, best, nearest = self.workload.promise, self.result.best, self.result.nearest
         if best is None:
+            percentile = f"a p{promise.percentile:g} of {'' if promise.confidence is None else 'up to '}"
+            if self.result.light_load_ms is not None:
+                best_ms = number(self.result.light_load_ms)
+                return f"No number of machines keeps {promise}: hardly loaded, the best has {percentile}{best_ms} ms."
+            if nearest is None and self.result.over_budget:
+                return (
+                    f"None keeps {promise} within the budget: the cheapest costs {number(self.result.over_budget)} USD."
+                )
             if nearest is None:
                 return f"None keeps {promise}: even alone and on an idle server a request takes longer."
-            if self.result.light_load_ms is not None:
-                return (
-                    f"None keeps {promise}, with any number of machines: with hardly any load, the best has a "
-                    f"p{promise.percentile:g} of {number(self.result.light_load_ms)} ms."
-                )
-            return (
-                f"None keeps {promise}; the nearest is {describe(nearest)}, with a p{promise.percentile:g} of "
-                f"{'' if promise.confidence is None else 'up to '}{number(nearest.figures.sure)} ms."
-            )
+            nearest_ms = number(nearest.figures.sure)
+            return f"None keeps {promise}; the nearest is {describe(nearest)}, with {percentile}{nearest_ms} ms."
         figures = best.figures
         price = "" if figures.usd_month is None else f", {number(figures.usd_month)} USD a month"
         brackets = f" ({_between(*figures.ranges['promised'])})" if figures.ranges else ""
@@ -107,11 +108,8 @@ class Recommendation:
                 f"Concurrent calls: {number(reach.per_minute)} a minute for an instance, and {number(reach.under_way)} "
                 f"at the same time in all; the promise holds up to {number(reach.rate)} requests per second."
             )
-            calls_per_minute = reach.per_minute * SCALE_AT
-            lines.append(
-                f"Machines: {best.figures.count}. Add one when each gets more than {number(calls_per_minute)} calls a "
-                "minute."
-            )
+            calls = number(reach.per_minute * SCALE_AT)
+            lines.append(f"Machines: {best.figures.count}. Add one when each gets more than {calls} calls a minute.")
             lines += [line for line in (self._by_hour_line(best), self._disruption_line()) if line]
         lines.append(
             f"{self.result.candidates} candidates: {self.result.pruned} left out by bounds, "
@@ -157,6 +155,7 @@ class Recommendation:
             "notes": self.notes,
             "choice": trial_json(best) if best else None,
             "nearest": None if best or nearest is None else trial_json(nearest),
+            "light_load_ms": _plain(self.result.light_load_ms),
             "max_requests_per_second": None if self.reach is None else round(self.reach.rate, 1),
             "max_under_way": None if self.reach is None else round(self.reach.under_way, 1),
             "mini_batch": self.mini_batch,
@@ -191,18 +190,11 @@ class Recommendation:
         rows = []
         for trial in selected:
             figures = trial.figures
-            rows.append(
-                [
-                    describe(trial),
-                    "yes" if figures.keeps(self.workload.promise) else "no",
-                    *(number(value) for value in (figures.p50, figures.p95, figures.p99)),
-                    f"{figures.utilisation:.0%}",
-                    f"{figures.padding:.0%}",
-                    f"{figures.megabytes:.0f}",
-                    "" if figures.usd_month is None else number(figures.usd_month),
-                    "" if figures.usd_1m is None else number(figures.usd_1m),
-                ]
-            )
+            keeps = "yes" if figures.keeps(self.workload.promise) else "no"
+            latencies = map(number, (figures.p50, figures.p95, figures.p99))
+            shares = [f"{share:.0%}" for share in (figures.utilisation, figures.padding)]
+            costs = ["" if usd is None else number(usd) for usd in (figures.usd_month, figures.usd_1m)]
+            rows.append([describe(trial), keeps, *latencies, *shares, f"{figures.megabytes:.0f}", *costs])
         return rows
 
 

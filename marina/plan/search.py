@@ -68,6 +68,7 @@ class SearchResult:
         nearest: the candidate that misses the promise by least; None if nothing was simulated.
         light_load_ms: the smallest promised percentile with nearly nothing to do, if that breaks the promise for every
             candidate, so that no number of instances keeps it; else None.
+        over_budget: USD a month of the cheapest candidate that the budget left out; None if it left out none.
         trials: every simulated candidate.
         candidates, pruned: number of candidates, and number of candidates that the bounds left out.
     """
@@ -75,6 +76,7 @@ class SearchResult:
     best: Evaluation | None = None
     nearest: Evaluation | None = None
     light_load_ms: float | None = None
+    over_budget: float | None = None
     trials: list[Evaluation] = field(default_factory=list)
     candidates: int = 0
     pruned: int = 0
@@ -98,6 +100,11 @@ def search(
         least_loaded: how a balancer chooses; see `Machines`.
         progress: called for every cost that is tried.
     """
+
+    def miss(trial: Evaluation) -> tuple[float, float]:
+        """By how much it misses the promise: requests that it should have answered, then the latency."""
+        return max(0.0, promise.answered - trial.figures.answered), trial.figures.sure
+
     result = SearchResult()
     queue: list[QueuedCandidate] = []
     for number, candidate in enumerate(candidates):
@@ -107,12 +114,13 @@ def search(
             continue
         count = min_instances(candidate, traffic) + promise.one_down
         heapq.heappush(queue, QueuedCandidate(cost(candidate, count), number, count, candidate))
-    initial_size, feasible, light_load_ms = len(queue), set[int](), math.inf
+    initial_size, feasible, light_load = len(queue), set[int](), list[Evaluation]()
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         while queue and result.best is None:
             price = queue[0].cost
             if budget is not None and price * HOURS_A_MONTH > budget and queue[0].candidate.place.per_hour is not None:
                 result.pruned += len(queue)
+                result.over_budget = price * HOURS_A_MONTH
                 break
             level = []
             while queue and queue[0].cost <= price * (1 + 1e-9):
@@ -135,23 +143,21 @@ def search(
                     )
                     if not prediction.keeps(promise):
                         result.pruned += 1
-                        light_load_ms = min(light_load_ms, prediction.sure)
+                        light_load.append(Evaluation(candidate, prediction))
                         continue
                     feasible.add(number)
                 more = count + max(1, count // STEP)
                 if more <= MAX_INSTANCES:
                     heapq.heappush(queue, QueuedCandidate(cost(candidate, more), number, more, candidate))
     result.pruned += len({queued.number for queued in queue} - feasible) if result.best else 0
-    if not (result.best or queue or feasible) and light_load_ms > promise.latency_ms:
-        result.light_load_ms = light_load_ms if math.isfinite(light_load_ms) else None
-    if result.trials:
-        result.nearest = min(result.trials, key=lambda trial: _miss(trial, promise))
+    if light_load and not (result.best or feasible or result.over_budget):
+        candidate, figures = min(light_load, key=miss)
+        figures = evaluate(candidate, figures.count, traffic, promise, FINE_REQUESTS, least_loaded=False)
+        result.light_load_ms = figures.sure if promise.latency_ms < figures.sure < math.inf else None
+    # a fine simulation of a candidate comes after its rough one
+    latest = {(id(trial.candidate), trial.figures.count): trial for trial in result.trials}
+    result.nearest = min(latest.values(), key=miss, default=None)
     return result
-
-
-def _miss(trial: Evaluation, promise: Promise) -> tuple[float, float]:
-    """By how much a candidate misses a promise: the promised requests that it does not answer, then the latency."""
-    return max(0.0, round(promise.answered - trial.figures.answered, 3)), trial.figures.sure
 
 
 def _worst(trial: Evaluation, promise: Promise) -> float:

@@ -73,11 +73,18 @@ def test_a_promise_that_no_number_of_machines_keeps_is_said_to_be_such() -> None
     assert result.light_load_ms == pytest.approx(light_ms, rel=0.1)
     workload = Workload(models=(Demand(name="m", rate=50),), promise=promise)
     answer = Recommendation(workload, load, result, None, {}, "")
-    assert "with any number of machines: with hardly any load, the best has a p99 of " in answer.sentence
+    assert answer.sentence.startswith(f"No number of machines keeps {promise}: hardly loaded, the best has a p99 of ")
+    assert answer.as_json()["light_load_ms"] == pytest.approx(light_ms, rel=0.1)
     assert answer.binds.startswith("The time of one request alone binds")
-    # with a budget, more machines were not tried
-    limited = search(candidates, [traffic(900)], Promise(latency_ms=40), 730 * 1.5, False, quiet)
+    # but a machine that is too dear may keep it
+    dear = [*candidates, *candidates_of(place("fast", 100.0, variants=((variant(0.5),),)))]
+    limited = search(dear, load, promise, 730 * 20, False, quiet)
+    assert limited.trials
     assert limited.light_load_ms is None
+    assert limited.over_budget == 73_000
+    cheapest = search(candidates, load, Promise(latency_ms=1000), 1, False, quiet)
+    answer = Recommendation(workload, load, cheapest, None, {}, "")
+    assert "within the budget: the cheapest costs 730 USD" in answer.sentence
 
 
 @pytest.mark.long
