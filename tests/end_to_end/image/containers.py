@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -45,8 +45,13 @@ class Container:
             return 0
 
     def workers(self) -> list[psutil.Process]:
-        found = psutil.Process(self.process.pid).children(recursive=True)
-        return [one for one in found if any(part.endswith(WORKER_PROGRAMS) for part in one.cmdline())]
+        """Its worker processes, without any that has just ended."""
+        workers = []
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if any(part.endswith(WORKER_PROGRAMS) for part in process.cmdline()):
+                    workers.append(process)
+        return workers
 
 
 def variables(ports: list[int]) -> dict[str, str]:
