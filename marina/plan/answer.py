@@ -57,9 +57,8 @@ class Recommendation:
                 best_ms = number(self.result.light_load_ms)
                 return f"No number of machines keeps {promise}: hardly loaded, the best has {percentile}{best_ms} ms."
             if nearest is None and self.result.over_budget:
-                return (
-                    f"None keeps {promise} within the budget: the cheapest costs {number(self.result.over_budget)} USD."
-                )
+                cheapest = number(self.result.over_budget)
+                return f"None keeps {promise} within the budget: the cheapest costs {cheapest} USD a month."
             if nearest is None:
                 return f"None keeps {promise}: even alone and on an idle server a request takes longer."
             nearest_ms = number(nearest.figures.sure)
