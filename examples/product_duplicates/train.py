@@ -79,7 +79,7 @@ class Comparer:
         used = sorted(ids | {self.tokenizer.pad_token_id})
         self.places = torch.zeros_like(places)
         self.places[used] = torch.arange(len(used))
-        few = torch.nn.Embedding.from_pretrained(embeddings.weight.detach()[used], freeze=False)
+        few = torch.nn.Embedding(len(used), embeddings.embedding_dim, _weight=embeddings.weight.detach()[used])
         self.encoder.embeddings.word_embeddings = few
         try:
             yield
