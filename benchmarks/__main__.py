@@ -2,7 +2,7 @@
 
 python -m benchmarks overhead                    a table, for the demonstration models
 python -m benchmarks ava my-intents              for a model of yours
-python -m benchmarks peers                       other ways to serve (half an hour)
+python -m benchmarks peers                       other ways to serve (an hour)
 python -m benchmarks report FILE                 the reports of a stored result.json again
 """
 
@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 from benchmarks.kinds import TABLES
-from benchmarks.peers.run import measure_peers
 from marina.bench.report.pricing import price_of
 from marina.bench.report.results import Result, read_result
 from marina.bench.report.write import show, write_reports
@@ -29,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", help=f"{names}, peers, or report")
+    parser.add_argument("table", help=f"{names}, or report")
     parser.add_argument("name", nargs="?", help="your model; for report, a result.json")
     parser.add_argument("--engine", help="in place of the spec's")
     parser.add_argument("--instance", help="for costs: the instance type of this machine, for example inf2.xlarge")
@@ -47,12 +46,10 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> Result:
-    """Measure a table, or the peers."""
+    """Measure a table."""
     project = find_project()
     price = price_of(options.instance, options.price, project.root)
     with progress_bar(options.table) as progress:
-        if options.table == "peers":
-            return measure_peers(project, progress)
         return measure_table(project, table_kind(options.table, TABLES), options.name, options.engine, price, progress)
 
 

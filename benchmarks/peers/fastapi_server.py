@@ -19,7 +19,7 @@ torch.set_num_threads(int(os.environ["PEER_THREADS"]))
 
 
 class PredictRequest(BaseModel):
-    inputs: str
+    inputs: str | list[str]
 
 
 async def work(queue):
@@ -55,8 +55,14 @@ async def lifespan(app):
 app = FastAPI(lifespan=lifespan)
 
 
+async def answer_of(text):
+    answer = asyncio.get_running_loop().create_future()
+    await app.state.queue.put((text, answer))
+    return await answer
+
+
 @app.post("/predict")
 async def predict(request: PredictRequest):
-    answer = asyncio.get_running_loop().create_future()
-    await app.state.queue.put((request.inputs, answer))
-    return await answer
+    if isinstance(request.inputs, str):
+        return await answer_of(request.inputs)
+    return await asyncio.gather(*map(answer_of, request.inputs))

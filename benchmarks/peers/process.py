@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.peers.settings import ONNX_TASKS, Peer
 from marina.bench.load.profile import Load, Target
@@ -40,62 +43,93 @@ def install(packages: str, folder: Path) -> None:
     stamp.write_text(requirements.read_text())
 
 
+def texts_file(task: str) -> str:
+    """The name of the file with the texts for quantization, in the folder of the peers."""
+    return f"texts-{task}.json"
+
+
+class Running(NamedTuple):
+    """A peer's server: where its requests go, and its process."""
+
+    target: Target
+    pid: int
+
+
 @contextmanager
-def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Target]:
-    """Run the peer's server during the block; yields its target after the first answer.
+def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Running]:
+    """Run the peer's server during the block; yields after its first answer.
 
     Args:
         peer: peer to start.
         source: folder of the model.
-        folder: folder of the virtual environments, exported models and logs.
+        folder: folder of the virtual environments, prepared models, logs, and texts for quantization.
         cores: number of cores to divide among its workers.
 
     Raises:
-        MarinaError: the model cannot be exported, or the server does not answer within three minutes.
+        MarinaError: the model cannot be prepared, or the server does not answer within three minutes.
     """
     (port,) = free_ports(1)
     target = Target("rest", "127.0.0.1", port, (peer.path,))
-    model = source
-    if peer.export:
-        model = folder / "onnx" / peer.task
-        if not (model / "model.onnx").exists():
-            _run(_words(peer.export, peer, model, source, port, folder))
+    model = _prepared(peer, source, folder) if peer.prepare else source
     threads = str(max(1, cores // peer.workers))
     environment = {
-        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        **_environment(),
         **{"PEER_MODEL": str(model), "PEER_WORKERS": str(peer.workers), "PEER_THREADS": threads},
-        **{"OMP_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"},
-        # otherwise infinity sends usage statistics
-        **{"DO_NOT_TRACK": "1", "INFINITY_ANONYMOUS_USAGE_STATS": "0"},
+        **{"PEER_LIBRARY": peer.library, "PEER_TASK": peer.task, "OMP_NUM_THREADS": threads},
     }
     # infinity finds an exported model only if it runs in the model's folder
-    work_folder, model_argument = (model, Path()) if peer.export else (folder, model)
+    work_folder, model_argument = (model, Path()) if peer.prepare else (folder, model)
     log_file = folder / "peer.log"
     with log_file.open("w") as log:
-        command = _words(peer.start, peer, model_argument, source, port, folder)
+        command = _words(peer.start, peer, model_argument, source, folder, port)
         process = subprocess.Popen(
             command, cwd=work_folder, env=environment, stdout=log, stderr=log, start_new_session=True
         )
     try:
         if not _wait_for_answer(peer, target, process):
             raise MarinaError(f"it did not start; see {log_file}")
-        yield target
+        yield Running(target, process.pid)
     finally:
         with suppress(ProcessLookupError):  # it has already exited
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
+def _prepared(peer: Peer, source: Path, folder: Path) -> Path:
+    """The folder of the model in the peer's format, which is made once."""
+    assert peer.prepare
+    weights = hashlib.sha256((source / "model.safetensors").read_bytes()).hexdigest()
+    model = folder / "models" / f"{peer.library}-{peer.task}-{weights[:12]}"
+    if not model.exists():
+        unfinished = model.with_suffix(".part")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        _run(_words(peer.prepare, peer, unfinished, source, folder))
+        unfinished.rename(model)
+    return model
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        **{"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"},
+        # otherwise infinity sends usage statistics
+        **{"DO_NOT_TRACK": "1", "INFINITY_ANONYMOUS_USAGE_STATS": "0"},
+    }
+
+
 def _run(command: list[str]) -> None:
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if process.returncode:
         last_line = (process.stderr.strip().splitlines() or ["nothing was said"])[-1]
         raise MarinaError(f"{shlex.join(command)} failed: {last_line}")
 
 
-def _words(command: str, peer: Peer, model: Path, source: Path, port: int, folder: Path) -> list[str]:
+def _words(command: str, peer: Peer, model: Path, source: Path, folder: Path, port: int = 0) -> list[str]:
     paths = {"bin": folder / "venvs" / peer.packages / "bin", "here": HERE, "model": model, "source": source}
-    return shlex.split(command.format(**paths, port=port, workers=peer.workers, onnx_task=ONNX_TASKS[peer.task]))
+    values = {"port": port, "workers": peer.workers, "library": peer.library, "task": peer.task}
+    texts, onnx_task = folder / texts_file(peer.task), ONNX_TASKS[peer.task]
+    return shlex.split(command.format(**paths, **values, texts=texts, onnx_task=onnx_task))
 
 
 def _wait_for_answer(peer: Peer, target: Target, process: subprocess.Popen[bytes]) -> bool:
@@ -105,7 +139,7 @@ def _wait_for_answer(peer: Peer, target: Target, process: subprocess.Popen[bytes
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as probe:
             listening = probe.connect_ex((target.host, target.port)) == 0
-        if listening and measure(target, peer.bodies(["hello"]), 1, one_request).requests:
+        if listening and measure(target, peer.bodies(["hello"], 1), 1, one_request).requests:
             return True
         time.sleep(0.5)
     return False

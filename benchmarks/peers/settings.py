@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from marina.bench.load.payload import BODIES, bodies_of
+
+INTENTS, EMBEDDINGS, ENTITIES = TASKS = "text-classification", "sentence-embedding", "token-classification"
+Format = Literal["inputs", "openai"]
 
 
 class Peer(NamedTuple):
@@ -12,13 +17,15 @@ class Peer(NamedTuple):
     Attributes:
         name: name in tables.
         packages: name of its requirements file beside this one, and of its virtual environment.
-        task: "text-classification" or "sentence-embedding": which of the two models it serves.
+        task: the task of the model that it serves.
         start: the command, with placeholders {bin}, {port}, {model}, {workers} and {here}.
         workers: number of processes that load the model; the cores are divided among their threads.
-        path: path of the URL for requests.
-        body: format of the JSON for one text.
         quote: what its documentation says, and where.
-        export: a command that first creates the model's folder from {source}, if the peer needs another format.
+        path: path of the URL for requests.
+        format: of requests and answers: {"inputs": ...} as Marina's, or OpenAI's embeddings.
+        precision: "f32" or "int8".
+        library: what computes the graph, of those in quantize.py; "" if the server has only one.
+        prepare: a command that first makes the model's folder {model} from {source}, if the peer needs another format.
     """
 
     name: str
@@ -26,16 +33,20 @@ class Peer(NamedTuple):
     task: str
     start: str
     workers: int
-    path: str
-    body: str  # "inputs", or "infinity"
     quote: str
-    export: str | None = None
+    path: str = "/predict"
+    format: Format = "inputs"
+    precision: str = "f32"
+    library: str = ""
+    prepare: str | None = None
 
-    def bodies(self, texts: list[str]) -> list[bytes]:
-        """Request bodies with one text each."""
-        if self.body == "infinity":
-            return [json.dumps({"model": "peer", "input": [text]}).encode() for text in texts]
-        return [json.dumps({"inputs": text}).encode() for text in texts]
+    def bodies(self, texts: list[str], count: int) -> list[bytes]:
+        """Request bodies with `count` texts each."""
+        bodies = bodies_of(list(texts), count)
+        if self.format == "inputs":
+            return bodies
+        inputs = (json.loads(body)["inputs"] for body in bodies[:BODIES])
+        return [json.dumps({"model": "peer", "input": [text] if count == 1 else text}).encode() for text in inputs]
 
 
 FASTAPI = (
@@ -43,33 +54,72 @@ FASTAPI = (
     "--log-level warning"
 )
 LITSERVE = "{bin}/python {here}/litserve_server.py {port}"
+MOSEC = "{bin}/python {here}/mosec_server.py --address 127.0.0.1 --port {port} --log-level error"
+LLAMA = "{bin}/python {here}/llama_server.py {port}"
 INFINITY = (
     "{bin}/infinity_emb v2 --model-id {model} --served-model-name peer --host 127.0.0.1 --port {port} --device cpu "
-    "--engine ENGINE --batch-size 32 --no-model-warmup --log-level error"
+    "--engine optimum --batch-size 32 --no-model-warmup --log-level error"
 )
 EXPORT = "{bin}/optimum-cli export onnx --library transformers --task {onnx_task} --model {source} {model}"
-ONNX_TASKS = {"text-classification": "text-classification", "sentence-embedding": "feature-extraction"}
-PIPELINE = 'transformers, "Web server inference": "a single thread to handle the heavier load of running Pipeline"'
-WORKERS = 'FastAPI, "Server Workers": "replication of processes to take advantage of multiple cores"'
-BATCHING = 'LitServe, "Batching": max_batch_size and batch_timeout'
-DEFAULTS = "infinity, command line: torch is the default engine"
+QUANTIZE = "{bin}/python {here}/quantize.py {library} {task} {source} {model} {texts}"
+GGUF = "{bin}/python {here}/gguf_model.py {source} {model}"
+ONNX_TASKS = {INTENTS: "text-classification", EMBEDDINGS: "feature-extraction", ENTITIES: "token-classification"}
+
+FASTAPI_WORKERS = (
+    'transformers, "Web server inference": "a single thread to handle the heavier load of running Pipeline"; '
+    'FastAPI, "Server Workers": "replication of processes to take advantage of multiple cores"'
+)
+BATCHING = 'LitServe, "Batching": max_batch_size and batch_timeout; workers_per_device'
+MOSEC_BATCHING = 'mosec, "Configuration": max_batch_size and max_wait_time; num, the processes of a stage'
 ONNX = 'infinity, command line: "optimum uses ONNX on GPU/CPU"; exported with optimum-cli'
+SLOTS = "llama.cpp, tools/server: --embeddings, --parallel and continuous batching; weights in Q8_0"
+
+# the libraries that compute in int8, by task: their names in quantize.py and in tables
+INT8 = {
+    INTENTS: {
+        "ctranslate2": "CTranslate2",
+        "openvino": "OpenVINO",
+        "onnxruntime-dynamic": "ONNX Runtime, dynamic",
+        "onnxruntime-static": "ONNX Runtime, static",
+    },
+    EMBEDDINGS: {
+        "ctranslate2": "CTranslate2",
+        "st-openvino": "sentence-transformers, OpenVINO",
+        "st-onnx": "sentence-transformers, ONNX",
+        "fastembed": "fastembed",
+    },
+    ENTITIES: {
+        "ctranslate2": "CTranslate2",
+        "openvino": "OpenVINO",
+        "onnxruntime-dynamic": "ONNX Runtime, dynamic",
+    },
+}
 
 
 def peers(cores: int) -> list[Peer]:
-    """Every peer in the settings that its documentation offers; if there are two, both are measured."""
+    """Every peer: in int8 with one worker for all cores and with one for each, in float32 with the better of them."""
+    counts = sorted({1, cores})
     settings = []
-    for name, packages, start, quotes in (
-        ("FastAPI + pipeline", "fastapi", FASTAPI, (PIPELINE, f"{PIPELINE}; {WORKERS}")),
-        ("LitServe", "litserve", LITSERVE, (BATCHING, f"{BATCHING}; workers_per_device")),
-    ):
-        task, path = "text-classification", "/predict"
-        for workers, quote in zip(sorted({1, cores}), quotes, strict=True):
-            label = f"{name}, {workers} worker{'s' if workers > 1 else ''}"
-            settings.append(Peer(label, packages, task, start, workers, path, "inputs", quote))
-    for engine, quote in (("torch", DEFAULTS), ("optimum", ONNX)):
-        start = INFINITY.replace("ENGINE", engine)
-        export = EXPORT if engine == "optimum" else None
-        for task, path in (("text-classification", "/classify"), ("sentence-embedding", "/embeddings")):
-            settings.append(Peer(f"infinity, {engine}", "infinity", task, start, 1, path, "infinity", quote, export))
+    for task, libraries in INT8.items():
+        for library in libraries:
+            settings += _int8("mosec", MOSEC, "/inference", MOSEC_BATCHING, task, library, counts)
+    settings += _int8("LitServe", LITSERVE, "/predict", BATCHING, INTENTS, "ctranslate2", counts)
+    settings.append(
+        Peer("llama.cpp", "llama", EMBEDDINGS, LLAMA, 1, SLOTS, "/v1/embeddings", "openai", "int8", "llama.cpp", GGUF)
+    )
+    # in float32, as their documentation begins
+    settings.append(Peer("FastAPI, pipeline", "fastapi", INTENTS, FASTAPI, cores, FASTAPI_WORKERS))
+    settings.append(Peer("LitServe, pipeline", "litserve", INTENTS, LITSERVE, cores, BATCHING))
+    settings += [
+        Peer("infinity, ONNX", "infinity", task, INFINITY, 1, ONNX, path, "openai", "f32", "onnx", EXPORT)
+        for task, path in ((INTENTS, "/classify"), (EMBEDDINGS, "/embeddings"))
+    ]
     return settings
+
+
+def _int8(server: str, start: str, path: str, quote: str, task: str, library: str, counts: list[int]) -> list[Peer]:
+    """A library that computes in int8 behind a server, with each number of workers."""
+    name = f"{server}, {INT8[task][library]}"
+    return [
+        Peer(name, "int8", task, start, workers, quote, path, "inputs", "int8", library, QUANTIZE) for workers in counts
+    ]

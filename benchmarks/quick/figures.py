@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import yaml
 
-from benchmarks.memory import megabytes
+from benchmarks.processes import megabytes
 from benchmarks.quick import plans
 from benchmarks.quick.tree import Tree
 from marina.bench.load.mix import mixed_texts

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import parquet
 
-from benchmarks.memory import megabytes
 from benchmarks.peers.process import HERE, install
+from benchmarks.processes import megabytes
 from benchmarks.random_models import tiny_bert
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Instance

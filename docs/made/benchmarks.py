@@ -5,25 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.kinds import TABLES
+from benchmarks.peers.table import rates_by_server
 from benchmarks.tables.overhead import draw_served
-from marina.bench.report.figures import figures_of
 from marina.bench.report.results import Result, read_result
 from marina.bench.report.table import markdown_of
 from marina.bench.tables.kinds import draw, layout_of
 from marina.drawing import MARINA, MARINA_FLOAT, PEER, legend, name_bars, new_figure, svg_of
 
 # of each stored result, the picture that pages show
-PICTURES = {"table-ava": "over-time", "table-search": "latency-throughput", "peers": "throughput"}
-# README's picture: each way to serve, with the strategies that were measured of it, of which the best counts
-PEERS: dict[str, tuple[str, list[str]]] = {
-    "Marina, int8": (MARINA, ["Marina auto, 1 worker", "Marina auto, 2 workers"]),
-    "Marina, float32": (MARINA_FLOAT, ["Marina f32, 2 workers"]),
-    "infinity, ONNX": (PEER, ["infinity, optimum"]),
-    "infinity, torch": (PEER, ["infinity, torch"]),
-    "LitServe": (PEER, ["LitServe, 1 worker", "LitServe, 2 workers"]),
-    "FastAPI + pipeline": (PEER, ["FastAPI + pipeline, 1 worker", "FastAPI + pipeline, 2 workers"]),
-    "usual TorchServe handler": (PEER, ["the usual handler"]),
-}
+PICTURES = {"table-ava": "over-time", "table-search": "latency-throughput", "table-peers": "throughput"}
+PEER_FLOAT = "#d5dbe0"
 PEERS_MODEL, PEERS_CONNECTIONS = "ava-intent", 32
 
 
@@ -37,7 +28,7 @@ def write_pictures(folder: Path) -> None:
     stored = {name: read_result(folder / "benchmarks" / f"{name}.json") for name in PICTURES}
     for name, picture in PICTURES.items():
         (folder / "benchmarks" / f"{name}.svg").write_bytes(draw(stored[name], TABLES)[picture])
-    (folder / "benchmarks.svg").write_bytes(front_picture(stored["peers"]))
+    (folder / "benchmarks.svg").write_bytes(front_picture(stored["table-peers"]))
     (folder / "benchmarks" / "overhead.svg").write_bytes(overhead_picture(read_result(folder / "benchmarks.json")))
 
 
@@ -52,16 +43,10 @@ def overhead_picture(overhead: Result) -> bytes:
 
 def front_picture(peers: Result) -> bytes:
     """README's picture: Marina against other servers, each at its best."""
-    rates = {
-        str(figure.entry.configuration.strategy): figure.throughput.median
-        for figure in figures_of(peers)
-        if figure.entry.configuration.model == PEERS_MODEL
-        and figure.entry.configuration.connections == PEERS_CONNECTIONS
-    }
-    best = {name: max(rates[strategy] for strategy in strategies) for name, (_, strategies) in PEERS.items()}
-    names = sorted(best, key=best.__getitem__, reverse=True)
-    with new_figure(size=(9, 3.2)) as (figure, (axis,)):
-        bars = axis.barh(range(len(names)), [best[name] for name in names], color=[PEERS[name][0] for name in names])
+    rates = rates_by_server(peers, PEERS_MODEL, (1, PEERS_CONNECTIONS))
+    names = sorted(rates, key=rates.__getitem__, reverse=True)
+    with new_figure(size=(9, 0.6 + 0.26 * len(names))) as (figure, (axis,)):
+        bars = axis.barh(range(len(names)), [rates[name] for name in names], color=[_colour(name) for name in names])
         axis.bar_label(bars, fmt="%.0f", padding=4)
         axis.margins(x=0.08)
         axis.grid(visible=False)
@@ -72,6 +57,12 @@ def front_picture(peers: Result) -> bytes:
         )
         name_bars(axis, names)
         return svg_of(figure)
+
+
+def _colour(name: str) -> str:
+    if name.startswith("Marina"):
+        return MARINA_FLOAT if name.endswith("f32") else MARINA
+    return PEER_FLOAT if name.endswith("f32") else PEER
 
 
 def _machine(result: Result) -> str:

@@ -1,20 +1,28 @@
-"""Peers are started, measured and ended, with a small server in place of one that must be installed."""
+"""Peers are started, compared and measured, with a small server in place of one that must be installed."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks.peers import process, run
-from benchmarks.peers.settings import Peer, peers
-from marina.bench.load.payload import Payload
-from marina.bench.report.results import Configuration
+from benchmarks.kinds import TABLES
+from benchmarks.peers import agreement, process, table
+from benchmarks.peers.settings import EMBEDDINGS, ENTITIES, INTENTS, Peer, peers
+from marina.bench.report.results import Configuration, Result
+from marina.bench.report.table import markdown_of
 from marina.bench.sweep.rounds import measure_rounds
+from marina.bench.tables.kinds import draw, layout_of
 from marina.errors import MarinaError
+from tests.marina.bench.results import entry, measured, result
 
+# answers "yes" to texts with a question mark, and fails for requests without texts
 SERVER = """
+import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -25,14 +33,18 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
+        inputs = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["inputs"]
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        answers = [[{"label": "yes" if "?" in text else "no", "score": 0.9}] for text in texts]
+        body = json.dumps(answers[0] if isinstance(inputs, str) else answers).encode()
         self.send_response(200 if self.path == "/predict" else 404)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(b"ok")
+        self.wfile.write(body)
 
 Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
+TEXTS, ORIGINAL = ["is it?", "it is", "who?"], ["yes", "no", "no"]
 
 
 @pytest.fixture
@@ -41,53 +53,146 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "venvs" / "stub" / "bin").mkdir(parents=True)
     (tmp_path / "venvs" / "stub" / "bin" / "python").symlink_to(sys.executable)
     (tmp_path / "server.py").write_text(SERVER)
-    monkeypatch.setattr(run, "SECONDS", 3.0)
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    monkeypatch.setattr(table, "SECONDS", 1.0)
+    monkeypatch.setattr(table, "LOADS", ((1, 1), (32, 4)))
     monkeypatch.setattr(process, "START_S", 30)
     return tmp_path
 
 
 def stub(start: str) -> Peer:
-    return Peer("stub, 1 worker", "stub", "text-classification", start, 1, "/predict", "inputs", "nothing is said")
+    return Peer("stub", "stub", INTENTS, start, 1, "nothing is said")
 
 
-def test_a_peer_is_measured_at_every_number_of_connections(folder: Path) -> None:
-    peer = stub(f"{{bin}}/python {folder}/server.py {{port}}")
-    strategy = run._peer_strategy(peer, folder, folder, cores=2)
+def strategy_of(peer: Peer, folder: Path, record: table.Record) -> Any:
+    subject = table.Subject(INTENTS, "ava-intent", folder, TEXTS, ORIGINAL)
+    return table._peer_strategy(peer, subject, folder, 2, record)
+
+
+def test_a_peer_is_compared_and_measured_under_every_load(folder: Path) -> None:
+    record = table.Record({}, {})
+    strategy = strategy_of(stub(f"{{bin}}/python {folder}/server.py {{port}}"), folder, record)
     entries, failures = measure_rounds([strategy], 1, lambda *_: None, leave_out_failures=True)
     assert failures == []
-    assert [one.configuration for one in entries] == [
+    assert [measured_entry.configuration for measured_entry in entries] == [
         Configuration(
             model="ava-intent",
-            strategy="stub, 1 worker",
+            strategy="stub",
+            precision="f32",
             workers=1,
             connections=connections,
-            instances=1,
+            instances=instances,
             texts="built-in mix",
             protocol="rest",
         )
-        for connections in (1, 32)
+        for instances, connections in ((1, 1), (32, 4))
     ]
-    assert all(one.rounds[0].requests > 0 for one in entries)
+    assert all(measured_entry.rounds[0].requests > 0 for measured_entry in entries)
+    assert record.agreements == {"ava-intent: stub, 1": 2 / 3}
+    costs = record.costs["ava-intent: stub, 1"]
+    assert len(costs) == 2
+    assert all(megabytes > 5 and cpu_s > 0 for megabytes, cpu_s in costs)
 
 
 def test_a_peer_that_does_not_start_is_left_out_and_named(folder: Path) -> None:
-    strategy = run._peer_strategy(stub("{bin}/python -c pass"), folder, folder, cores=2)
+    strategy = strategy_of(stub("{bin}/python -c pass"), folder, table.Record({}, {}))
     entries, failures = measure_rounds([strategy], 2, lambda *_: None, leave_out_failures=True)
     assert entries == []
-    assert failures == [f"stub, 1 worker, text-classification: it did not start; see {folder / 'peer.log'}"]
+    assert failures == [f"stub, ava-intent: it did not start; see {folder / 'peer.log'}"]
 
 
-def test_a_command_that_fails_is_one_line() -> None:
-    with pytest.raises(MarinaError, match=r"-c 'raise ValueError\(1\)' failed: ValueError: 1$"):
-        process._run([sys.executable, "-c", "raise ValueError(1)"])
+def test_a_peer_whose_answers_are_of_another_form_is_left_out_and_named(folder: Path) -> None:
+    peer = stub(f"{{bin}}/python {folder}/server.py {{port}}")
+    subject = table.Subject(EMBEDDINGS, "resume-search", folder, TEXTS, [np.ones(3)] * 3)
+    strategy = table._peer_strategy(peer._replace(task=EMBEDDINGS), subject, folder, 2, table.Record({}, {}))
+    _, failures = measure_rounds([strategy], 1, lambda *_: None, leave_out_failures=True)
+    assert len(failures) == 1
+    assert failures[0].startswith("stub, resume-search: it does not answer as it should: ")
+
+
+def test_a_model_is_prepared_once_and_again_for_other_weights(folder: Path) -> None:
+    command = "{bin}/python -c \"open('{model}/made', 'w').write('{library} {task}')\""
+    peer = stub("")._replace(library="some-library", prepare=command)
+    made = process._prepared(peer, folder, folder)
+    assert (made / "made").read_text() == "some-library text-classification"
+    (made / "made").write_text("kept")
+    assert process._prepared(peer, folder, folder) == made
+    assert (made / "made").read_text() == "kept"
+    (folder / "model.safetensors").write_bytes(b"others")
+    assert process._prepared(peer, folder, folder) != made
+
+
+def test_a_model_that_cannot_be_prepared_leaves_nothing_that_would_be_used(folder: Path) -> None:
+    peer = stub("")._replace(prepare='{bin}/python -c "raise ValueError(1)"')
+    for _ in range(2):
+        with pytest.raises(MarinaError, match=r"failed: ValueError: 1$"):
+            process._prepared(peer, folder, folder)
 
 
 def test_every_peer_has_its_packages_and_a_body_for_each_text() -> None:
-    for peer in peers(cores=2):
+    settings = peers(cores=2)
+    assert {peer.task for peer in settings if peer.precision == "int8"} == {INTENTS, EMBEDDINGS, ENTITIES}
+    for peer in settings:
         assert (process.HERE / f"{peer.packages}.txt").read_text()
-        assert len(Payload(peer.bodies(["one", "two"]), 1, "mix").bodies) == 2
-        words = process._words(peer.start, peer, Path("model"), Path("source"), 1, Path("folder"))
-        assert words[0].startswith("folder/venvs/")
-        for word in words:
-            if word.endswith(".py"):
-                assert Path(word).exists()
+        assert [len(json.loads(body)) for body in peer.bodies(["a", "b"], 1)] == [1 + (peer.format == "openai")] * 2
+        (body,) = peer.bodies(["a", "b", "c"], 3)
+        assert json.loads(body)["inputs" if peer.format == "inputs" else "input"] == ["a", "b", "c"]
+        for command in (peer.start, peer.prepare or peer.start):
+            words = process._words(command, peer, Path("model"), Path("source"), Path("folder"), 1)
+            assert words[0].startswith("folder/venvs/")
+            for word in words:
+                if word.endswith(".py"):
+                    assert Path(word).exists()
+
+
+def test_one_core_gives_each_peer_one_setting() -> None:
+    names = [(peer.name, peer.task) for peer in peers(cores=1)]
+    assert len(names) == len(set(names))
+
+
+def test_agreement_is_of_labels_of_directions_and_of_entities() -> None:
+    assert agreement.agreement(INTENTS, ["a", "b"], ["a", "c"]) == 0.5
+    halves = agreement.agreement(EMBEDDINGS, [np.array([2.0, 0.0]), np.array([0.0, 1.0])], [np.array([1.0, 0.0])] * 2)
+    assert halves == pytest.approx(0.5)
+    entities = [{(0, 3, "ORG"), (5, 9, "NAME")}, set()]
+    assert agreement.agreement(ENTITIES, entities, [{(0, 3, "ORG")}, {(1, 2, "DATE")}]) == pytest.approx(0.5)
+    assert agreement.agreement(ENTITIES, [set()], [set()]) == 0.0
+
+
+def made_result() -> Result:
+    rates = {("Marina, direct", "int8"): 300.0, ("mosec, OpenVINO", "int8"): 100.0, ("infinity, torch", "f32"): 200.0}
+    entries = [
+        entry(
+            [measured(rate * factor, 1.0) for factor in (1.0, 2.0)],
+            **{"model": "ava-intent", "strategy": strategy, "precision": precision, "workers": 1},
+            **{"instances": instances, "connections": connections},
+        )
+        for (strategy, precision), rate in rates.items()
+        for instances, connections in table.LOADS
+    ]
+    keys = [f"ava-intent: {strategy}, 1" for strategy, _ in rates]
+    more = {"agreements": dict.fromkeys(keys, 0.99), "costs": {key: [[500.0, 2.0], [600.0, 4.0]] for key in keys}}
+    return result(entries, kind=table.KIND, more=more)
+
+
+def test_the_table_has_a_row_for_each_server_and_ratios_against_the_best_in_int8() -> None:
+    layout = layout_of(made_result(), TABLES)
+    assert layout.conclusion == (
+        "At its best, Marina answers 3.0 to 3.0 times as many texts as the best peer in int8, by model and load."
+    )
+    text = markdown_of(layout)
+    assert "| infinity, torch | 1 | f32 | 300 |" in text
+    assert "| ava-intent | 32 x 4 | direct, 1 | mosec, OpenVINO, 1 | 450 | 150 | 3.00x |" in text
+    assert "| 600 | 3.0 | 0.990 |" in text
+    assert draw(made_result(), TABLES)["throughput"].startswith(b"<?xml")
+
+
+def test_a_model_of_another_task_is_refused() -> None:
+    class Job:
+        name, project = "help-qa", type("Project", (), {"root": Path("nowhere")})
+
+        def spec(self, _: str) -> Any:
+            return type("Spec", (), {"name": "help-qa", "task": "question-answering"})
+
+    with pytest.raises(MarinaError, match=r"^help-qa: peers are compared for .*, and not for question-answering$"):
+        table.measure(Job())  # type: ignore[arg-type]

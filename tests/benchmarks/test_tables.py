@@ -30,7 +30,7 @@ def rounds(throughput: float, latency_ms: float = 4.0) -> list[Measurement]:
 
 
 def test_tables_are_known_by_name() -> None:
-    names = "nlp-12x ava search darwinbox overhead bundle bulk hosts latency packed tasks chain"
+    names = "nlp-12x ava search darwinbox overhead bundle bulk hosts latency packed tasks chain peers"
     assert set(TABLES) == {f"table-{name}" for name in names.split()}
     assert table_kind("ava", TABLES) is table_kind("table-ava", TABLES)
     with pytest.raises(MarinaError, match=r"no table chess; there are: .*darwinbox"):
@@ -299,6 +299,7 @@ def test_the_table_of_latencies_tells_the_parts_of_a_request() -> None:
 
 
 WITHOUT = {
+    "table-peers",
     "table-overhead",
     "table-bundle",
     "table-bulk",

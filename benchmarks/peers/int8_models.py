@@ -1,0 +1,204 @@
+# mypy: ignore-errors
+"""Answers texts with the models that quantize.py made; it runs with the packages of int8.txt.
+
+`load` returns a function from a list of texts to a list of answers. It computes batches of at most 32 texts of like
+lengths, as sentence-transformers does, padded to the longest of them.
+Except with sentence-transformers and fastembed, which have their own, tokenizing is that of the tokenizers library, and
+heads are computed with numpy, so that little else than the library's graph takes time.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+# optimum-intel installs it; its build for CUDA does not load beside torch's build for CPUs, and nothing needs it
+sys.modules["torchvision"] = None
+
+MAX_LENGTH = 512
+BATCH = 32
+
+
+def load():
+    """The model that the environment names, with PEER_LIBRARY, PEER_TASK, PEER_MODEL and PEER_THREADS."""
+    library, task = os.environ["PEER_LIBRARY"], os.environ["PEER_TASK"]
+    folder, threads = Path(os.environ["PEER_MODEL"]), int(os.environ["PEER_THREADS"])
+    if library.startswith("st-"):
+        return sentence_transformers(library.removeprefix("st-"), folder, threads)
+    if library == "fastembed":
+        return fastembed(folder, threads)
+    tokenizer = tokenizer_of(folder)
+    run = {"openvino": openvino, "ctranslate2": ctranslate2}.get(library, onnxruntime)(folder, threads, task)
+    answers = {
+        "sentence-embedding": embeddings,
+        "text-classification": Labels(folder),
+        "token-classification": Entities(folder),
+    }[task]
+
+    def answer(texts):
+        in_order = [None] * len(texts)
+        by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for start in range(0, len(texts), BATCH):
+            places = by_length[start : start + BATCH]
+            batch = [texts[i] for i in places]
+            encodings = tokenizer.encode_batch(batch)
+            for i, result in zip(places, answers(run(encodings), encodings, batch), strict=True):
+                in_order[i] = result
+        return in_order
+
+    return answer
+
+
+def tokenizer_of(folder):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_padding()
+    tokenizer.enable_truncation(MAX_LENGTH)
+    return tokenizer
+
+
+def inputs_of(encodings, names):
+    values = {
+        "input_ids": [encoding.ids for encoding in encodings],
+        "attention_mask": [encoding.attention_mask for encoding in encodings],
+        "token_type_ids": [encoding.type_ids for encoding in encodings],
+    }
+    return {name: np.array(values[name], dtype=np.int64) for name in names}
+
+
+def onnxruntime(folder, threads, _):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = ort.InferenceSession(folder / "int8.onnx", options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    return lambda encodings: session.run(None, inputs_of(encodings, names))[0]
+
+
+def openvino(folder, threads, _):
+    import openvino as ov
+
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    model = ov.Core().compile_model(folder / "openvino_model.xml", "CPU", options)
+    names = [value.get_any_name() for value in model.inputs]
+    request = model.create_infer_request()
+    return lambda encodings: request.infer(inputs_of(encodings, names))[0]
+
+
+def ctranslate2(folder, threads, task):
+    import ctranslate2 as ct2
+    from safetensors.numpy import load_file
+
+    encoder = ct2.Encoder(str(folder), device="cpu", compute_type="int8", intra_threads=threads)
+    head = load_file(folder / "head.safetensors")
+
+    def run(encodings):
+        ids = [[i for i, kept in zip(e.ids, e.attention_mask, strict=True) if kept] for e in encodings]
+        output = encoder.forward_batch(ids)
+        vectors = np.array(output.pooler_output if task == "text-classification" else output.last_hidden_state)
+        return vectors @ head["classifier.weight"].T + head["classifier.bias"] if head else vectors
+
+    return run
+
+
+def embeddings(vectors, encodings, _):
+    mask = np.array([encoding.attention_mask for encoding in encodings], dtype=np.float32)[..., None]
+    means = (vectors * mask).sum(1) / mask.sum(1)
+    return (means / np.linalg.norm(means, axis=1, keepdims=True)).tolist()
+
+
+class Labels:
+    """The most probable label of each text, and its probability."""
+
+    def __init__(self, folder):
+        self.labels = labels_of(folder)
+
+    def __call__(self, logits, *_):
+        scores = softmax(logits)
+        best = scores.argmax(-1)
+        return [{"label": self.labels[i], "score": float(row[i])} for i, row in zip(best.tolist(), scores, strict=True)]
+
+
+class Entities:
+    """The entities of each text: a word has the label of its first token, and neighbours with one label are joined."""
+
+    def __init__(self, folder):
+        self.labels = labels_of(folder)
+
+    def __call__(self, logits, encodings, texts):
+        scores = softmax(logits)
+        best = scores.argmax(-1)
+        return [self.entities(*row) for row in zip(best.tolist(), scores, encodings, texts, strict=True)]
+
+    def entities(self, best, scores, encoding, text):
+        entities, last_word, last_label = [], None, "O"
+        for i, word in enumerate(encoding.word_ids):
+            start, end = encoding.offsets[i]
+            if word is None:
+                continue
+            if word == last_word:
+                if last_label != "O":
+                    entities[-1]["end"] = end
+                continue
+            label = self.labels[best[i]]
+            if label != "O" and label == last_label:
+                entities[-1]["end"] = end
+            elif label != "O":
+                score = float(scores[i, best[i]])
+                entities.append({"entity_group": label, "score": score, "start": start, "end": end})
+            last_word, last_label = word, label
+        return [{**entity, "word": text[entity["start"] : entity["end"]]} for entity in entities]
+
+
+def labels_of(folder):
+    labels = json.loads((folder / "original.json").read_text()).get("id2label", {})
+    return [labels[str(i)] for i in range(len(labels))]
+
+
+def softmax(logits):
+    scores = np.exp(logits - logits.max(-1, keepdims=True))
+    return scores / scores.sum(-1, keepdims=True)
+
+
+def sentence_transformers(backend, folder, threads):
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    torch.set_num_threads(threads)
+    if backend == "openvino":
+        options = {
+            "file_name": "openvino_model_qint8_quantized.xml",
+            "ov_config": {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"},
+        }
+    else:
+        import onnxruntime as ort
+
+        session_options = ort.SessionOptions()
+        session_options.intra_op_num_threads = threads
+        options = {"file_name": "onnx/model_qint8_avx512_vnni.onnx", "session_options": session_options}
+        options["provider"] = "CPUExecutionProvider"
+    model = SentenceTransformer(
+        str(folder), backend=backend, device="cpu", model_kwargs=options, trust_remote_code=False
+    )
+    return lambda texts: model.encode(texts, show_progress_bar=False, normalize_embeddings=True).tolist()
+
+
+def fastembed(folder, threads):
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    (folder / "model_optimized.onnx").unlink(missing_ok=True)
+    TextEmbedding.add_custom_model(
+        model="peer",
+        pooling=PoolingType.MEAN,
+        normalization=True,
+        sources=ModelSource(hf="peer"),
+        dim=json.loads((folder / "original.json").read_text())["hidden_size"],
+        model_file="int8.onnx",
+    )
+    model = TextEmbedding("peer", specific_model_path=str(folder), threads=threads)
+    return lambda texts: [vector.tolist() for vector in model.embed(texts, batch_size=BATCH)]
