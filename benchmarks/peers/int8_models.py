@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Answers texts with the models that quantize.py made; it runs with the packages of int8.txt.
 
-`load` returns a function from a list of texts to a list of answers. It computes batches of at most 32 texts of like
-lengths, as sentence-transformers does, padded to the longest of them.
+`load` returns a function from a list of texts to a list of answers. It puts the texts in order of their lengths and
+computes them in batches of BATCH, each padded to its longest text. That is faster than one batch for all of them.
 Except with sentence-transformers and fastembed, which have their own, tokenizing is that of the tokenizers library, and
 heads are computed with numpy, so that little else than the library's graph takes time.
 """
@@ -14,21 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-# optimum-intel installs it; its build for CUDA does not load beside torch's build for CPUs, and nothing needs it
-sys.modules["torchvision"] = None
-
 MAX_LENGTH = 512
-BATCH = 32
+BATCH = 8
 
 
 def load():
     """The model that the environment names, with PEER_LIBRARY, PEER_TASK, PEER_MODEL and PEER_THREADS."""
     library, task = os.environ["PEER_LIBRARY"], os.environ["PEER_TASK"]
     folder, threads = Path(os.environ["PEER_MODEL"]), int(os.environ["PEER_THREADS"])
+    # optimum-intel installs it; its build for CUDA does not load beside torch's build for CPUs, and nothing needs it
+    sys.modules["torchvision"] = None
     if library.startswith("st-"):
         return sentence_transformers(library.removeprefix("st-"), folder, threads)
     if library == "fastembed":
-        return fastembed(folder, threads)
+        return by_length(fastembed(folder, threads))
     tokenizer = tokenizer_of(folder)
     run = {"openvino": openvino, "ctranslate2": ctranslate2}.get(library, onnxruntime)(folder, threads, task)
     answers = {
@@ -38,17 +37,25 @@ def load():
     }[task]
 
     def answer(texts):
-        in_order = [None] * len(texts)
-        by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(texts), BATCH):
-            places = by_length[start : start + BATCH]
-            batch = [texts[i] for i in places]
-            encodings = tokenizer.encode_batch(batch)
-            for i, result in zip(places, answers(run(encodings), encodings, batch), strict=True):
-                in_order[i] = result
-        return in_order
+        encodings = tokenizer.encode_batch(texts)
+        return answers(run(encodings), encodings, texts)
 
-    return answer
+    return by_length(answer)
+
+
+def by_length(answer):
+    """The same function, which computes texts of like lengths together."""
+
+    def answer_all(texts):
+        answers = [None] * len(texts)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for start in range(0, len(texts), BATCH):
+            places = order[start : start + BATCH]
+            for i, result in zip(places, answer([texts[i] for i in places]), strict=True):
+                answers[i] = result
+        return answers
+
+    return answer_all
 
 
 def tokenizer_of(folder):
@@ -82,11 +89,16 @@ def onnxruntime(folder, threads, _):
 def openvino(folder, threads, _):
     import openvino as ov
 
-    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    options = openvino_options(threads)
     model = ov.Core().compile_model(folder / "openvino_model.xml", "CPU", options)
     names = [value.get_any_name() for value in model.inputs]
     request = model.create_infer_request()
     return lambda encodings: request.infer(inputs_of(encodings, names))[0]
+
+
+def openvino_options(threads):
+    # pinning would put the threads of every worker on the same first cores
+    return {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
 
 
 def ctranslate2(folder, threads, task):
@@ -172,7 +184,7 @@ def sentence_transformers(backend, folder, threads):
     if backend == "openvino":
         options = {
             "file_name": "openvino_model_qint8_quantized.xml",
-            "ov_config": {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"},
+            "ov_config": openvino_options(threads),
         }
     else:
         import onnxruntime as ort
@@ -184,14 +196,14 @@ def sentence_transformers(backend, folder, threads):
     model = SentenceTransformer(
         str(folder), backend=backend, device="cpu", model_kwargs=options, trust_remote_code=False
     )
-    return lambda texts: model.encode(texts, show_progress_bar=False, normalize_embeddings=True).tolist()
+    options = {"batch_size": BATCH, "show_progress_bar": False, "normalize_embeddings": True}
+    return lambda texts: model.encode(texts, **options).tolist()
 
 
 def fastembed(folder, threads):
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 
-    (folder / "model_optimized.onnx").unlink(missing_ok=True)
     TextEmbedding.add_custom_model(
         model="peer",
         pooling=PoolingType.MEAN,

@@ -1,36 +1,22 @@
-"""LitServe with its batching, after its documentation's pages "LitAPI" and "Batching".
+"""LitServe with its batching, after its documentation's pages "LitAPI" and "Batching", around int8_models.py.
 
 `predict` receives a list if max_batch_size is more than 1, a batch waits for at most batch_timeout, and
-workers_per_device is the number of processes that load the model: a transformers pipeline, or with PEER_LIBRARY a model
-of int8_models.py.
+workers_per_device is the number of processes that load the model.
 """
 
 import os
 import sys
 
 import litserve
+from int8_models import load
 
 BATCH = 32
 WAIT_S = 0.001
 
 
-def load_pipeline(device):
-    import torch
-    from transformers import pipeline
-
-    torch.set_num_threads(int(os.environ["PEER_THREADS"]))
-    pipe = pipeline("text-classification", model=os.environ["PEER_MODEL"], device=device, trust_remote_code=False)
-    return lambda texts: pipe(texts, batch_size=len(texts))
-
-
-class Classifier(litserve.LitAPI):
-    def setup(self, device):
-        if os.environ["PEER_LIBRARY"]:
-            from int8_models import load
-
-            self.answer = load()
-        else:
-            self.answer = load_pipeline(device)
+class Model(litserve.LitAPI):
+    def setup(self, _device):
+        self.answer = load()
 
     def decode_request(self, request):
         return request["inputs"]
@@ -45,6 +31,6 @@ class Classifier(litserve.LitAPI):
 
 
 if __name__ == "__main__":
-    api = Classifier(max_batch_size=BATCH, batch_timeout=WAIT_S)
+    api = Model(max_batch_size=BATCH, batch_timeout=WAIT_S)
     server = litserve.LitServer(api, accelerator="cpu", workers_per_device=int(os.environ["PEER_WORKERS"]))
     server.run(host="127.0.0.1", port=int(sys.argv[1]), generate_client_file=False, log_level="warning")

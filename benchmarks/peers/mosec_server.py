@@ -3,9 +3,9 @@
 `forward` receives a list if max_batch_size is more than 1; a batch waits for at most max_wait_time milliseconds.
 """
 
-import json
 import os
 
+import orjson
 from int8_models import load
 from mosec import Server, Worker
 
@@ -25,7 +25,10 @@ class Model(Worker):
         return [next(answers) if isinstance(item, str) else [next(answers) for _ in item] for item in lists]
 
     def serialize(self, data):
-        return json.dumps(data).encode()  # its default indents
+        return orjson.dumps(data)
+
+    def deserialize(self, data):
+        return orjson.loads(data)
 
 
 if __name__ == "__main__":

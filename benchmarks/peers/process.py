@@ -14,9 +14,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from benchmarks.peers.settings import ONNX_TASKS, Peer
+from benchmarks.peers.settings import ONNX_TASKS, Peer, request_bodies
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.errors import MarinaError
@@ -62,7 +63,7 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Runn
     Args:
         peer: peer to start.
         source: folder of the model.
-        folder: folder of the virtual environments, prepared models, logs, and texts for quantization.
+        folder: folder of the virtual environments, prepared models, logs, and of texts for quantization.
         cores: number of cores to divide among its workers.
 
     Raises:
@@ -76,32 +77,36 @@ def running(peer: Peer, source: Path, folder: Path, cores: int) -> Iterator[Runn
         **_environment(),
         **{"PEER_MODEL": str(model), "PEER_WORKERS": str(peer.workers), "PEER_THREADS": threads},
         **{"PEER_LIBRARY": peer.library, "PEER_TASK": peer.task, "OMP_NUM_THREADS": threads},
+        "TOKENIZERS_PARALLELISM": "true" if threads != "1" else "false",
     }
     # infinity finds an exported model only if it runs in the model's folder
     work_folder, model_argument = (model, Path()) if peer.prepare else (folder, model)
-    log_file = folder / "peer.log"
-    with log_file.open("w") as log:
-        command = _words(peer.start, peer, model_argument, source, folder, port)
+    log_file = folder / f"{peer.name}, {peer.task}, {peer.workers}.log"
+    command = _words(peer.start, peer, model_argument, source, folder, port)
+    with TemporaryDirectory() as temp, log_file.open("w") as log:
+        environment["TMPDIR"] = temp
         process = subprocess.Popen(
             command, cwd=work_folder, env=environment, stdout=log, stderr=log, start_new_session=True
         )
-    try:
-        if not _wait_for_answer(peer, target, process):
-            raise MarinaError(f"it did not start; see {log_file}")
-        yield Running(target, process.pid)
-    finally:
-        with suppress(ProcessLookupError):  # it has already exited
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            if not _wait_for_answer(peer, target, process):
+                raise MarinaError(f"it did not start; see {log_file}")
+            yield Running(target, process.pid)
+        finally:
+            with suppress(ProcessLookupError):  # it has already exited
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _prepared(peer: Peer, source: Path, folder: Path) -> Path:
-    """The folder of the model in the peer's format, which is made once."""
+    """The folder of the model in the peer's format, which is made once for all that it is made from."""
     assert peer.prepare
-    weights = hashlib.sha256((source / "model.safetensors").read_bytes()).hexdigest()
-    model = folder / "models" / f"{peer.library}-{peer.task}-{weights[:12]}"
+    inputs = [source / name for name in ("model.safetensors", "config.json", "tokenizer.json")]
+    inputs += [HERE / f"{peer.packages}.txt", HERE / "quantize.py", HERE / "gguf_model.py"]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in (*inputs, folder / texts_file(peer.task))))
+    model = folder / "models" / f"{peer.library}-{peer.task}-{digest.hexdigest()[:12]}"
     if not model.exists():
-        unfinished = model.with_suffix(".part")
+        unfinished = model.with_name(f"{model.name}.part")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         _run(_words(peer.prepare, peer, unfinished, source, folder))
@@ -112,7 +117,7 @@ def _prepared(peer: Peer, source: Path, folder: Path) -> Path:
 def _environment() -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        **{"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"},
+        "HF_HUB_OFFLINE": "1",
         # otherwise infinity sends usage statistics
         **{"DO_NOT_TRACK": "1", "INFINITY_ANONYMOUS_USAGE_STATS": "0"},
     }
@@ -139,7 +144,7 @@ def _wait_for_answer(peer: Peer, target: Target, process: subprocess.Popen[bytes
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as probe:
             listening = probe.connect_ex((target.host, target.port)) == 0
-        if listening and measure(target, peer.bodies(["hello"], 1), 1, one_request).requests:
+        if listening and measure(target, request_bodies(peer.format, ["hello"], 1), 1, one_request).requests:
             return True
         time.sleep(0.5)
     return False

@@ -4,12 +4,11 @@
 It runs with the packages of int8.txt. TEXTS is a JSON file with texts like those that the model will read; static
 quantization takes the ranges of the activations from them.
 
-    onnxruntime-dynamic    onnxruntime, "Quantize ONNX Models": per channel, for AVX-512 VNNI
-    onnxruntime-static     the same page: QDQ, the matrix products alone
+    onnxruntime            "Quantize ONNX Models": dynamic, per channel
     openvino               optimum-intel, "Optimization": OVQuantizer
     ctranslate2            its page "Transformers": ct2-transformers-converter --quantization int8
     st-openvino, st-onnx   sentence-transformers, "Speeding up Inference": backend="openvino" and "onnx"
-    fastembed              its page "Supporting Custom Models", with the model of onnxruntime-dynamic
+    fastembed              its page "Supporting Custom Models", with the model of onnxruntime
 """
 
 import json
@@ -43,7 +42,7 @@ def onnx(task, source, folder):
     return folder / "model.onnx"
 
 
-def onnxruntime_dynamic(task, source, folder, _texts):
+def onnxruntime(task, source, folder, _texts):
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -52,38 +51,9 @@ def onnxruntime_dynamic(task, source, folder, _texts):
 
 
 def fastembed(task, source, folder, texts):
-    onnxruntime_dynamic(task, source, folder, texts)
+    onnxruntime(task, source, folder, texts)
     for name in FASTEMBED_FILES:
         shutil.copy(source / name, folder)
-
-
-def onnxruntime_static(task, source, folder, texts):
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-
-    class Texts(CalibrationDataReader):
-        def __init__(self):
-            self.left = iter(texts[:SAMPLES])
-
-        def get_next(self):
-            text = next(self.left, None)
-            return text and dict(tokenizer(text, truncation=True, max_length=LENGTH, return_tensors="np"))
-
-    prepared = folder / "prepared.onnx"
-    quant_pre_process(onnx(task, source, folder), prepared, skip_symbolic_shape=True)
-    quantize_static(
-        prepared,
-        folder / "int8.onnx",
-        Texts(),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        weight_type=QuantType.QInt8,
-        activation_type=QuantType.QUInt8,
-        op_types_to_quantize=["MatMul", "Gemm"],
-    )
 
 
 def openvino(task, source, folder, texts):
@@ -146,8 +116,7 @@ def st_onnx(_task, source, folder, _texts):
 
 
 LIBRARIES = {
-    "onnxruntime-dynamic": onnxruntime_dynamic,
-    "onnxruntime-static": onnxruntime_static,
+    "onnxruntime": onnxruntime,
     "openvino": openvino,
     "ctranslate2": ctranslate2,
     "st-openvino": st_openvino,

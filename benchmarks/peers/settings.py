@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal, NamedTuple
 
-from marina.bench.load.payload import BODIES, bodies_of
+from marina.bench.load.payload import bodies_of
 
 INTENTS, EMBEDDINGS, ENTITIES = TASKS = "text-classification", "sentence-embedding", "token-classification"
 Format = Literal["inputs", "openai"]
@@ -18,13 +18,13 @@ class Peer(NamedTuple):
         name: name in tables.
         packages: name of its requirements file beside this one, and of its virtual environment.
         task: the task of the model that it serves.
-        start: the command, with placeholders {bin}, {port}, {model}, {workers} and {here}.
+        start: the command, with the placeholders of `process`, as {bin} and {port}.
         workers: number of processes that load the model; the cores are divided among their threads.
         quote: what its documentation says, and where.
         path: path of the URL for requests.
         format: of requests and answers: {"inputs": ...} as Marina's, or OpenAI's embeddings.
         precision: "f32" or "int8".
-        library: what computes the graph, of those in quantize.py; "" if the server has only one.
+        library: what computes the graph; for quantize.py, and in the name of the prepared model.
         prepare: a command that first makes the model's folder {model} from {source}, if the peer needs another format.
     """
 
@@ -40,13 +40,14 @@ class Peer(NamedTuple):
     library: str = ""
     prepare: str | None = None
 
-    def bodies(self, texts: list[str], count: int) -> list[bytes]:
-        """Request bodies with `count` texts each."""
-        bodies = bodies_of(list(texts), count)
-        if self.format == "inputs":
-            return bodies
-        inputs = (json.loads(body)["inputs"] for body in bodies[:BODIES])
-        return [json.dumps({"model": "peer", "input": [text] if count == 1 else text}).encode() for text in inputs]
+
+def request_bodies(form: Format, texts: list[str], count: int) -> list[bytes]:
+    """Request bodies with `count` texts each."""
+    bodies = bodies_of(list(texts), count)
+    if form == "inputs":
+        return bodies
+    inputs = (json.loads(body)["inputs"] for body in bodies)
+    return [json.dumps({"model": "peer", "input": [text] if count == 1 else text}).encode() for text in inputs]
 
 
 FASTAPI = (
@@ -58,7 +59,7 @@ MOSEC = "{bin}/python {here}/mosec_server.py --address 127.0.0.1 --port {port} -
 LLAMA = "{bin}/python {here}/llama_server.py {port}"
 INFINITY = (
     "{bin}/infinity_emb v2 --model-id {model} --served-model-name peer --host 127.0.0.1 --port {port} --device cpu "
-    "--engine optimum --batch-size 32 --no-model-warmup --log-level error"
+    "--engine optimum --pooling-method mean --batch-size 32 --no-model-warmup --log-level error"
 )
 EXPORT = "{bin}/optimum-cli export onnx --library transformers --task {onnx_task} --model {source} {model}"
 QUANTIZE = "{bin}/python {here}/quantize.py {library} {task} {source} {model} {texts}"
@@ -79,11 +80,11 @@ INT8 = {
     INTENTS: {
         "ctranslate2": "CTranslate2",
         "openvino": "OpenVINO",
-        "onnxruntime-dynamic": "ONNX Runtime, dynamic",
-        "onnxruntime-static": "ONNX Runtime, static",
+        "onnxruntime": "ONNX Runtime",
     },
     EMBEDDINGS: {
         "ctranslate2": "CTranslate2",
+        "openvino": "OpenVINO",
         "st-openvino": "sentence-transformers, OpenVINO",
         "st-onnx": "sentence-transformers, ONNX",
         "fastembed": "fastembed",
@@ -91,13 +92,13 @@ INT8 = {
     ENTITIES: {
         "ctranslate2": "CTranslate2",
         "openvino": "OpenVINO",
-        "onnxruntime-dynamic": "ONNX Runtime, dynamic",
+        "onnxruntime": "ONNX Runtime",
     },
 }
 
 
 def peers(cores: int) -> list[Peer]:
-    """Every peer: in int8 with one worker for all cores and with one for each, in float32 with the better of them."""
+    """Every peer: in int8 with one worker for all cores and with one for each, in float32 with one for each."""
     counts = sorted({1, cores})
     settings = []
     for task, libraries in INT8.items():
@@ -109,7 +110,6 @@ def peers(cores: int) -> list[Peer]:
     )
     # in float32, as their documentation begins
     settings.append(Peer("FastAPI, pipeline", "fastapi", INTENTS, FASTAPI, cores, FASTAPI_WORKERS))
-    settings.append(Peer("LitServe, pipeline", "litserve", INTENTS, LITSERVE, cores, BATCHING))
     settings += [
         Peer("infinity, ONNX", "infinity", task, INFINITY, 1, ONNX, path, "openai", "f32", "onnx", EXPORT)
         for task, path in ((INTENTS, "/classify"), (EMBEDDINGS, "/embeddings"))

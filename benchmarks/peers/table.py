@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -14,23 +13,23 @@ from typing import Any, NamedTuple
 import requests
 
 from benchmarks.peers import agreement
-from benchmarks.peers.process import install, running, texts_file
-from benchmarks.peers.settings import EMBEDDINGS, ENTITIES, INTENTS, TASKS, Format, Peer, peers
+from benchmarks.peers.process import HERE, install, running, texts_file
+from benchmarks.peers.settings import EMBEDDINGS, ENTITIES, INTENTS, Format, Peer, peers, request_bodies
 from benchmarks.processes import cpu_seconds, megabytes
 from benchmarks.usual.pack import pack_usual
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.tasks import TASKS as KNOWN
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.mix import mixed_texts
-from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, bodies_of, read_instances
+from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, read_instances
 from marina.bench.load.profile import Load, Target
+from marina.bench.load.runner import measure as run_load
 from marina.bench.report.figures import Figures, figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Entry, Result
 from marina.bench.report.standard import warnings_of
 from marina.bench.report.table import Table, TableLayout, number
-from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
-from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
+from marina.bench.sweep.strategies import MARINA, USUAL
 from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.hugging_face import find_source
 from marina.drawing import MARINA as MARINA_COLOUR
@@ -38,14 +37,18 @@ from marina.drawing import PEER, name_bars, new_figure, svg_of
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.server.models import require_running
+from marina.server.state import DIRECT, TORCHSERVE
 from marina.spec import Spec, make_spec
 
 KIND = "table-peers"
 MODELS = {INTENTS: "ava-intent", EMBEDDINGS: "resume-search", ENTITIES: "resume-ner"}
-HOSTS = {"direct": "direct", "torchserve": "TorchServe"}
-LOADS = ((1, 1), (1, 16), (1, 32), (1, 64), (32, 4))  # texts in a request, connections
-ROUNDS, WARM_UP_S, SECONDS = 2, 1.0, 3.0
+HOSTS = {DIRECT: "direct", TORCHSERVE: "TorchServe"}
+LOADS = ((1, 1), (1, 32), (1, 64), (32, 4))  # texts in a request, connections
+LONE_LOAD, DRAWN_LOAD, BUSY_LOAD = (1, 1), (1, 32), (1, 64)  # latencies are of the first and last, CPU s of the last
+ROUNDS, WARM_UP_S, SECONDS = 2, 1.0, 2.5
+FIRST_S = 2.0  # after a start, under the first load; not counted
 USUAL_TOKENS, USUAL_BATCH = 128, 6
+PEER_FLOAT = "#d5dbe0"
 MAX_LENGTH, PRICE = 128, 0.01  # of Marina's shapes: the longest text, and what `marina shapes` takes a graph to cost
 
 
@@ -55,7 +58,7 @@ class Subject(NamedTuple):
     Attributes:
         task, name: its task, and its name in the project.
         source: folder of its weights.
-        texts: texts of its examples, for agreement.
+        texts: texts of every second example, for agreement; those between them are for quantization.
         original: the answers to them of the original model.
     """
 
@@ -66,119 +69,134 @@ class Subject(NamedTuple):
     original: list[Any]
 
 
+class Served(NamedTuple):
+    """A running server: where its requests go, its process, its known configuration, and the format of requests."""
+
+    target: Target
+    pid: int
+    configuration: Configuration
+    format: Format
+
+
 class Record(NamedTuple):
     """What is noted beside the measurements, in `Result.more`.
 
     Attributes:
         agreements: agreement with the original, by `_key`.
-        costs: by `_key`, of each load of each round: MB after it, and CPU seconds per 1,000 texts.
+        costs: by `_key`, of each load of each round: its texts in a request and its connections, MB after it, and CPU
+            seconds per 1,000 texts.
     """
 
     agreements: dict[str, float]
-    costs: dict[str, list[tuple[float, float]]]
+    costs: dict[str, list[tuple[int, int, float, float]]]
 
 
 def measure(job: TableJob) -> Result:
-    """Measure the table for the three demonstration models, or for a model of the user's with one of their tasks.
+    """Measure the table, for the three demonstration models.
 
     Raises:
-        MarinaError: a peer cannot be installed, or a model is missing or has another task.
+        MarinaError: a peer cannot be installed, a demonstration model is missing, or another model is named.
     """
+    if job.name:
+        raise MarinaError("other servers are compared with the demonstration models alone; leave the name out")
     cores = len(cpu_cores())
     folder = job.project.root / "build" / "bench" / "peers"
-    specs = [job.spec(name) for name in ([job.name] if job.name else MODELS.values())]
-    for spec in specs:
-        if spec.task not in TASKS:
-            raise MarinaError(f"{spec.name}: peers are compared for {', '.join(TASKS)}, and not for {spec.task}")
-    settings = [peer for peer in peers(cores) if peer.task in {spec.task for spec in specs}]
+    settings = peers(cores)
     packages = sorted({peer.packages for peer in settings})
     for index, name in enumerate(packages):
         job.progress(f"installing {name}", index, len(packages))
         install(name, folder)
     record, strategies = Record({}, {}), []
-    for spec in specs:
-        job.progress(f"asking the original {spec.name}", 0, 1)
-        subject = _subject(spec, job.project)
-        (folder / texts_file(spec.task)).write_text(json.dumps(subject.texts + list(mixed_texts(seed=1))))
+    for model in MODELS.values():
+        job.progress(f"asking the original {model}", 0, 1)
+        spec = job.spec(model)
+        subject = _subject(spec, job.project, folder)
         strategies += [
             _peer_strategy(peer, subject, folder, cores, record) for peer in settings if peer.task == subject.task
         ]
         strategies += _marina_strategies(spec, subject, job, cores, record)
         if spec.task == INTENTS:
-            strategies.append(_usual_strategy(subject, job))
+            strategies.append(_usual_strategy(subject, job, record))
     entries, failures = measure_rounds(strategies, ROUNDS, job.progress, leave_out_failures=True)
     if not entries:
         raise MarinaError(f"no peer could be measured; {failures[0]}")
     quotes = list(dict.fromkeys(f"{peer.name}: {peer.quote}" for peer in settings))
-    more = {"failures": failures, "quotes": quotes, **record._asdict()}
+    versions = {name: (HERE / f"{name}.txt").read_text() for name in packages}
+    more = {"failures": failures, "quotes": quotes, "packages": versions, **record._asdict()}
     return Result(KIND, "Marina and other servers", entries, job.price, more=more)
 
 
-def _subject(spec: Spec, project: Project) -> Subject:
+def _subject(spec: Spec, project: Project, folder: Path) -> Subject:
+    """What all serve; the texts for quantization are written into the folder."""
     source = find_source(spec.source, project.root)
-    if not spec.examples:
-        raise MarinaError(f"{spec.name} has no examples, by which answers are compared")
-    instances = read_instances(str(project.root / spec.examples), KNOWN[spec.task].fields)
-    texts = [instance.text for instance in instances if len(instance.text) < agreement.CHARACTERS][: agreement.TEXTS]
-    return Subject(spec.task, spec.name, source, texts, agreement.original_answers(spec.task, source, texts))
+    examples = read_instances(str(project.root / str(spec.examples)), KNOWN[spec.task].fields)
+    texts = [example.text for example in examples if len(example.text) < agreement.CHARACTERS]
+    (folder / texts_file(spec.task)).write_text(json.dumps([*texts[1::2], *mixed_texts(seed=1)]))
+    compared = texts[::2][: agreement.TEXTS]
+    return Subject(spec.task, spec.name, source, compared, agreement.original_answers(spec.task, source, compared))
 
 
 def _peer_strategy(peer: Peer, subject: Subject, folder: Path, cores: int, record: Record) -> Strategy:
     @contextmanager
     def start() -> Iterator[Measure]:
         with running(peer, subject.source, folder, cores) as server:
-            endpoint = Endpoint(server.target, Configuration(protocol="rest"))
-            key = _key(configuration)
-            _compare(subject, server.target, peer.format, peer.bodies(subject.texts, 1), key, record)
-            yield partial(_measure, endpoint, server.pid, record.costs.setdefault(key, []))
+            served = Served(server.target, server.pid, Configuration(protocol="rest"), peer.format)
+            yield _measure_of(served, subject, configuration, workloads, record)
 
     configuration = Configuration(
         model=subject.name, strategy=peer.name, precision=peer.precision, workers=peer.workers
     )
-    workloads = [_workload(peer.bodies(mixed_texts(), texts), texts, connections) for texts, connections in LOADS]
+    workloads = [_workload(peer.format, *load) for load in LOADS]
     return Strategy(f"{peer.name}, {subject.name}", configuration, workloads, start)
-
-
-def _usual_strategy(subject: Subject, job: TableJob) -> Strategy:
-    """TorchServe with its usual handler, which takes one text a request."""
-    pack_usual(
-        subject.source,
-        "usual",
-        job.server.project.model_store,
-        job.server.project.root / "usual",
-        USUAL_TOKENS,
-        USUAL_BATCH,
-    )
-    configuration = Configuration(model=subject.name, strategy=USUAL, precision="f32", workers=1)
-    bodies = bodies_of(list(mixed_texts()), 1)
-    workloads = [_workload(bodies, texts, connections) for texts, connections in LOADS if texts == 1]
-    return served_strategy(job.server, f"{USUAL}, {subject.name}", configuration, "usual", workloads)
 
 
 def _marina_strategies(base: Spec, subject: Subject, job: TableJob, cores: int, record: Record) -> list[Strategy]:
     """Marina on both of its hosts, with one worker for all cores and with one for each, in int8 if it may."""
-    workloads = [_workload(bodies_of(list(mixed_texts()), texts), texts, connections) for texts, connections in LOADS]
     strategies = []
     for workers in sorted({1, cores}):
         groups = str(cores) if workers == 1 else ",".join(["1"] * cores)
         spec = _marina_spec(base, groups, job)
         for host, name in HOSTS.items():
             configuration = Configuration(model=subject.name, strategy=f"{MARINA}, {name}", workers=workers)
-
-            @contextmanager
-            def start(
-                spec: Spec = spec, host: str = host, configuration: Configuration = configuration
-            ) -> Iterator[Measure]:
-                job.server.archive(spec)
-                endpoint = job.server.serve(spec.name, host=host)
-                state = require_running(job.server.project)
-                key = _key(configuration)
-                _compare(subject, endpoint.target, "inputs", bodies_of(subject.texts, 1), key, record)
-                yield partial(_measure, endpoint, state.pid, record.costs.setdefault(key, []))
-                job.server.unserve()
-
-            strategies.append(Strategy(f"{MARINA}, {name}, {spec.name}", configuration, workloads, start))
+            strategies.append(_archive_strategy(spec, host, subject, configuration, LOADS, job, record))
     return strategies
+
+
+def _usual_strategy(subject: Subject, job: TableJob, record: Record) -> Strategy:
+    """TorchServe with its usual handler, which takes one text a request."""
+    work = job.server.project.root / "usual"
+    pack_usual(subject.source, "usual", job.server.project.model_store, work, USUAL_TOKENS, USUAL_BATCH)
+    configuration = Configuration(model=subject.name, strategy=USUAL, precision="f32", workers=1)
+    loads = [(texts, connections) for texts, connections in LOADS if texts == 1]
+    return _archive_strategy("usual", TORCHSERVE, subject, configuration, loads, job, record)
+
+
+def _archive_strategy(
+    archive: Spec | str,
+    host: str,
+    subject: Subject,
+    configuration: Configuration,
+    loads: Sequence[tuple[int, int]],
+    job: TableJob,
+    record: Record,
+) -> Strategy:
+    """A model to compile and pack, or the name of an archive, on one of Marina's hosts."""
+    workloads = [_workload("inputs", *load) for load in loads]
+
+    @contextmanager
+    def start() -> Iterator[Measure]:
+        if isinstance(archive, Spec):
+            job.server.archive(archive)
+        name = archive.name if isinstance(archive, Spec) else archive
+        endpoint = job.server.serve(name, host=host)
+        try:
+            state = require_running(job.server.project)
+            served = Served(endpoint.target, state.pid, endpoint.configuration, "inputs")
+            yield _measure_of(served, subject, configuration, workloads, record)
+        finally:
+            job.server.unserve()
+
+    return Strategy(f"{configuration.strategy}, {subject.name}", configuration, workloads, start)
 
 
 def _marina_spec(base: Spec, groups: str, job: TableJob) -> Spec:
@@ -194,30 +212,39 @@ def _marina_spec(base: Spec, groups: str, job: TableJob) -> Spec:
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
 
 
-def _workload(bodies: list[bytes], texts: int, connections: int) -> LoadCase:
+def _workload(form: Format, texts: int, connections: int) -> LoadCase:
+    bodies = request_bodies(form, mixed_texts(), texts)
     load = Load(connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
     return LoadCase(load, Payload(bodies, texts, MIX_NAME))
 
 
-def _compare(subject: Subject, target: Target, form: Format, bodies: Sequence[bytes], key: str, record: Record) -> None:
-    if key in record.agreements:
-        return
-    try:
-        answers = agreement.served_answers(subject.task, target, form, bodies)
-    except (requests.RequestException, LookupError, TypeError, ValueError) as error:
-        raise MarinaError(f"it does not answer as it should: {error!r}") from error
-    record.agreements[key] = agreement.agreement(subject.task, answers, subject.original)
+def _measure_of(
+    served: Served, subject: Subject, configuration: Configuration, workloads: Sequence[LoadCase], record: Record
+) -> Measure:
+    """Compare the answers, once, put a load on the server that is not counted, and return what measures it."""
+    key = _key(configuration)
+    if key not in record.agreements:
+        bodies = request_bodies(served.format, subject.texts, 1)
+        try:
+            answers = agreement.served_answers(subject.task, served.target, served.format, bodies)
+            record.agreements[key] = agreement.agreement(subject.task, answers, subject.original)
+        except (requests.RequestException, LookupError, TypeError, ValueError) as error:
+            raise MarinaError(f"it does not answer as it should: {error!r}") from error
+    load, payload = max(workloads, key=lambda workload: workload.load.connections)
+    run_load(served.target, payload.bodies, payload.instances, replace(load, seconds=FIRST_S))
+    costs = record.costs.setdefault(key, [])
 
+    def measure(workload: LoadCase) -> tuple[Configuration, Measurement]:
+        load, payload = workload
+        cpu_s = cpu_seconds(served.pid)
+        measurement = run_load(served.target, payload.bodies, payload.instances, load)
+        cpu_s = cpu_seconds(served.pid) - cpu_s
+        if measurement.throughput:
+            texts = measurement.throughput * (load.warm_up_s + measurement.seconds)
+            costs.append((payload.instances, load.connections, megabytes(served.pid), 1000 * cpu_s / texts))
+        return served.configuration.with_load_of(workload), measurement
 
-def _measure(
-    endpoint: Endpoint, pid: int, costs: list[tuple[float, float]], workload: LoadCase
-) -> tuple[Configuration, Measurement]:
-    start, cpu_s = time.monotonic(), cpu_seconds(pid)
-    measurement = measure_endpoint(endpoint, workload)
-    cores = (cpu_seconds(pid) - cpu_s) / (time.monotonic() - start)
-    if measurement.throughput:
-        costs.append((megabytes(pid), 1000 * cores / measurement.throughput))
-    return endpoint.configuration.with_load_of(workload), measurement
+    return measure
 
 
 def _key(configuration: Configuration) -> str:
@@ -234,8 +261,8 @@ def layout(result: Result) -> TableLayout:
     notes = [
         "texts/s: one text a request with that many connections, and 32 texts a request with 4",
         "MB: proportional set size of the server with its workers after a load, the most of all; CPU s: of the server, "
-        "for 1,000 texts one a request, at 64 connections",
-        f"agreement: with the original in float32, on {agreement.TEXTS} of the model's examples",
+        "for 1,000 texts, with 64 connections",
+        "the last column compares answers with those of the original in float32, on examples that no quantization saw",
         *warnings_of(result),
     ]
     return TableLayout([*tables, _ratio_table(result)], notes, _conclusion(result))
@@ -253,13 +280,17 @@ def _model_table(model: str, agreement_name: str, figures: list[Figures], result
             [
                 *(str(configuration.strategy), str(configuration.workers), str(configuration.precision)),
                 *(number(loads[load].throughput.median, 0) if load in loads else "" for load in LOADS),
-                *(number(loads[1, count].latency_ms.get(name), 1) for count in (1, 64) for name in ("p50", "p99")),
-                number(max(cost[0] for cost in costs), 0) if costs else "",
-                number(median(cost[1] for cost in costs), 1) if costs else "",
+                *(
+                    number(loads[load].latency_ms.get(name), 1) if load in loads else ""
+                    for load in (LONE_LOAD, BUSY_LOAD)
+                    for name in ("p50", "p99")
+                ),
+                number(max(cost[2] for cost in costs), 0) if costs else "",
+                number(median([cost[3] for cost in costs if tuple(cost[:2]) == BUSY_LOAD] or [0.0]), 1),
                 number(result.more["agreements"].get(key), 3),
             ]
         )
-    rows.sort(key=lambda row: -float(row[6]))
+    rows.sort(key=lambda row: -float(row[3 + LOADS.index(BUSY_LOAD)] or 0))
     columns = [
         *("server", "workers", "precision"),
         *(f"texts/s, {count}" for texts, count in LOADS if texts == 1),
@@ -325,21 +356,36 @@ def _conclusion(result: Result) -> str:
 
 
 def draw(result: Result) -> dict[str, bytes]:
-    """Texts per second of each server at its best, of the first model with 32 connections, as bars."""
-    model = str(result.entries[0].configuration.model)
-    rates = rates_by_server(result, model, (1, 32))
-    with new_figure(size=(9, 0.5 + 0.32 * len(rates))) as (plot, (axis,)):
-        names = sorted(rates, key=rates.__getitem__, reverse=True)
-        colours = [MARINA_COLOUR if name.startswith(MARINA) else PEER for name in names]
-        bars = axis.barh(range(len(names)), [rates[name] for name in names], color=colours)
+    """Texts per second of each server at its best, of the intent model with 32 connections, as bars."""
+    rates = _rates_by_server(result, MODELS[INTENTS], DRAWN_LOAD)
+    names = sorted(rates, key=rates.__getitem__, reverse=True)
+    with new_figure(size=(9, 0.6 + 0.26 * len(names))) as (plot, (axis,)):
+        bars = axis.barh(range(len(names)), [rates[name] for name in names], color=[_colour(name) for name in names])
         axis.bar_label(bars, [number(rates[name], 0) for name in names], padding=4)
-        axis.margins(x=0.1)
-        axis.set_xlabel(f"texts per second, {model}, one per request, 32 connections")
+        axis.margins(x=0.08)
+        axis.grid(visible=False)
+        axis.xaxis.set_visible(False)
+        axis.spines["bottom"].set_visible(False)
+        axis.set_title(
+            f"Texts per second, one per request, {DRAWN_LOAD[1]} clients ({machine_name(result)})", loc="left"
+        )
         name_bars(axis, names)
         return {"throughput": svg_of(plot)}
 
 
-def rates_by_server(result: Result, model: str, load: tuple[int, int]) -> dict[str, float]:
+def machine_name(result: Result) -> str:
+    """The machine of a result, for the title of a picture."""
+    processor = str(result.machine["processor"]).partition(" (")[0].replace("(R)", "").removesuffix(" Processor")
+    return f"{result.machine['cores']} cores, {processor}"
+
+
+def _colour(name: str) -> str:
+    if name.startswith(MARINA):
+        return MARINA_COLOUR
+    return PEER_FLOAT if name.endswith("f32") else PEER
+
+
+def _rates_by_server(result: Result, model: str, load: tuple[int, int]) -> dict[str, float]:
     """Texts per second of each server with its best number of workers, by its name and precision."""
     rates: dict[str, float] = {}
     for figure in figures_of(result):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.kinds import TABLES
 from benchmarks.peers import agreement, process, table
-from benchmarks.peers.settings import EMBEDDINGS, ENTITIES, INTENTS, Peer, peers
+from benchmarks.peers import int8_models as untyped
+from benchmarks.peers.settings import EMBEDDINGS, ENTITIES, INTENTS, Peer, peers, request_bodies
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.table import markdown_of
 from marina.bench.sweep.rounds import measure_rounds
@@ -44,6 +48,7 @@ class Handler(BaseHTTPRequestHandler):
 
 Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
+int8_models: Any = untyped
 TEXTS, ORIGINAL = ["is it?", "it is", "who?"], ["yes", "no", "no"]
 
 
@@ -53,8 +58,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "venvs" / "stub" / "bin").mkdir(parents=True)
     (tmp_path / "venvs" / "stub" / "bin" / "python").symlink_to(sys.executable)
     (tmp_path / "server.py").write_text(SERVER)
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    for name in ("model.safetensors", "config.json", "tokenizer.json", process.texts_file(INTENTS)):
+        (tmp_path / name).write_bytes(b"{}")
+    (tmp_path / "stub.txt").write_text("")
+    for name in ("quantize.py", "gguf_model.py"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(process, "HERE", tmp_path)
     monkeypatch.setattr(table, "SECONDS", 1.0)
+    monkeypatch.setattr(table, "FIRST_S", 0.5)
     monkeypatch.setattr(table, "LOADS", ((1, 1), (32, 4)))
     monkeypatch.setattr(process, "START_S", 30)
     return tmp_path
@@ -90,15 +101,15 @@ def test_a_peer_is_compared_and_measured_under_every_load(folder: Path) -> None:
     assert all(measured_entry.rounds[0].requests > 0 for measured_entry in entries)
     assert record.agreements == {"ava-intent: stub, 1": 2 / 3}
     costs = record.costs["ava-intent: stub, 1"]
-    assert len(costs) == 2
-    assert all(megabytes > 5 and cpu_s > 0 for megabytes, cpu_s in costs)
+    assert sorted(cost[:2] for cost in costs) == [(1, 1), (32, 4)]
+    assert all(megabytes > 5 and 0 < cpu_s < 100 for _, _, megabytes, cpu_s in costs)
 
 
 def test_a_peer_that_does_not_start_is_left_out_and_named(folder: Path) -> None:
     strategy = strategy_of(stub("{bin}/python -c pass"), folder, table.Record({}, {}))
     entries, failures = measure_rounds([strategy], 2, lambda *_: None, leave_out_failures=True)
     assert entries == []
-    assert failures == [f"stub, ava-intent: it did not start; see {folder / 'peer.log'}"]
+    assert failures == [f"stub, ava-intent: it did not start; see {folder / 'stub, text-classification, 1.log'}"]
 
 
 def test_a_peer_whose_answers_are_of_another_form_is_left_out_and_named(folder: Path) -> None:
@@ -110,7 +121,7 @@ def test_a_peer_whose_answers_are_of_another_form_is_left_out_and_named(folder: 
     assert failures[0].startswith("stub, resume-search: it does not answer as it should: ")
 
 
-def test_a_model_is_prepared_once_and_again_for_other_weights(folder: Path) -> None:
+def test_a_model_is_prepared_once_and_again_for_other_weights_texts_or_packages(folder: Path) -> None:
     command = "{bin}/python -c \"open('{model}/made', 'w').write('{library} {task}')\""
     peer = stub("")._replace(library="some-library", prepare=command)
     made = process._prepared(peer, folder, folder)
@@ -118,8 +129,11 @@ def test_a_model_is_prepared_once_and_again_for_other_weights(folder: Path) -> N
     (made / "made").write_text("kept")
     assert process._prepared(peer, folder, folder) == made
     assert (made / "made").read_text() == "kept"
-    (folder / "model.safetensors").write_bytes(b"others")
-    assert process._prepared(peer, folder, folder) != made
+    for name in ("model.safetensors", process.texts_file(INTENTS), "stub.txt"):
+        (folder / name).write_bytes(b"others")
+        others = process._prepared(peer, folder, folder)
+        assert others != made
+        made = others
 
 
 def test_a_model_that_cannot_be_prepared_leaves_nothing_that_would_be_used(folder: Path) -> None:
@@ -134,15 +148,19 @@ def test_every_peer_has_its_packages_and_a_body_for_each_text() -> None:
     assert {peer.task for peer in settings if peer.precision == "int8"} == {INTENTS, EMBEDDINGS, ENTITIES}
     for peer in settings:
         assert (process.HERE / f"{peer.packages}.txt").read_text()
-        assert [len(json.loads(body)) for body in peer.bodies(["a", "b"], 1)] == [1 + (peer.format == "openai")] * 2
-        (body,) = peer.bodies(["a", "b", "c"], 3)
-        assert json.loads(body)["inputs" if peer.format == "inputs" else "input"] == ["a", "b", "c"]
         for command in (peer.start, peer.prepare or peer.start):
             words = process._words(command, peer, Path("model"), Path("source"), Path("folder"), 1)
             assert words[0].startswith("folder/venvs/")
             for word in words:
                 if word.endswith(".py"):
                     assert Path(word).exists()
+
+
+def test_requests_have_the_form_that_each_server_reads() -> None:
+    assert [json.loads(body) for body in request_bodies("inputs", ["a", "b"], 1)] == [{"inputs": "a"}, {"inputs": "b"}]
+    assert [json.loads(body) for body in request_bodies("inputs", ["a", "b"], 2)] == [{"inputs": ["a", "b"]}]
+    assert json.loads(request_bodies("openai", ["a"], 1)[0]) == {"model": "peer", "input": ["a"]}
+    assert json.loads(request_bodies("openai", ["a", "b"], 2)[0]) == {"model": "peer", "input": ["a", "b"]}
 
 
 def test_one_core_gives_each_peer_one_setting() -> None:
@@ -156,7 +174,7 @@ def test_agreement_is_of_labels_of_directions_and_of_entities() -> None:
     assert halves == pytest.approx(0.5)
     entities = [{(0, 3, "ORG"), (5, 9, "NAME")}, set()]
     assert agreement.agreement(ENTITIES, entities, [{(0, 3, "ORG")}, {(1, 2, "DATE")}]) == pytest.approx(0.5)
-    assert agreement.agreement(ENTITIES, [set()], [set()]) == 0.0
+    assert agreement.agreement(ENTITIES, [set()], [set()]) == 1.0
 
 
 def made_result() -> Result:
@@ -171,7 +189,10 @@ def made_result() -> Result:
         for instances, connections in table.LOADS
     ]
     keys = [f"ava-intent: {strategy}, 1" for strategy, _ in rates]
-    more = {"agreements": dict.fromkeys(keys, 0.99), "costs": {key: [[500.0, 2.0], [600.0, 4.0]] for key in keys}}
+    more = {
+        "agreements": dict.fromkeys(keys, 0.99),
+        "costs": {key: [[1, 64, 500.0, 3.0], [32, 4, 600.0, 9.0]] for key in keys},
+    }
     return result(entries, kind=table.KIND, more=more)
 
 
@@ -187,12 +208,45 @@ def test_the_table_has_a_row_for_each_server_and_ratios_against_the_best_in_int8
     assert draw(made_result(), TABLES)["throughput"].startswith(b"<?xml")
 
 
-def test_a_model_of_another_task_is_refused() -> None:
-    class Job:
-        name, project = "help-qa", type("Project", (), {"root": Path("nowhere")})
+def test_another_model_is_refused() -> None:
+    job: Any = SimpleNamespace(name="help-qa")
+    with pytest.raises(MarinaError, match=r"^other servers are compared with the demonstration models alone"):
+        table.measure(job)
 
-        def spec(self, _: str) -> Any:
-            return type("Spec", (), {"name": "help-qa", "task": "question-answering"})
 
-    with pytest.raises(MarinaError, match=r"^help-qa: peers are compared for .*, and not for question-answering$"):
-        table.measure(Job())  # type: ignore[arg-type]
+@given(st.lists(st.text("ab ", min_size=1), max_size=40))
+def test_answers_come_in_the_order_of_the_texts(texts: list[str]) -> None:
+    batches: list[list[str]] = []
+
+    def answer(batch: list[str]) -> list[str]:
+        batches.append(batch)
+        return batch
+
+    assert int8_models.by_length(answer)(texts) == texts
+    lengths = [len(text) for batch in batches for text in batch]
+    assert lengths == sorted(lengths)
+    assert all(len(batch) <= int8_models.BATCH for batch in batches)
+
+
+def test_words_with_one_label_are_an_entity(tmp_path: Path) -> None:
+    (tmp_path / "original.json").write_text(json.dumps({"id2label": {"0": "O", "1": "NAME", "2": "ORG"}}))
+    text = "Ada Byron of Siemens"
+    # a word of two tokens, of which the second has another label, and padding
+    encoding = SimpleNamespace(
+        word_ids=[None, 0, 1, 1, 2, 3, None], offsets=[(0, 0), (0, 3), (4, 6), (6, 9), (10, 12), (13, 20), (0, 0)]
+    )
+    logits = np.eye(3, dtype=np.float32)[[0, 1, 1, 2, 0, 2, 1]][None] * 9
+    (entities,) = int8_models.Entities(tmp_path)(logits, [encoding], [text])
+    assert [(entity["entity_group"], entity["word"]) for entity in entities] == [
+        ("NAME", "Ada Byron"),
+        ("ORG", "Siemens"),
+    ]
+    (answer,) = int8_models.Labels(tmp_path)(np.array([[0.0, 9.0, 0.0]]), [encoding], [text])
+    assert answer["label"] == "NAME"
+    assert answer["score"] > 0.99
+
+
+def test_embeddings_are_means_of_tokens_without_padding() -> None:
+    encoding = SimpleNamespace(attention_mask=[1, 1, 0])
+    vectors = np.array([[[3.0, 0.0], [3.0, 8.0], [99.0, 99.0]]], dtype=np.float32)
+    assert int8_models.embeddings(vectors, [encoding], None) == [pytest.approx([0.6, 0.8])]
