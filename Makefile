@@ -142,7 +142,7 @@ bench: setup $(VENV)/ray $(patsubst %,build/training/%,$(EXAMPLES))  ## compare 
 bench-quick: setup build/training/ava-intent  ## compare this tree with the last release in a few minutes, and fail if it is slower; BASE=REVISION, HOST=
 	$(BIN)/python -m benchmarks.quick $(if $(BASE),--base $(BASE)) $(if $(HOST),--host $(HOST))
 
-bench-peers: setup build/training/ava-intent  ## compare with other servers, each in its own environment (half an hour)
+bench-peers: setup build/training/ava-intent build/training/resume-ner  ## compare with other servers, most of them in int8 (an hour)
 	$(BIN)/python -m benchmarks peers
 
 bench-bulk: setup  ## compare jobs in bulk with the bare graphs and with sentence-transformers (half an hour)

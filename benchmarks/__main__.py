@@ -2,7 +2,7 @@
 
 python -m benchmarks overhead                    a table, for the demonstration models
 python -m benchmarks ava my-intents              for a model of yours
-python -m benchmarks peers                       other ways to serve (an hour and a half)
+python -m benchmarks peers                       other ways to serve (an hour)
 python -m benchmarks report FILE                 the reports of a stored result.json again
 """
 

@@ -72,4 +72,4 @@ def _plain(task: str, document: Any) -> Any:
     if task == ENTITIES:
         return {(entity["start"], entity["end"], entity["entity_group"]) for entity in document}
     labels = [document] if isinstance(document, dict) else document
-    return max(labels, key=lambda label: label["score"])["label"]
+    return max(labels, key=lambda label: label.get("score", 1.0))["label"]

@@ -262,7 +262,8 @@ def layout(result: Result) -> TableLayout:
         "texts/s: one text a request with that many connections, and 32 texts a request with 4",
         "MB: proportional set size of the server with its workers after a load, the most of all; CPU s: of the server, "
         "for 1,000 texts, with 64 connections",
-        "the last column compares answers with those of the original in float32, on examples that no quantization saw",
+        "the last column compares answers with those of the original in float32, on every second example; peers were "
+        "calibrated on the others, and Marina on half of all",
         *warnings_of(result),
     ]
     return TableLayout([*tables, _ratio_table(result)], notes, _conclusion(result))
