@@ -277,6 +277,7 @@ def _model_table(model: str, agreement_name: str, figures: list[Figures], result
     for key, loads in by_server.items():
         configuration = next(iter(loads.values())).entry.configuration
         costs = result.more["costs"].get(key, [])
+        cpu_s = [cost[3] for cost in costs if tuple(cost[:2]) == BUSY_LOAD]
         rows.append(
             [
                 *(str(configuration.strategy), str(configuration.workers), str(configuration.precision)),
@@ -287,7 +288,7 @@ def _model_table(model: str, agreement_name: str, figures: list[Figures], result
                     for name in ("p50", "p99")
                 ),
                 number(max(cost[2] for cost in costs), 0) if costs else "",
-                number(median([cost[3] for cost in costs if tuple(cost[:2]) == BUSY_LOAD] or [0.0]), 1),
+                number(median(cpu_s), 1) if cpu_s else "",
                 number(result.more["agreements"].get(key), 3),
             ]
         )
@@ -305,7 +306,7 @@ def _ratio_table(result: Result) -> Table:
     rows = []
     for model in dict.fromkeys(str(entry.configuration.model) for entry in result.entries):
         for load in LOADS:
-            marina, peer = best(result, model, load, marina=True), best(result, model, load, marina=False)
+            marina, peer = _best(result, model, load, marina=True), _best(result, model, load, marina=False)
             if marina and peer:
                 ratio = throughput_ratio(marina.entry.rounds, peer.entry.rounds)
                 rows.append(
@@ -319,20 +320,20 @@ def _ratio_table(result: Result) -> Table:
     return Table(columns, rows, 3, "Marina at its best against the best peer in int8")
 
 
-def best(result: Result, model: str, load: tuple[int, int], marina: bool) -> Figures | None:
+def _best(result: Result, model: str, load: tuple[int, int], marina: bool) -> Figures | None:
     """The fastest of Marina's settings, or of the peers' in int8, for a model under a load; None if there is none."""
     figures = [
         figure
         for figure in figures_of(result)
         if figure.entry.configuration.model == model
         and _load(figure.entry) == load
-        and is_marina(figure.entry) == marina
+        and _is_marina(figure.entry) == marina
         and (marina or figure.entry.configuration.precision == "int8")
     ]
     return max(figures, key=lambda figure: figure.throughput.median, default=None)
 
 
-def is_marina(entry: Entry) -> bool:
+def _is_marina(entry: Entry) -> bool:
     """Whether it is one of Marina's settings."""
     return str(entry.configuration.strategy).startswith(MARINA)
 
