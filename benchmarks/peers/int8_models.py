@@ -181,18 +181,15 @@ def sentence_transformers(backend, folder, threads):
     from sentence_transformers import SentenceTransformer
 
     torch.set_num_threads(threads)
-    if backend == "openvino":
-        options = {
-            "file_name": "openvino_model_qint8_quantized.xml",
-            "ov_config": openvino_options(threads),
-        }
-    else:
+    if backend == "onnx":
         import onnxruntime as ort
 
         session_options = ort.SessionOptions()
         session_options.intra_op_num_threads = threads
         options = {"file_name": "onnx/model_qint8_avx512_vnni.onnx", "session_options": session_options}
         options["provider"] = "CPUExecutionProvider"
+    else:
+        options = {"file_name": "openvino_model_qint8_quantized.xml", "ov_config": openvino_options(threads)}
     model = SentenceTransformer(
         str(folder), backend=backend, device="cpu", model_kwargs=options, trust_remote_code=False
     )
