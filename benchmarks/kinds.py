@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.peers import table as peers
+from benchmarks.peers import report, table
 from benchmarks.tables import ava, bulk, chain, darwinbox, hosts, nlp_12x, overhead, packed, search, tasks
 from marina.bench.tables import kinds
 from marina.bench.tables.kinds import TableKind, Tables
@@ -13,7 +13,6 @@ TABLES: Tables = {
         module.KIND: TableKind(module.measure, module.layout)
         for module in (nlp_12x, ava, darwinbox, hosts, packed, tasks, chain)
     },
-    **{
-        module.KIND: TableKind(module.measure, module.layout, module.draw) for module in (search, bulk, overhead, peers)
-    },
+    **{module.KIND: TableKind(module.measure, module.layout, module.draw) for module in (search, bulk, overhead)},
+    table.KIND: TableKind(table.measure, report.layout, report.draw),
 }

@@ -3,6 +3,7 @@
 settings.py          each peer: its packages, start command and requests, with a quote of its documentation
 process.py           installs a peer in its own virtual environment, prepares its model, and runs its server
 table.py             measures the peers and Marina in interleaved rounds
+report.py            the tables and the picture of what was measured
 agreement.py         compares their answers with those of the original model
 fastapi_server.py    FastAPI with a transformers pipeline
 litserve_server.py   LitServe with its batching

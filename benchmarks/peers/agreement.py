@@ -12,6 +12,7 @@ import requests
 
 from benchmarks.peers.settings import EMBEDDINGS, ENTITIES, INTENTS, Format
 from marina.bench.load.profile import Target
+from marina.compiler.tasks.agreement import f1
 
 TEXTS, CHARACTERS = 150, 400  # longer texts are cut at different places
 TIMEOUT_S = 60
@@ -61,8 +62,7 @@ def agreement(task: str, answers: Sequence[Any], original: Sequence[Any]) -> flo
     if task == EMBEDDINGS:
         return float(np.mean([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]))
     if task == ENTITIES:
-        equal, all_entities = sum(len(a & b) for a, b in pairs), sum(len(a) + len(b) for a, b in pairs)
-        return 2.0 * equal / all_entities if all_entities else 1.0
+        return f1(original, answers)
     return float(sum(a == b for a, b in pairs) / len(pairs))
 
 

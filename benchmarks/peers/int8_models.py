@@ -43,6 +43,13 @@ def load():
     return by_length(answer)
 
 
+def answer_together(answer, inputs):
+    """The answers to the inputs of several requests, each a text or a list of texts, computed together."""
+    texts = [text for item in inputs for text in ([item] if isinstance(item, str) else item)]
+    answers = iter(answer(texts))
+    return [next(answers) if isinstance(item, str) else [next(answers) for _ in item] for item in inputs]
+
+
 def by_length(answer):
     """The same function, which computes texts of like lengths together."""
 

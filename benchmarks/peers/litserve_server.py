@@ -8,7 +8,7 @@ import os
 import sys
 
 import litserve
-from int8_models import load
+from int8_models import answer_together, load
 
 BATCH = 32
 WAIT_S = 0.001
@@ -22,9 +22,7 @@ class Model(litserve.LitAPI):
         return request["inputs"]
 
     def predict(self, inputs):
-        texts = [text for item in inputs for text in ([item] if isinstance(item, str) else item)]
-        answers = iter(self.answer(texts))
-        return [next(answers) if isinstance(item, str) else [next(answers) for _ in item] for item in inputs]
+        return answer_together(self.answer, inputs)
 
     def encode_response(self, answer):
         return answer

@@ -6,7 +6,7 @@
 import os
 
 import orjson
-from int8_models import load
+from int8_models import answer_together, load
 from mosec import Server, Worker
 
 BATCH = 32
@@ -19,10 +19,7 @@ class Model(Worker):
         self.answer = load()
 
     def forward(self, requests):
-        lists = [request["inputs"] for request in requests]
-        texts = [text for item in lists for text in ([item] if isinstance(item, str) else item)]
-        answers = iter(self.answer(texts))
-        return [next(answers) if isinstance(item, str) else [next(answers) for _ in item] for item in lists]
+        return answer_together(self.answer, [request["inputs"] for request in requests])
 
     def serialize(self, data):
         return orjson.dumps(data)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 import requests
@@ -24,16 +23,11 @@ from marina.bench.load.mix import mixed_texts
 from marina.bench.load.payload import MIX_NAME, LoadCase, Payload, read_instances
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure as run_load
-from marina.bench.report.figures import Figures, figures_of, throughput_ratio
-from marina.bench.report.results import Configuration, Entry, Result
-from marina.bench.report.standard import warnings_of
-from marina.bench.report.table import Table, TableLayout, number
+from marina.bench.report.results import Configuration, Result
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.sweep.strategies import MARINA, USUAL
 from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.hugging_face import find_source
-from marina.drawing import MARINA as MARINA_COLOUR
-from marina.drawing import PEER, name_bars, new_figure, svg_of
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.server.models import require_running
@@ -44,11 +38,9 @@ KIND = "table-peers"
 MODELS = {INTENTS: "ava-intent", EMBEDDINGS: "resume-search", ENTITIES: "resume-ner"}
 HOSTS = {DIRECT: "direct", TORCHSERVE: "TorchServe"}
 LOADS = ((1, 1), (1, 32), (1, 64), (32, 4))  # texts in a request, connections
-LONE_LOAD, DRAWN_LOAD, BUSY_LOAD = (1, 1), (1, 32), (1, 64)  # latencies are of the first and last, CPU s of the last
 ROUNDS, WARM_UP_S, SECONDS = 2, 1.0, 2.5
 FIRST_S = 2.0  # after a start, under the first load; not counted
 USUAL_TOKENS, USUAL_BATCH = 128, 6
-PEER_FLOAT = "#d5dbe0"
 MAX_LENGTH, PRICE = 128, 0.01  # of Marina's shapes: the longest text, and what `marina shapes` takes a graph to cost
 
 
@@ -82,8 +74,8 @@ class Record(NamedTuple):
     """What is noted beside the measurements, in `Result.more`.
 
     Attributes:
-        agreements: agreement with the original, by `_key`.
-        costs: by `_key`, of each load of each round: its texts in a request and its connections, MB after it, and CPU
+        agreements: agreement with the original, by `key_of`.
+        costs: by `key_of`, of each load of each round: its texts in a request and its connections, MB after it, and CPU
             seconds per 1,000 texts.
     """
 
@@ -222,7 +214,7 @@ def _measure_of(
     served: Served, subject: Subject, configuration: Configuration, workloads: Sequence[LoadCase], record: Record
 ) -> Measure:
     """Compare the answers, once, put a load on the server that is not counted, and return what measures it."""
-    key = _key(configuration)
+    key = key_of(configuration)
     if key not in record.agreements:
         bodies = request_bodies(served.format, subject.texts, 1)
         try:
@@ -247,152 +239,6 @@ def _measure_of(
     return measure
 
 
-def _key(configuration: Configuration) -> str:
+def key_of(configuration: Configuration) -> str:
+    """The name of a server and model in `Result.more`."""
     return f"{configuration.model}: {configuration.strategy}, {configuration.workers}"
-
-
-def layout(result: Result) -> TableLayout:
-    """For each model, a row for each server; then Marina against the best peer in int8, under each load."""
-    tables = []
-    for model in dict.fromkeys(str(entry.configuration.model) for entry in result.entries):
-        figures = [figure for figure in figures_of(result) if figure.entry.configuration.model == model]
-        task = next((task for task, name in MODELS.items() if name == model), "")
-        tables.append(_model_table(model, agreement.NAMES.get(task, "agreement"), figures, result))
-    notes = [
-        "texts/s: one text a request with that many connections, and 32 texts a request with 4",
-        "MB: proportional set size of the server with its workers after a load, the most of all; CPU s: of the server, "
-        "for 1,000 texts, with 64 connections",
-        "the last column compares answers with those of the original in float32, on every second example; peers were "
-        "calibrated on the others, and Marina on half of all",
-        *warnings_of(result),
-    ]
-    return TableLayout([*tables, _ratio_table(result)], notes, _conclusion(result))
-
-
-def _model_table(model: str, agreement_name: str, figures: list[Figures], result: Result) -> Table:
-    rows = []
-    by_server: dict[str, dict[tuple[int, int], Figures]] = {}
-    for figure in figures:
-        by_server.setdefault(_key(figure.entry.configuration), {})[_load(figure.entry)] = figure
-    for key, loads in by_server.items():
-        configuration = next(iter(loads.values())).entry.configuration
-        costs = result.more["costs"].get(key, [])
-        cpu_s = [cost[3] for cost in costs if tuple(cost[:2]) == BUSY_LOAD]
-        rows.append(
-            [
-                *(str(configuration.strategy), str(configuration.workers), str(configuration.precision)),
-                *(number(loads[load].throughput.median, 0) if load in loads else "" for load in LOADS),
-                *(
-                    number(loads[load].latency_ms.get(name), 1) if load in loads else ""
-                    for load in (LONE_LOAD, BUSY_LOAD)
-                    for name in ("p50", "p99")
-                ),
-                number(max(cost[2] for cost in costs), 0) if costs else "",
-                number(median(cpu_s), 1) if cpu_s else "",
-                number(result.more["agreements"].get(key), 3),
-            ]
-        )
-    rows.sort(key=lambda row: -float(row[3 + LOADS.index(BUSY_LOAD)] or 0))
-    columns = [
-        *("server", "workers", "precision"),
-        *(f"texts/s, {count}" for texts, count in LOADS if texts == 1),
-        *("32 texts", "p50 ms, 1", "p99 ms, 1", "p50 ms, 64", "p99 ms, 64", "MB", "CPU s", agreement_name),
-    ]
-    return Table(columns, rows, len(columns) - 3, model)
-
-
-def _ratio_table(result: Result) -> Table:
-    """Marina's best setting against the best peer in int8, by medians; the ratio is within rounds."""
-    rows = []
-    for model in dict.fromkeys(str(entry.configuration.model) for entry in result.entries):
-        for load in LOADS:
-            marina, peer = _best(result, model, load, marina=True), _best(result, model, load, marina=False)
-            if marina and peer:
-                ratio = throughput_ratio(marina.entry.rounds, peer.entry.rounds)
-                rows.append(
-                    [
-                        *(model, f"{load[0]} x {load[1]}", _name(marina), _name(peer)),
-                        *(number(marina.throughput.median, 0), number(peer.throughput.median, 0)),
-                        f"{ratio.median:.2f}x" if ratio else "",
-                    ]
-                )
-    columns = ["model", "texts x connections", MARINA, "best peer in int8", "texts/s", "the peer's", "ratio"]
-    return Table(columns, rows, 3, "Marina at its best against the best peer in int8")
-
-
-def _best(result: Result, model: str, load: tuple[int, int], marina: bool) -> Figures | None:
-    """The fastest of Marina's settings, or of the peers' in int8, for a model under a load; None if there is none."""
-    figures = [
-        figure
-        for figure in figures_of(result)
-        if figure.entry.configuration.model == model
-        and _load(figure.entry) == load
-        and _is_marina(figure.entry) == marina
-        and (marina or figure.entry.configuration.precision == "int8")
-    ]
-    return max(figures, key=lambda figure: figure.throughput.median, default=None)
-
-
-def _is_marina(entry: Entry) -> bool:
-    """Whether it is one of Marina's settings."""
-    return str(entry.configuration.strategy).startswith(MARINA)
-
-
-def _load(entry: Entry) -> tuple[int, int]:
-    return entry.configuration.instances or 1, entry.configuration.connections or 0
-
-
-def _name(figure: Figures) -> str:
-    configuration = figure.entry.configuration
-    return f"{str(configuration.strategy).removeprefix(f'{MARINA}, ')}, {configuration.workers}"
-
-
-def _conclusion(result: Result) -> str:
-    ratios = [float(row[-1].rstrip("x")) for row in _ratio_table(result).rows if row[-1]]
-    if not ratios:
-        return ""
-    return (
-        f"At its best, Marina answers {min(ratios):.1f} to {max(ratios):.1f} times as many texts as the best peer in "
-        "int8, by model and load."
-    )
-
-
-def draw(result: Result) -> dict[str, bytes]:
-    """Texts per second of each server at its best, of the intent model with 32 connections, as bars."""
-    rates = _rates_by_server(result, MODELS[INTENTS], DRAWN_LOAD)
-    names = sorted(rates, key=rates.__getitem__, reverse=True)
-    with new_figure(size=(9, 0.6 + 0.26 * len(names))) as (plot, (axis,)):
-        bars = axis.barh(range(len(names)), [rates[name] for name in names], color=[_colour(name) for name in names])
-        axis.bar_label(bars, [number(rates[name], 0) for name in names], padding=4)
-        axis.margins(x=0.08)
-        axis.grid(visible=False)
-        axis.xaxis.set_visible(False)
-        axis.spines["bottom"].set_visible(False)
-        axis.set_title(
-            f"Texts per second, one per request, {DRAWN_LOAD[1]} clients ({machine_name(result)})", loc="left"
-        )
-        name_bars(axis, names)
-        return {"throughput": svg_of(plot)}
-
-
-def machine_name(result: Result) -> str:
-    """The machine of a result, for the title of a picture."""
-    processor = str(result.machine["processor"]).partition(" (")[0].replace("(R)", "").removesuffix(" Processor")
-    return f"{result.machine['cores']} cores, {processor}"
-
-
-def _colour(name: str) -> str:
-    if name.startswith(MARINA):
-        return MARINA_COLOUR
-    return PEER_FLOAT if name.endswith("f32") else PEER
-
-
-def _rates_by_server(result: Result, model: str, load: tuple[int, int]) -> dict[str, float]:
-    """Texts per second of each server with its best number of workers, by its name and precision."""
-    rates: dict[str, float] = {}
-    for figure in figures_of(result):
-        configuration = figure.entry.configuration
-        if configuration.model == model and _load(figure.entry) == load:
-            name = f"{configuration.strategy}, {configuration.precision}"
-            rates[name] = max(rates.get(name, 0.0), figure.throughput.median)
-    return rates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.kinds import TABLES
-from benchmarks.peers.table import machine_name
+from benchmarks.peers.report import machine_name
 from benchmarks.tables.overhead import draw_served
 from marina.bench.report.results import Result, read_result
 from marina.bench.report.table import markdown_of
