@@ -29,6 +29,7 @@ STEP = 0.1  # of a logarithm, for slopes: simulations are noisy, so smaller step
 WEIGHT = 0.5  # of mean batches, which say how requests meet, and of p99s, which vary; throughput and p50 have 1
 MIN_GAIN = 0.003  # of a step, relative to the sum of squares, below which the fit ends
 MAX_STEPS = 20
+FURTHEST = 1000.0  # a simulation that answers nothing is as wrong as an error by this factor, so slopes stay finite
 TIMER_MS = 0.06  # the kernel's slack of timers is 0.05 ms
 
 
@@ -62,7 +63,7 @@ def fit_server(
             (rate / load.rate, p50 / load.p50, (p99 / load.p99) ** WEIGHT, (batch / load.batch) ** WEIGHT)
             for (rate, p50, p99, batch), load in zip(simulated, measured.loads, strict=True)
         ]
-        logs: Floats = np.log(np.array(pairs)).ravel()
+        logs: Floats = np.log(np.clip(pairs, 1 / FURTHEST, FURTHEST)).ravel()
         return logs
 
     def slopes(values: Floats) -> Floats:

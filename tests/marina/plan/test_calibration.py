@@ -92,6 +92,17 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
         assert fit.server.tail == pytest.approx(REAL.tail, rel=0.3)
 
 
+def test_a_fit_goes_on_where_simulations_answer_nothing() -> None:
+    def simulate(server: ServerCosts, load: MeasuredLoad) -> tuple[float, float, float, float]:
+        rate = 10 / server.slower if server.slower < 1.05 else 0.0
+        return rate, 100 * server.slower, 200 * server.slower, 1.0
+
+    loads = [MeasuredLoad(2, 1, 1, 0.0, 20.0, 50.0, 100.0, 1.0)]
+    fit = fit_server(MeasuredServer(loads, [], REAL.front, REAL.client), simulate)
+    assert fit.server.slower == pytest.approx(0.5, rel=0.05)
+    assert fit.error < 0.05
+
+
 def test_open_loops_are_simulated_with_the_times_of_the_generator() -> None:
     busy, slow = open_load(50.0), open_load(2.0)
     assert (busy.seconds, slow.seconds) == (OPEN_S, MAX_OPEN_S)
