@@ -159,8 +159,8 @@ demo-duplicates: setup build/training/product-duplicates $(if $(RAY),$(VENV)/ray
 verify-hardware: setup  ## check everything on an Inferentia or Trainium instance, and write a report
 	$(BIN)/marina doctor --hardware $(VERIFY_FLAGS)
 
-verify-plan: setup build/training/ava-intent  ## predict 30 random workloads, measure them, and compare (an hour); MODELS=, CASES=, SEED=, HOST=, WORKLOADS=FILE
-	$(BIN)/python -m benchmarks.verify $(MODELS) --cases $(or $(CASES),30) --seed $(or $(SEED),0) $(if $(HOST),--host $(HOST)) $(if $(WORKLOADS),--workloads $(WORKLOADS))
+verify-plan: setup build/training/ava-intent  ## predict 30 random workloads, measure them, and compare (an hour); MODELS=, CASES=, SEEDS="0 1 2", HOST=, WORKLOADS=FILE
+	$(BIN)/python -m benchmarks.verify $(MODELS) --cases $(or $(CASES),30) --seeds $(or $(SEEDS),0 1 2) $(if $(HOST),--host $(HOST)) $(if $(WORKLOADS),--workloads $(WORKLOADS))
 
 docs: setup  ## write the pages and files that are generated from code
 	$(BIN)/python -m docs.made

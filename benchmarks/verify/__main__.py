@@ -36,23 +36,23 @@ def main() -> None:
     parser.add_argument("models", nargs="+", help="models; every fifth workload has the first two")
     parser.add_argument("--cases", type=int, default=30, help="number of workloads")
     parser.add_argument("--host", choices=list(HOSTS), default=DEFAULT_HOST, help="what carries the workers")
-    parser.add_argument("--seed", type=int, default=0, help="other seeds draw other workloads")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds that draw the workloads")
     parser.add_argument("--workloads", type=Path, help="a YAML file with workloads, in place of random ones")
     parser.add_argument(
         "--sweep-rounds", type=int, default=3, help="through all configurations of the sweep; 0 for none"
     )
     options = parser.parse_args()
     try:
-        run(options.models, options.cases, options.seed, options.workloads, options.sweep_rounds, options.host)
+        run(options.models, options.cases, options.seeds, options.workloads, options.sweep_rounds, options.host)
     except MarinaError as error:
         print_error(str(error))
         sys.exit(1)
 
 
-def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_rounds: int, host: str) -> None:
+def run(names: list[str], count: int, seeds: list[int], workloads: Path | None, sweep_rounds: int, host: str) -> None:
     """Calibrate the models without a calibration, then predict and measure."""
     cores = len(cpu_cores())
-    cases = read_cases(workloads, names, host) if workloads else draw_cases(names, cores, count, seed, host)
+    cases = read_cases(workloads, names, host) if workloads else draw_cases(names, cores, count, seeds, host)
     count = len(cases)
     project = find_project()
     folder = project.root / "build" / "plan" / "verify"
@@ -103,7 +103,7 @@ def run(names: list[str], count: int, seed: int, workloads: Path | None, sweep_r
                     "machine": machine(),
                     "command": command(),
                     "host": host,
-                    "seed": seed,
+                    "seeds": seeds,
                     "medians": medians(comparisons),
                     "coverage": coverage(comparisons),
                     "cases": [asdict(comparison) for comparison in comparisons],

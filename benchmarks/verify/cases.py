@@ -55,19 +55,20 @@ class Case:
         return f"{texts}, groups {groups}, batch {self.batch_size}{delay}, {self.share:.0%}"
 
 
-def draw_cases(models: Sequence[str], cores: int, count: int, seed: int, host: str) -> list[Case]:
-    """Random workloads: the same for the same seed.
+def draw_cases(models: Sequence[str], cores: int, count: int, seeds: Sequence[int], host: str) -> list[Case]:
+    """Random workloads of each seed: the same for the same seed.
 
     Args:
         models: names of models; workloads have the first, or the first two.
         cores: cores of the machine.
-        count: number of workloads.
-        seed: seed of the random numbers.
+        count: number of workloads of all seeds; the first seeds have one more if they do not divide it.
+        seeds: seeds of the random numbers.
         host: what carries the workers.
     """
-    rng = random.Random(seed)
+    shares = [len(range(index, count, len(seeds))) for index in range(len(seeds))]
+    generators = [rng for seed, share in zip(seeds, shares, strict=True) for rng in [random.Random(seed)] * share]
     cases = []
-    for number in range(count):
+    for number, rng in enumerate(generators):
         has_two_models = len(models) > 1 and number % TWO_MODEL_INTERVAL == TWO_MODEL_INTERVAL - 1
         names = tuple(models[: 2 if has_two_models else 1])
         cases.append(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import itertools
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,9 +29,15 @@ def as_entry(case: Case) -> dict[str, Any]:
 
 @pytest.mark.parametrize("host", ["torchserve", "direct"])
 def test_workloads_of_a_file_are_those_that_were_drawn(tmp_path: Path, host: str) -> None:
-    drawn = draw_cases(["a", "b"], 2, 10, 3, host)
+    drawn = draw_cases(["a", "b"], 2, 10, [3], host)
     (tmp_path / "w.yaml").write_text(yaml.safe_dump([as_entry(case) for case in drawn]))
     assert read_cases(tmp_path / "w.yaml", ["a", "b"], host) == drawn
+
+
+def test_each_seed_has_its_share_of_the_workloads() -> None:
+    drawn = draw_cases(["a"], 2, 8, [5, 6, 7], "direct")
+    parts = [draw_cases(["a"], 2, count, [seed], "direct") for seed, count in ((5, 3), (6, 3), (7, 2))]
+    assert drawn == [replace(case, number=number) for number, case in enumerate(itertools.chain(*parts))]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,7 @@ def test_workloads_of_a_file_are_those_that_were_drawn(tmp_path: Path, host: str
     ],
 )
 def test_what_is_wrong_with_a_workload_is_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    (case,) = draw_cases(["a"], 2, 1, 0, "torchserve")
+    (case,) = draw_cases(["a"], 2, 1, [0], "torchserve")
     (tmp_path / "w.yaml").write_text(yaml.safe_dump([{**as_entry(case), **changed}]))
     with pytest.raises(SpecError, match=message):
         read_cases(tmp_path / "w.yaml", ["a"], "torchserve")
@@ -84,7 +91,7 @@ def test_a_sweep_says_how_far_the_choice_is_from_the_best(monkeypatch: pytest.Mo
 
 
 def test_coverage_counts_measurements_in_their_ranges() -> None:
-    (case,) = draw_cases(["a"], 2, 1, 0, "direct")
+    (case,) = draw_cases(["a"], 2, 1, [0], "direct")
     predicted = Prediction(Figures(50, 5, 9), (4, 6), (8, 20))
     comparisons = [
         Comparison(case, "a", 50, predicted, [Figures(50, 4.1, 9), Figures(50, 6.1, 20)]),
