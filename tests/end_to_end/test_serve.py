@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from functools import cache
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -142,29 +142,27 @@ def test_a_pair_is_read_as_two_texts(any_server: Server) -> None:
 
 
 def test_requests_at_the_same_time_share_batches_and_bad_ones_fail_alone(server: Server) -> None:
-    responses: dict[int, requests.Response] = {}
-
-    def text(number: int) -> str:
-        return f"{WORDS[number % 30]} invoice"
-
-    def ask(number: int) -> None:
-        body: Any = {"inputs": 5} if number % 4 == 0 else {"inputs": text(number)}
-        responses[number] = server.post("ava-intent", body)
-
+    texts = [f"{WORDS[number % 30]} invoice" for number in range(48)]
+    headers = {"Authorization": f"Bearer {server.token()}", "Content-Type": "application/json"}
     before = batches(server, "ava-intent")
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(48)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number, response in responses.items():
-        assert response.status_code == (400 if number % 4 == 0 else 200)
-    taken = batches(server, "ava-intent", after=len(responses)) - before
-    assert 0 < taken < len(responses)
+    connections = [HTTPConnection("127.0.0.1", server.ports[0], timeout=60) for _ in texts]
+    for connection in connections:
+        connection.connect()
+    for number, (connection, text) in enumerate(zip(connections, texts, strict=True)):
+        body = json.dumps({"inputs": 5 if number % 4 == 0 else text})
+        connection.request("POST", "/predictions/ava-intent", body, headers)  # without waiting for its answer
+    answers = []
+    for number, connection in enumerate(connections):
+        response = connection.getresponse()
+        assert response.status == (400 if number % 4 == 0 else 200)
+        answers.append(json.loads(response.read()))
+        connection.close()
+    taken = batches(server, "ava-intent", after=len(texts)) - before
+    assert 0 < taken < len(texts)
     # what else is in a batch changes no answer
     for number in (1, 31):
-        alone = server.post("ava-intent", {"inputs": text(number)}).json()
-        assert scores(responses[number].json()) == pytest.approx(scores(alone), abs=1e-4)
+        alone = server.post("ava-intent", {"inputs": texts[number]}).json()
+        assert scores(answers[number]) == pytest.approx(scores(alone), abs=1e-4)
     assert len(server.worker_pids("ava-intent")) == 1
 
 
