@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.kinds import TABLES
 from marina.bench.report.pricing import price_of
-from marina.bench.report.results import Result, read_result
+from marina.bench.report.results import Result, read_result, write_result
 from marina.bench.report.write import show, write_reports
 from marina.bench.tables.kinds import draw, layout_of, measure_table, table_kind
 from marina.console import print_error, print_json, progress_bar, say
@@ -55,6 +55,7 @@ def measure(options: argparse.Namespace) -> Result:
 
 def finish(result: Result, folder: Path, as_json: bool) -> None:
     """Write the reports, and print the table or JSON."""
+    write_result(result, folder)  # before its report is made: an hour of measurement is kept, whatever goes wrong there
     layout = layout_of(result, TABLES)
     write_reports(result, layout, draw(result, TABLES), folder)
     if as_json:

@@ -37,8 +37,8 @@ from marina.spec import Spec, make_spec
 KIND = "table-peers"
 MODELS = {INTENTS: "ava-intent", EMBEDDINGS: "resume-search", ENTITIES: "resume-ner"}
 HOSTS = {DIRECT: "direct", TORCHSERVE: "TorchServe"}
-LOADS = ((1, 1), (1, 32), (1, 64), (32, 4))  # texts in a request, connections
-ROUNDS, WARM_UP_S, SECONDS = 2, 1.0, 2.5
+LOADS = ((1, 1), (1, 16), (1, 32), (1, 64), (32, 4))  # texts in a request, connections
+ROUNDS, WARM_UP_S, SECONDS = 3, 1.0, 2.5
 FIRST_S = 2.0  # after a start, under the first load; not counted
 USUAL_TOKENS, USUAL_BATCH = 128, 6
 MAX_LENGTH, PRICE = 128, 0.01  # of Marina's shapes: the longest text, and what `marina shapes` takes a graph to cost
