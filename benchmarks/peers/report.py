@@ -45,6 +45,7 @@ def _model_table(model: str, figures: list[Figures], result: Result) -> Table:
     by_server: dict[str, dict[tuple[int, int], Figures]] = {}
     for figure in figures:
         by_server.setdefault(key_of(figure.entry.configuration), {})[_load(figure.entry)] = figure
+    measured_loads = [load for load in LOADS if any(load in loads for loads in by_server.values())]
     for key, loads in by_server.items():
         configuration = next(iter(loads.values())).entry.configuration
         costs = result.more["costs"].get(key, [])
@@ -52,7 +53,7 @@ def _model_table(model: str, figures: list[Figures], result: Result) -> Table:
         rows.append(
             [
                 *(str(configuration.strategy), str(configuration.workers), str(configuration.precision)),
-                *(number(loads[load].throughput.median, 0) if load in loads else "" for load in LOADS),
+                *(number(loads[load].throughput.median, 0) if load in loads else "" for load in measured_loads),
                 *(
                     number(loads[load].latency_ms.get(name), 1) if load in loads else ""
                     for load in (LONE_LOAD, BUSY_LOAD)
@@ -63,10 +64,10 @@ def _model_table(model: str, figures: list[Figures], result: Result) -> Table:
                 number(result.more["agreements"].get(key), 3),
             ]
         )
-    rows.sort(key=lambda row: -float(row[3 + LOADS.index(BUSY_LOAD)] or 0))
+    rows.sort(key=lambda row: -float(row[3 + measured_loads.index(BUSY_LOAD)] or 0))
     columns = [
         *("server", "workers", "precision"),
-        *(f"texts/s, {count}" for texts, count in LOADS if texts == 1),
+        *(f"texts/s, {count}" for texts, count in measured_loads if texts == 1),
         *("32 texts", "p50 ms, 1", "p99 ms, 1", "p50 ms, 64", "p99 ms, 64", "MB", "CPU s", agreement.NAMES[task]),
     ]
     return Table(columns, rows, len(columns) - 3, model)
