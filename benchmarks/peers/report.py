@@ -46,7 +46,11 @@ def _model_table(model: str, figures: list[Figures], result: Result) -> Table:
     for figure in figures:
         by_server.setdefault(key_of(figure.entry.configuration), {})[_load(figure.entry)] = figure
     measured_loads = [load for load in LOADS if any(load in loads for loads in by_server.values())]
-    for key, loads in by_server.items():
+
+    def busy_rate(loads: dict[tuple[int, int], Figures]) -> float:
+        return loads[BUSY_LOAD].throughput.median if BUSY_LOAD in loads else 0.0
+
+    for key, loads in sorted(by_server.items(), key=lambda item: -busy_rate(item[1])):
         configuration = next(iter(loads.values())).entry.configuration
         costs = result.more["costs"].get(key, [])
         cpu_s = [cost[3] for cost in costs if tuple(cost[:2]) == BUSY_LOAD]
@@ -64,7 +68,6 @@ def _model_table(model: str, figures: list[Figures], result: Result) -> Table:
                 number(result.more["agreements"].get(key), 3),
             ]
         )
-    rows.sort(key=lambda row: -float(row[3 + measured_loads.index(BUSY_LOAD)] or 0))
     columns = [
         *("server", "workers", "precision"),
         *(f"texts/s, {count}" for texts, count in measured_loads if texts == 1),

@@ -95,7 +95,7 @@ def test_a_fit_explains_the_loads_of_a_known_server(delay_ms: int) -> None:
 def test_a_fit_goes_on_where_simulations_answer_nothing() -> None:
     def simulate(server: ServerCosts, load: MeasuredLoad) -> tuple[float, float, float, float]:
         rate = 10 / server.slower if server.slower < 1.05 else 0.0
-        return rate, 100 * server.slower, 200 * server.slower, 1.0
+        return rate, 100 * server.slower, 200 * server.slower, load.batch
 
     loads = [MeasuredLoad(2, 1, 1, 0.0, 20.0, 50.0, 100.0, 1.0)]
     fit = fit_server(MeasuredServer(loads, [], REAL.front, REAL.client), simulate)
