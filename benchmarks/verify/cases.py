@@ -61,14 +61,14 @@ def draw_cases(models: Sequence[str], cores: int, count: int, seeds: Sequence[in
     Args:
         models: names of models; workloads have the first, or the first two.
         cores: cores of the machine.
-        count: number of workloads of all seeds; the first seeds have one more if they do not divide it.
+        count: number of workloads, which the seeds share evenly.
         seeds: seeds of the random numbers.
         host: what carries the workers.
     """
-    shares = [len(range(index, count, len(seeds))) for index in range(len(seeds))]
-    generators = [rng for seed, share in zip(seeds, shares, strict=True) for rng in [random.Random(seed)] * share]
+    generators = [random.Random(seed) for seed in seeds]
     cases = []
-    for number, rng in enumerate(generators):
+    for number in range(count):
+        rng = generators[number * len(seeds) // count]
         has_two_models = len(models) > 1 and number % TWO_MODEL_INTERVAL == TWO_MODEL_INTERVAL - 1
         names = tuple(models[: 2 if has_two_models else 1])
         cases.append(
