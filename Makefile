@@ -183,7 +183,7 @@ format: $(VENV)/dev  ## format the code
 
 clean:  ## remove archives, artifacts, logs and the virtual environment
 	-test ! -x $(BIN)/marina || $(BIN)/marina stop
-	rm -rf build $(VENV) $(INF1) $(INF2) model_store/*.mar *.egg-info key_file.json
+	rm -rf build $(VENV) $(INF1) $(INF2) model_store/*.mar model_store/*.footprint.json *.egg-info key_file.json
 
 $(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \

@@ -21,7 +21,7 @@ from marina.spec import explain, make_spec
 
 TEMPLATE = Path(__file__).parent / "template"
 SAMPLE = "messages.csv"
-IGNORED = "build/\nmodel_store/*.mar\nkey_file.json\n"
+IGNORED = "build/\nmodel_store/*.mar\nmodel_store/*.footprint.json\nkey_file.json\n"
 DEFAULT_POSITIONS = 512  # of models whose config.json has no number
 # files beside config.json with a limit of tokens: of sentence-transformers, and of tokenizers
 LIBRARY_FILE = "sentence_bert_config.json"

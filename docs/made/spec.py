@@ -31,6 +31,7 @@ EXAMPLES: dict[str, Any] = {
     "task": "text-classification",
     "engine": "neuronx",
     "precision": "auto",
+    "memory_mb": 500,
     "long_text": "window",
     "parameters": {"top_k": 3},
     "core_groups": "1,1,1,1",

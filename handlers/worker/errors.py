@@ -186,7 +186,9 @@ class RequestError(WorkerError):
 def request_error(error: Exception) -> RequestError:
     """The error that a request fails with; an unexpected error is wrapped, so that it cannot affect other requests."""
     if isinstance(error, RequestError):
-        return error
+        # they hold the frames with the texts and their tokens, until the garbage collector comes
+        error.__context__ = None
+        return error.with_traceback(None)
     # log where it failed, but nothing that the client sent
     frame = traceback.extract_tb(error.__traceback__)[-1]
     logging.getLogger(__name__).error("%s in %s:%s", type(error).__name__, frame.filename, frame.lineno)

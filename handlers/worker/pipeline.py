@@ -180,8 +180,9 @@ def check_limits(inferences: Sequence[Inference]) -> None:
             inferences[0].member.check_rows(len(rows))
             inferences[0].member.check_tokens(sum(len(row.ids) for row in (*rows, *queries.values())))
     except RequestError as error:
+        refusal = request_error(error)
         for inference in inferences:
-            inference.result = error
+            inference.result = refusal
 
 
 def failure_of(part: Part) -> tuple[RequestError, str] | None:

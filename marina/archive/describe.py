@@ -12,6 +12,7 @@ from handlers.worker.artifact import CONFIG_FILE, Artifact
 from handlers.worker.engines.packages import installed
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.groups import parse_core_groups
+from marina.archive.footprint import Footprint, read_footprint
 from marina.archive.read import read_artifacts, version_of
 from marina.engines import engine_of
 from marina.engines.base import Hosting
@@ -19,6 +20,8 @@ from marina.engines.base import Hosting
 # memory of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java process
 WORKER_BYTES = 250_000_000
 JAVA_BYTES = 300_000_000
+# what TorchServe's workers take beyond those of `direct`, as they import PyTorch: for themselves, and of mapped files
+TORCH_BYTES, TORCH_SHARED_BYTES = 135_000_000, 60_000_000
 # packages that every worker imports
 WORKER_PACKAGES = ("numpy", "orjson", "packaging", "tokenizers")
 
@@ -32,6 +35,7 @@ class Archive(NamedTuple):
         artifacts: the artifacts of its models, which have the same engine.
         config: its model-config.yaml.
         size: the size of the file in bytes.
+        footprint: what a worker needs, if it was measured.
     """
 
     path: Path
@@ -39,6 +43,7 @@ class Archive(NamedTuple):
     artifacts: tuple[Artifact, ...]
     config: dict[str, Any]
     size: int
+    footprint: Footprint | None
 
     @property
     def name(self) -> str:
@@ -75,10 +80,16 @@ class Archive(NamedTuple):
         groups = self.serving["core_groups"]
         return parse_core_groups(groups) if groups else ()
 
-    @property
-    def memory(self) -> int:
-        """Bytes that its workers need at least; every worker loads its own graphs."""
-        return self.workers * (WORKER_BYTES + self.size)
+    def memory(self, torchserve: bool, resting: bool = False) -> int:
+        """The most bytes that its workers take, or what they take at rest; if not measured, what they need at least.
+
+        Every worker loads its own graphs. With TorchServe they take more, as that imports PyTorch.
+        """
+        if self.footprint is None:
+            return self.workers * (WORKER_BYTES + self.size)
+        torch, shared = (TORCH_BYTES, TORCH_SHARED_BYTES) if torchserve and not self.needs_torch else (0, 0)
+        worker = self.footprint.resting_bytes if resting else self.footprint.peak_bytes
+        return self.footprint.shared_bytes + shared + self.workers * (worker + torch)
 
     @property
     def needs_torch(self) -> bool:
@@ -116,4 +127,4 @@ def describe_archive(path: Path) -> Archive:
     with zipfile.ZipFile(path) as file:
         config = yaml.safe_load(file.read(CONFIG_FILE))
     artifacts = tuple(read_artifacts(path).values())
-    return Archive(path, version_of(path), artifacts, config, path.stat().st_size)
+    return Archive(path, version_of(path), artifacts, config, path.stat().st_size, read_footprint(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from handlers.worker.values import Shape
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
 from marina.console import print_table, progress_bar, relative, say
+from marina.errors import MarinaError
 from marina.project import Project, find_project
 from marina.spec import Spec
 from marina.spec.bundle import Bundle
@@ -41,7 +43,8 @@ def archive(
 
     An archive contains the artifact, its handler and everything else the worker needs, except
     installed packages. The archive of a bundle contains those of all its models. The same spec, weights
-    and versions give the same archive, byte for byte.
+    and versions give the same archive, byte for byte. A worker of it is started and gets the largest batches: what
+    it needed is written beside the archive, as NAME.footprint.json.
     """
     from marina.archive.bundle import pack_bundle
     from marina.archive.pack import pack
@@ -60,9 +63,43 @@ def archive(
         if not as_json:
             size = packed.path.stat().st_size / 1e6
             say(f"{model.name}: {'unchanged' if packed.reused else 'packed'} {relative(packed.path)} ({size:.1f} MB)")
-        return {**document, "archive": str(packed.path), "archive_reused": packed.reused}
+        document |= {"archive": str(packed.path), "archive_reused": packed.reused}
+        return {**document, "footprint": _footprint(packed.path, specs, project, not as_json)}
 
     for_each_spec(project, names, engine, shapes, compile_and_pack, as_json)
+
+
+def _footprint(path: Path, specs: list[Spec], project: Project, show: bool) -> dict[str, Any] | None:
+    """What a worker of an archive needs, in bytes and seconds; None if it cannot be measured here."""
+    from marina.bench.server.footprint import NotReady, footprint_of
+    from marina.engines import engine_of
+
+    limits = [spec.memory_mb for spec in specs if spec.memory_mb]
+    limit = sum(limits) if len(limits) == len(specs) else None
+    if engine_of(specs[0].engine).cores.exclusive:
+        if show and limit:
+            say(f"{path.stem}: memory_mb is not checked, as its workers need NeuronCores")
+        return None
+    try:
+        with progress_bar(path.stem) as progress:
+            workdir = project.root / "build" / "footprints"
+            footprint = footprint_of(path, specs, workdir, lambda: progress("measuring what a worker needs", 0, 1))
+    except NotReady as error:
+        if limit:
+            raise
+        if show:
+            say(f"what a worker needs could not be measured: {error}")
+        return None
+    peak, resting = ((private + footprint.shared_bytes) / 1e6 for private in (footprint.peak_bytes, footprint.resting_bytes))
+    if show:
+        memory = f"{peak:.0f} MB, {resting:.0f} MB at rest"
+        say(f"{path.stem}: a worker needs {memory}, and {footprint.ready_s:.1f} s to start")
+    if limit and peak > limit:
+        raise MarinaError(
+            f"{path.stem}: a worker needs {peak:.0f} MB, and memory_mb is {limit}",
+            f"compile fewer shapes (marina shapes {specs[0].name} --graphs N), or raise memory_mb",
+        )
+    return asdict(footprint)
 
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:

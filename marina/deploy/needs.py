@@ -8,9 +8,11 @@ from typing import NamedTuple
 from marina.archive.describe import Archive
 from marina.deploy.hosts import HOSTS
 from marina.deploy.scale import Scale
+from marina.server.state import TORCHSERVE
 
-# graphs run in memory of their own, which grows with the requests: as measured, see docs/deploy/kubernetes.md
+# of the memory of workers that was not measured: graphs run in memory of their own, which grows with the requests
 REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0
+LIMIT_ROOM = 1.1  # above what was measured
 DRAIN_S = 25
 MARGIN_S = 15
 
@@ -45,13 +47,23 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
         host: of the image.
     """
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
-    workers = sum(archive.memory for archive in archives)
+    request, limit = workers_memory(archives, host)
     on_cpu = stack == "cpu"
     return Needs(
         cpus=(cores or cpus) if on_cpu else sum(archive.workers for archive in archives) + 1,
         neuron_cores=0 if on_cpu else cores or len(archives),
-        memory_request=(HOSTS[host].idle_bytes + workers) * REQUEST_FACTOR,
-        memory_limit=HOSTS[host].max_bytes + workers * LIMIT_FACTOR,
+        memory_request=HOSTS[host].idle_bytes + request,
+        memory_limit=HOSTS[host].max_bytes + limit,
         startup_s=max(int(archive.config["startupTimeout"]) for archive in archives),
         stop_s=DRAIN_S + MARGIN_S + max(int(archive.config["responseTimeout"]) for archive in archives),
     )
+
+
+def workers_memory(archives: Sequence[Archive], host: str) -> tuple[float, float]:
+    """The bytes that the workers of archives are to be given, and their limit."""
+    request = limit = 0.0
+    for archive in archives:
+        memory = archive.memory(host == TORCHSERVE)
+        request += memory * (1.0 if archive.footprint else REQUEST_FACTOR)
+        limit += memory * (LIMIT_ROOM if archive.footprint else LIMIT_FACTOR)
+    return request, limit

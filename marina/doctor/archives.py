@@ -113,11 +113,17 @@ def _need(archive: Archive) -> Need:
 
 
 def _memory(archives: list[Archive]) -> Finding:
-    """Check the memory that all workers need at least; every worker loads its own graphs."""
-    needed_bytes = JAVA_BYTES + sum(archive.memory for archive in archives)
+    """Check the memory that all workers need with TorchServe: what they take at rest, and at most."""
+    resting, most = (
+        JAVA_BYTES + sum(archive.memory(torchserve=True, resting=resting) for archive in archives)
+        for resting in (True, False)
+    )
     free_bytes = free_memory()
     workers = sum(archive.workers for archive in archives)
-    summary = f"{workers} workers need at least {needed_bytes / 1e9:.1f} GB, {free_bytes / 1e9:.1f} GB are free"
-    if needed_bytes > free_bytes:
-        return fails("memory", summary, "serve fewer models, or give them fewer workers with core_groups")
+    summary = f"{workers} workers need at least {resting / 1e9:.1f} GB, {free_bytes / 1e9:.1f} GB are free"
+    fix = "serve fewer models, or give them fewer workers with core_groups"
+    if resting > free_bytes:
+        return fails("memory", summary, fix)
+    if most > free_bytes:
+        return note("memory", f"{summary}, and the largest batches take {most / 1e9:.1f} GB", fix)
     return ok("memory", summary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from handlers.worker.artifact import read_artifact
 from handlers.worker.placement.discovery import cpu_cores
@@ -125,12 +126,12 @@ def place_here(
                     artifact.precision,
                     shapes,
                     costs,
-                    _megabytes(folder),
+                    calibration.worker_mb,
                     uncertainty=calibration.uncertainty,
                 )
             )
         if tokens is not None:
-            model_variants += _proposed_variants(model_variants[0], model.newest, tokens[number])
+            model_variants += _proposed_variants(model_variants[0], model.calibrations[0], tokens[number])
         variants.append(tuple(model_variants))
     newest = [model.newest for model in models]
     return MachineType(
@@ -162,14 +163,16 @@ def _costs(
     }
 
 
-def _proposed_variants(present: Variant, calibration: Calibration, tokens: Ints) -> list[Variant]:
+def _proposed_variants(present: Variant, calibrated: tuple[Calibration, Path], tokens: Ints) -> list[Variant]:
     """The newest variant with other shapes, if these suit the texts better."""
+    calibration, folder = calibrated
     proposal = propose(calibration, tokens)
     if proposal is None:
         return []
-    graphs = len(proposal.shapes) / len(present.shapes)
+    graph_mb = list(read_measured(folder).get("megabytes", {}).values())
+    more_graphs = len(proposal.shapes) - len(present.shapes)
     costs = _costs(calibration, proposal.workers)
-    megabytes = WORKER_BYTES / 1e6 + (present.megabytes - WORKER_BYTES / 1e6) * graphs
+    megabytes = present.megabytes + more_graphs * (fmean(graph_mb) if graph_mb else 0.0)
     shapes, bounds = tuple(map(str, proposal.shapes)), (1 / (1 + proposal.error), 1 + proposal.error)
     return [
         present._replace(
@@ -258,8 +261,3 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
         graph_costs = costs._replace(times=times, again=times)
         shape_names = tuple(map(str, shapes))
         yield Variant(engine, "auto", shape_names, {1: graph_costs}, megabytes, BOUNDS, ESTIMATE, uncertainty)
-
-
-def _megabytes(folder: Path) -> float:
-    """Memory of a worker with an artifact."""
-    return float(WORKER_BYTES / 1e6 + sum(read_measured(folder).get("megabytes", {}).values()))

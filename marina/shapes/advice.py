@@ -14,6 +14,7 @@ from handlers.worker.rows.calls import load_graphs
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.values import Shape
+from marina.archive.describe import WORKER_BYTES
 from marina.compiler import compile_model
 from marina.compiler.examples import expand
 from marina.compiler.graphs.times import BUILD_FIELDS, read_measured, read_times
@@ -21,7 +22,7 @@ from marina.compiler.lengths import count_tokens
 from marina.compiler.sources import open_source
 from marina.console import Progress
 from marina.engines import engine_of, engines
-from marina.errors import CompileError, NotPackable
+from marina.errors import CompileError, NotPackable, SpecError
 from marina.project import Project
 from marina.shapes.best import best_shapes
 from marina.shapes.choice import choose_for_bulk, choose_shapes
@@ -122,6 +123,7 @@ def advise(
     error = model.error(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in BUILD_FIELDS)
+    max_graphs = min(graphs or MAX_GRAPHS, _graphs_in_memory(spec, megabytes))
     weights = open_source(spec, project.root).count_weights()
     graph_limits = [
         GraphLimit(memory.device, memory.key, memory.graphs(weights))
@@ -131,7 +133,7 @@ def advise(
     if texts is None and spec.examples:
         texts = project.root / spec.examples
     if texts is None:
-        fallback = default_ladder(limit, graphs, model.packed)
+        fallback = default_ladder(limit, max_graphs if graphs or spec.memory_mb else None, model.packed)
         considered = {CURRENT: ConsideredShapes(current, [])}
         return Advice(
             fallback.shapes, considered, [], fallback.waste, unpacked_reason, error, seconds, megabytes, graph_limits
@@ -145,7 +147,7 @@ def advise(
         )
     )
     lengths = [min(tokens, limit) for tokens in token_counts]
-    fitting, max_graphs = lengths[0::2], graphs or MAX_GRAPHS
+    fitting = lengths[0::2]
     if bulk:
         choices = choose_for_bulk(fitting, limit, model.milliseconds, max_graphs)
     else:
@@ -162,6 +164,21 @@ def advise(
         for name, shapes in shapes_by_name.items()
     }
     return Advice(best.shapes, considered, lengths, None, unpacked_reason, error, seconds, megabytes, graph_limits)
+
+
+def _graphs_in_memory(spec: Spec, megabytes: float) -> int:
+    """How many graphs a worker has room for, by the spec's memory_mb."""
+    if spec.memory_mb is None or not megabytes:
+        return MAX_GRAPHS
+    worker = WORKER_BYTES / 1e6
+    graphs = int((spec.memory_mb - worker) / megabytes)
+    if graphs < 1:
+        raise SpecError(
+            f"{spec.name}: memory_mb: {spec.memory_mb} has room for no graph: a worker takes about {worker:.0f} MB, "
+            f"and {megabytes:.0f} MB for each",
+            f"write at least {math.ceil(worker + megabytes)}",
+        )
+    return graphs
 
 
 def _probe(spec: Spec, project: Project, limit: int, progress: Progress) -> tuple[Path, str]:

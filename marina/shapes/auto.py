@@ -26,8 +26,9 @@ PRICE = 0.01  # the fraction of the best possible time that a graph must save
 def with_shapes(spec: Spec, project: Project, progress: Progress) -> Spec:
     """The spec with chosen shapes, if it leaves its shapes to Marina.
 
-    The choice is kept until the weights, the examples, the engine, the precision, the core groups or the longest shape
-    change. Where graphs cannot be timed, as graphs of NeuronCores on other machines, the choice is a ladder.
+    The choice is kept until the weights, the examples, the engine, the precision, the core groups, memory_mb or the
+    longest shape change. Where graphs cannot be timed, as graphs of NeuronCores on other machines, the choice is a
+    ladder.
 
     Raises:
         MarinaError: the weights or the examples cannot be read, or the model cannot be compiled.
@@ -67,7 +68,7 @@ def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
     from marina.shapes.ladder import default_ladder
 
     engine = engine_of(spec.engine)
-    if spec.examples and engine.runs_here(spec.core_groups):
+    if (spec.examples or spec.memory_mb) and engine.runs_here(spec.core_groups):
         shapes = advise(spec, project, None, None, PRICE, progress).shapes
     else:
         assert spec.shapes.auto
@@ -94,6 +95,7 @@ def _key(spec: Spec, project: Project) -> str:
         "examples": hashlib.sha256(examples).hexdigest(),
         "spec": spec.model_dump(mode="json", include={"task", "engine", "precision", "core_groups", "mode", "shapes"}),
     }
+    inputs |= {"memory_mb": spec.memory_mb} if spec.memory_mb else {}
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -67,6 +67,10 @@ class Spec(ArchiveSpec):
     shapes: Shapes = Shapes()
     """The shapes to compile."""
 
+    memory_mb: int | None = Field(default=None, ge=1)
+    """The most MB that a worker may take with the host direct: `marina archive` fails if the worker that it measures
+    takes more, and the choice of shapes keeps to it, by an estimate. A bundle's worker may take what its models may."""
+
     long_text: Literal["truncate", "reject", "window"] = "truncate"
     """What to do with a text longer than the largest shape: truncate it, reject the request, or read the
     text in overlapping windows (token-classification and question-answering). Default: window for

@@ -19,9 +19,12 @@ from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
+from handlers.worker.unpack import unpack
 from marina import Client
+from marina.bench.server.largest_requests import LargestRequests
 from marina.errors import ClientError, FailedError, RefusedError, UnauthorizedError, UnknownModelError, UnreachableError
 from marina.server.openapi import camel, openapi
+from marina.spec import read_spec
 from tests.conftest import ROOT, WORDS
 from tests.embedders import PROMPTS
 from tests.end_to_end.conftest import TASKS, Server, run_grpc
@@ -67,6 +70,21 @@ def test_our_client_has_a_method_a_task(client: Client) -> None:
     ranked = client.rerank("rank", QUESTION["question"], [TEXT, QUESTION["context"], ""])
     assert sorted(document["index"] for document in ranked) == [0, 1, 2]
     assert [document["score"] for document in ranked] == sorted((d["score"] for d in ranked), reverse=True)
+
+
+@pytest.mark.parametrize("name", [*TASKS, "match"])
+def test_requests_that_memory_is_measured_with_are_answered(tiny_server: Server, name: str, tmp_path: Path) -> None:
+    project = tiny_server.project
+    unpack(project.model_store / f"{name}.mar", tmp_path / name)
+    specs = [
+        read_spec(project.models / f"{member}.yaml") for member in (("embed", "rank") if name == "match" else (name,))
+    ]
+    for spec in specs:
+        folder = tmp_path / name / "artifact" / (spec.name if len(specs) > 1 else "")
+        requests = LargestRequests(spec, folder, bundle=len(specs) > 1)
+        response = tiny_server.post(name, requests.many(max(1, requests.max_texts // 2), 0))
+        assert response.status_code == 200, response.text
+        assert tiny_server.post(name, requests.long(0)).status_code in (200, 400, 413)
 
 
 def test_a_chain_needs_one_request(client: Client, tiny_server: Server) -> None:

@@ -134,7 +134,16 @@ SUITES = {
         tests=(
             *(
                 f"{END}test_{name}.py"
-                for name in ("serve", "failures", "placement", "proxy", "prometheus", "telemetry", "bundle")
+                for name in (
+                    "serve",
+                    "failures",
+                    "footprint",
+                    "placement",
+                    "proxy",
+                    "prometheus",
+                    "telemetry",
+                    "bundle",
+                )
             ),
             f"{END}test_torchscript.py",
             "tests/handlers/worker/test_bundle.py",
@@ -192,7 +201,10 @@ SUITES = {
     # the same tests as those of TorchServe, with the other host, and its own
     "direct": Suite(
         tests=(
-            *(f"{END}test_{name}.py" for name in ("direct", "serve", "failures", "tasks", "openapi", "telemetry")),
+            *(
+                f"{END}test_{name}.py"
+                for name in ("direct", "serve", "failures", "footprint", "tasks", "openapi", "telemetry")
+            ),
             "tests/chaos",
             "tests/marina/server/direct",
         ),

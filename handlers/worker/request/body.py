@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from handlers.worker.errors import RequestError
+from handlers.worker.errors import RequestError, request_error
 from handlers.worker.request.compression import decompress
 from handlers.worker.values import Json
 
@@ -102,7 +102,7 @@ def _decode_line(line: str) -> Body | RequestError:
     try:
         return Body(_parse_json(line), b"", {}, len(line.encode()))
     except RequestError as error:
-        return error
+        return request_error(error)
 
 
 def _media_type(headers: Mapping[str, str]) -> str:

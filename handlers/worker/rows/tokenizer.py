@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from handlers.worker.errors import ArtifactError, RequestError
+from handlers.worker.errors import ArtifactError, RequestError, request_error
 from handlers.worker.rows.truncation import truncate
 from handlers.worker.signature import Filling
 from handlers.worker.values import Instance, Json, Row
@@ -159,7 +159,7 @@ class RowTokenizer:
             window = _fit_window(window, encoding)
             return _tokenized(self._windows(instance, window), window, truncated=False)
         except RequestError as error:
-            return error
+            return request_error(error)
 
     def _windows(self, instance: Instance, window: Window) -> list[Any]:
         """The library's encodings of an instance, one per window."""

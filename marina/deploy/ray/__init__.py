@@ -74,7 +74,7 @@ def deploy_ray(
         "cpus": cores if stack == "cpu" else 1 + workers,
         "neuron_cores": 0 if stack == "cpu" else cores,
         "instance_types": instance_types(archives[0]),
-        "memory": mebibytes(LIMIT_FACTOR * (RAY_BYTES + sum(archive.memory for archive in archives))),
+        "memory": mebibytes(LIMIT_FACTOR * (RAY_BYTES + sum(each.memory(torchserve=False) for each in archives))),
     }
     with new_folder(output) as folder:
         render(FILES, folder, values)

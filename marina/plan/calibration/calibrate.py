@@ -95,6 +95,7 @@ def calibrate(
     progress("starting the server", 0, 1)
     endpoint = server.serve(spec.name, host=host)
     measured = measure_loads(server, endpoint, payloads, cores, ONE_WORKER, progress)
+    worker_mb = server.resident_megabytes()
     probes.append(probe(artifact, cores))
     progress("the server with pauses between requests", 0, 1)
     idle_latencies = measure_pauses(endpoint, payloads[1])
@@ -123,6 +124,7 @@ def calibrate(
         contention=round(contention, 4),
         workers=tuple(workers),
         server=server_costs,
+        worker_mb=round(worker_mb, 1),
         error=round(fit.error, 4),
         probe_ms=round(probe_ms, 4),
         noise=round(max(abs(value / probe_ms - 1) for value in probes), 4),

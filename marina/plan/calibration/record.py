@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from marina.files import write_json
 from marina.plan.simulator.uncertainty import Uncertainty
 
-FORMAT = 4
+FORMAT = 5
 SUFFIX = ".calibration.json"
 
 
@@ -83,6 +83,7 @@ class Calibration:
         contention: how much longer calls take if all other cores compute too, as a fraction.
         workers: costs of a worker, by its cores.
         server: costs of the host.
+        worker_mb: resident memory of a worker on all cores after the loads, with the files that it shares.
         error: how far the simulated loads of the calibration are from the measured ones, as a median fraction.
         probe_ms: one call of the graph of `probe` on all cores, as the mean over the calibration.
         noise: how far a measurement of it was from the mean at most, as a fraction.
@@ -99,6 +100,7 @@ class Calibration:
     contention: float
     workers: tuple[WorkerCosts, ...]
     server: ServerCosts
+    worker_mb: float
     error: float
     probe_ms: float
     noise: float

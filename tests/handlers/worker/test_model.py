@@ -1,5 +1,6 @@
 """The worker without TorchServe, against the eager Hugging Face model."""
 
+import gc
 import json
 import re
 import shutil
@@ -18,10 +19,11 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from handlers.worker.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
 from handlers.worker.model import Model
+from handlers.worker.pipeline import Inference
 from handlers.worker.request.instances import RequestLimits
 from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.schedule import Schedule
-from handlers.worker.rows.tokenizer import RowTokenizer
+from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
 from tests.conftest import ENGINE, ENGINES, WORDS, scores
@@ -367,3 +369,30 @@ def test_more_costly_requests_than_one_are_refused_and_cheap_ones_answered(
     assert [reply.status for reply in replies] == [200, 200, 503]
     assert [dict(reply.headers) for reply in replies] == [{}, {}, {"retry-after": "1"}]
     assert json.loads(replies[2].body)["type"] == "Overloaded"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"inputs": ["word " * 30] * 20},  # more tokens than a request may have
+        {"inputs": ["ok"] * 65},
+        {"inputs": "x" * 5001},
+        {"inputs": ["ok", 5]},
+        {"inputs": "ok"},
+    ],
+)
+def test_what_a_request_took_is_free_once_it_is_answered(compiled: dict[tuple[str, str], Tiny], document: Any) -> None:
+    settings = make_settings(LIMITS._replace(tokens=200))
+    model = Model(compiled["text-classification", ENGINE].artifact, settings, TASKS)
+    gc.collect()
+    gc.disable()
+    try:
+        ask(model, document)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        kept = [each for each in gc.garbage if isinstance(each, (Inference, Tokenized))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert kept == []

@@ -21,6 +21,7 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, worker_of
 from handlers.worker.placement.leases import leases_folder, take_lease
 from marina.archive.describe import Archive, describe_archive
+from marina.archive.footprint import Footprint
 from marina.archive.pack import pack
 from marina.cli import app
 from marina.compiler import compile_model
@@ -88,6 +89,26 @@ def test_archives_that_cannot_be_served(project: Project, archive: Path) -> None
     assert findings["broken: archive"].found == "damaged"
     assert "token API" in findings["tokens: archive"].fix
     assert found(project, "gone")["gone: archive"].fix == "marina archive gone"
+
+
+def test_the_memory_of_workers_is_what_was_measured(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = 900_000_000
+    monkeypatch.setattr("marina.doctor.archives.free_memory", lambda: free)
+
+    def finding(footprint: Footprint | None) -> Finding:
+        described = describe_archive(archive)._replace(footprint=footprint)
+        (memory,) = [each for each in check_archives([described]) if each.check == "memory"]
+        return memory
+
+    assert finding(None).found.startswith("1 workers need at least 0.6 GB")
+    # and what TorchServe's workers take more, and its Java
+    for resting, peak, state in ((200, 250, "ok"), (300, 400, "note"), (500, 600, "fails")):
+        measured = finding(Footprint(resting * 10**6, peak * 10**6, 100_000_000, 1.0, 2, "any"))
+        assert measured.state == state
+        assert measured.found.startswith(f"1 workers need at least {(resting + 595) / 1000:.1f} GB, 0.9 GB are free")
+    assert finding(Footprint(300_000_000, 400_000_000, 100_000_000, 1.0, 2, "any")).found.endswith(
+        ", and the largest batches take 1.0 GB"
+    )
 
 
 def test_a_port_that_is_taken(project: Project) -> None:

@@ -58,9 +58,8 @@ REAL = ServerCosts(
 def calibration() -> Calibration:
     machine = {"processor": "any", "memory_gib": 8.0}
     made, uncertainty = "2026-11-23T00:00:00+00:00", Uncertainty(Slowdowns(0.01, 0.1, 8), Slowdowns(0.02, 0.2, 8))
-    return Calibration(
-        "m", "openvino", "int8", "direct", machine, 2, 0.1, tuple(WORKERS), REAL, 0.03, 2.5, 0.04, uncertainty, made
-    )
+    measured = (machine, 2, 0.1, tuple(WORKERS), REAL, 400.0, 0.03, 2.5, 0.04, uncertainty)
+    return Calibration("m", "openvino", "int8", "direct", *measured, made)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from handlers.worker.values import Shape
 from marina.compiler.graphs.times import BUILD_FIELDS
 from marina.compiler.sources.folder import ModelFolder
 from marina.engines import engines
-from marina.errors import NotPackable
+from marina.errors import NotPackable, SpecError
 from marina.project import Project
 from marina.shapes import advice
 from marina.shapes.advice import CURRENT, PACKED, PLAIN, Advice, advise, probe_shapes
@@ -128,3 +128,13 @@ def test_few_shapes_tell_the_times_of_all() -> None:
     assert packed == {Shape(1, 64, True), Shape(1, 128, True), Shape(4, 128, True), Shape(8, 64, True)}
     assert probe_shapes(MIN_PACKED_LENGTH - 1) == probe_shapes(MIN_PACKED_LENGTH - 1, packed=False)
     assert any(shape.packed for shape in probe_shapes(MIN_PACKED_LENGTH).listed())
+
+
+def test_graphs_keep_to_the_memory_of_a_worker(spec: Spec, project: Project) -> None:
+    texts = list(range(4, 64)) * 4
+    free = advised(spec, project, texts, graphs=None, price=0.0001)
+    # a worker without graphs takes 250 MB, and each graph 20
+    limited = advised(spec.model_copy(update={"memory_mb": 295}), project, texts, graphs=None, price=0.0001)
+    assert len(limited.shapes) == 2 < len(free.shapes)
+    with pytest.raises(SpecError, match="memory_mb: 260 has room for no graph"):
+        advised(spec.model_copy(update={"memory_mb": 260}), project, texts)

@@ -51,6 +51,14 @@ def test_the_choice_is_kept_until_the_spec_changes(project: Project, add_tiny: A
     assert chosen(path, project) not in (first, (Shape(1, 64),))
 
 
+def test_another_limit_of_memory_is_another_choice(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m", shapes={"auto": 64})
+    chosen(path, project)
+    replace_choice(project.root / "build" / "shapes" / "m.json")
+    path.write_text(path.read_text() + "memory_mb: 400\n")
+    assert chosen(path, project) != (Shape(1, 64),)
+
+
 def test_a_variant_of_a_spec_leaves_its_choice_alone(project: Project, add_tiny: AddTiny) -> None:
     path = add_tiny("m", shapes={"auto": 64})
     spec = read_spec(path)

@@ -1,0 +1,39 @@
+"""The memory of pods: what was measured of workers, else an estimate with room."""
+
+from __future__ import annotations
+
+import pytest
+
+from marina.archive.describe import TORCH_BYTES, TORCH_SHARED_BYTES, WORKER_BYTES, Archive
+from marina.archive.footprint import Footprint
+from marina.deploy.hosts import HOSTS
+from marina.deploy.needs import LIMIT_FACTOR, LIMIT_ROOM, REQUEST_FACTOR, needs_of
+from marina.server.state import DIRECT, TORCHSERVE
+
+FOOTPRINT = Footprint(300_000_000, 400_000_000, 100_000_000, 1.0, 2, "any")
+
+
+@pytest.mark.parametrize(
+    ("host", "memory"),
+    [(DIRECT, 100e6 + 2 * 400e6), (TORCHSERVE, 100e6 + 2 * 400e6 + TORCH_SHARED_BYTES + 2 * TORCH_BYTES)],
+)
+def test_a_pod_gets_what_its_workers_were_measured_to_take(archives: list[Archive], host: str, memory: float) -> None:
+    handler = {**archives[0].config["handler"], "core_groups": "1,1"}
+    config = {**archives[0].config, "minWorkers": 2, "handler": handler}
+    measured = archives[0]._replace(config=config, footprint=FOOTPRINT)
+    needs = needs_of([measured], "cpu", 2, None, host)
+    assert needs.memory_request == HOSTS[host].idle_bytes + memory
+    assert needs.memory_limit == pytest.approx(HOSTS[host].max_bytes + LIMIT_ROOM * memory)
+    # beside one that was not measured
+    other = archives[1]._replace(footprint=None)
+    size = WORKER_BYTES + other.size
+    both = needs_of([measured, other], "cpu", 2, None, host)
+    assert both.memory_request == pytest.approx(needs.memory_request + REQUEST_FACTOR * size)
+    assert both.memory_limit == pytest.approx(needs.memory_limit + LIMIT_FACTOR * size)
+
+
+def test_workers_that_import_pytorch_anyway_take_no_more_with_torchserve(archives: list[Archive]) -> None:
+    archive = archives[0]._replace(footprint=FOOTPRINT)
+    assert archive.memory(torchserve=True) - archive.memory(torchserve=False) == TORCH_BYTES + TORCH_SHARED_BYTES
+    script = archive.artifacts[0].__class__(**{**vars(archive.artifacts[0]), "engine": "torchscript"})
+    assert archive._replace(artifacts=(script,)).memory(torchserve=True) == 500_000_000
