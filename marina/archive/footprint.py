@@ -53,6 +53,9 @@ def read_footprint(archive: Path) -> Footprint | None:
         return None
 
 
-def write_footprint(archive: Path, fingerprint: str | None, footprint: Footprint) -> None:
-    """Write the footprint of the contents with this fingerprint beside their archive, atomically."""
-    write_json(footprint_file(archive), {"archive": fingerprint, **asdict(footprint)})
+def write_footprint(archive: Path, fingerprint: str | None, footprint: Footprint | None) -> None:
+    """Write the footprint of the contents with this fingerprint beside their archive, atomically; None removes it."""
+    if footprint is None:
+        footprint_file(archive).unlink(missing_ok=True)
+    else:
+        write_json(footprint_file(archive), {"archive": fingerprint, **asdict(footprint)})

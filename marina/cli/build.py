@@ -84,13 +84,15 @@ def _footprint(path: Path, specs: list[Spec], project: Project, show: bool) -> d
         with progress_bar(path.stem) as progress:
             workdir = project.root / "build" / "footprints"
             footprint = footprint_of(path, specs, workdir, lambda: progress("measuring what a worker needs", 0, 1))
-    except NotReady as error:
+    except (NotReady, OSError) as error:
         if limit:
             raise
         if show:
             say(f"what a worker needs could not be measured: {error}")
         return None
-    peak, resting = ((private + footprint.shared_bytes) / 1e6 for private in (footprint.peak_bytes, footprint.resting_bytes))
+    peak, resting = (
+        (private + footprint.shared_bytes) / 1e6 for private in (footprint.peak_bytes, footprint.resting_bytes)
+    )
     if show:
         memory = f"{peak:.0f} MB, {resting:.0f} MB at rest"
         say(f"{path.stem}: a worker needs {memory}, and {footprint.ready_s:.1f} s to start")

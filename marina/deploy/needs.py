@@ -47,7 +47,7 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
         host: of the image.
     """
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
-    request, limit = workers_memory(archives, host)
+    request, limit = workers_memory(archives, host, cpus)
     on_cpu = stack == "cpu"
     return Needs(
         cpus=(cores or cpus) if on_cpu else sum(archive.workers for archive in archives) + 1,
@@ -59,11 +59,16 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
     )
 
 
-def workers_memory(archives: Sequence[Archive], host: str) -> tuple[float, float]:
-    """The bytes that the workers of archives are to be given, and their limit."""
+def workers_memory(archives: Sequence[Archive], host: str, cpus: int) -> tuple[float, float]:
+    """The bytes that the workers of archives are to be given, and their limit.
+
+    A worker with more cores than the measured one had, `cpus` or those of its group, may take more: it counts as one
+    that was not measured.
+    """
     request = limit = 0.0
     for archive in archives:
         memory = archive.memory(host == TORCHSERVE)
-        request += memory * (1.0 if archive.footprint else REQUEST_FACTOR)
-        limit += memory * (LIMIT_ROOM if archive.footprint else LIMIT_FACTOR)
+        measured = archive.footprint and archive.footprint.cores >= max(archive.groups, default=cpus)
+        request += memory * (1.0 if measured else REQUEST_FACTOR)
+        limit += memory * (LIMIT_ROOM if measured else LIMIT_FACTOR)
     return request, limit

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from handlers.worker.artifact import MANIFEST, sha256_of
+from marina.archive.footprint import read_footprint, write_footprint
 from marina.archive.read import fingerprint_of
 from marina.errors import ServerError
 from marina.files import is_intact, replacing
@@ -54,7 +55,7 @@ def find_archives(project: Project, names: list[str], trusted: str | None = None
 
 
 def keep_copy(project: Project, archive: Path) -> None:
-    """Keep a copy of a served archive, and of the archive that was served before it."""
+    """Keep a copy of a served archive, and of the archive that was served before it, with their footprints."""
     current, previous = kept_copies(project, archive.stem)
     if archive == current or (current.exists() and fingerprint_of(current) == fingerprint_of(archive)):
         return
@@ -62,8 +63,11 @@ def keep_copy(project: Project, archive: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(current) as partial:
         shutil.copyfile(archive, partial)
+        fingerprint, footprint = fingerprint_of(archive), read_footprint(archive)
         if current.exists():
+            write_footprint(previous, fingerprint_of(current), read_footprint(current))
             current.replace(previous)
+    write_footprint(current, fingerprint, footprint)
 
 
 def kept_copies(project: Project, name: str) -> KeptCopies:
@@ -73,9 +77,10 @@ def kept_copies(project: Project, name: str) -> KeptCopies:
 
 
 def put_back(project: Project, archive: Path) -> None:
-    """Put a kept archive into the model store."""
+    """Put a kept archive into the model store, with its footprint."""
     with replacing(project.model_store / archive.name) as partial:
         shutil.copyfile(archive, partial)
+    write_footprint(project.model_store / archive.name, fingerprint_of(archive), read_footprint(archive))
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from marina.project import Project
 from marina.shapes.best import best_shapes
 from marina.shapes.choice import choose_for_bulk, choose_shapes
 from marina.shapes.costs import CostModel
-from marina.shapes.ladder import default_ladder
+from marina.shapes.ladder import DEFAULT_GRAPHS, default_ladder
 from marina.shapes.lengths import read_lengths
 from marina.shapes.report import Effect, effect
 from marina.spec import Spec
@@ -123,7 +123,7 @@ def advise(
     error = model.error(times)
     measured = read_measured(probe)
     seconds, megabytes = (statistics.fmean(measured.get(name, {"": 0.0}).values()) for name in BUILD_FIELDS)
-    max_graphs = min(graphs or MAX_GRAPHS, _graphs_in_memory(spec, megabytes))
+    graphs_in_memory = _graphs_in_memory(spec, megabytes)
     weights = open_source(spec, project.root).count_weights()
     graph_limits = [
         GraphLimit(memory.device, memory.key, memory.graphs(weights))
@@ -133,7 +133,7 @@ def advise(
     if texts is None and spec.examples:
         texts = project.root / spec.examples
     if texts is None:
-        fallback = default_ladder(limit, max_graphs if graphs or spec.memory_mb else None, model.packed)
+        fallback = default_ladder(limit, min(graphs or DEFAULT_GRAPHS[model.packed], graphs_in_memory), model.packed)
         considered = {CURRENT: ConsideredShapes(current, [])}
         return Advice(
             fallback.shapes, considered, [], fallback.waste, unpacked_reason, error, seconds, megabytes, graph_limits
@@ -147,7 +147,7 @@ def advise(
         )
     )
     lengths = [min(tokens, limit) for tokens in token_counts]
-    fitting = lengths[0::2]
+    fitting, max_graphs = lengths[0::2], min(graphs or MAX_GRAPHS, graphs_in_memory)
     if bulk:
         choices = choose_for_bulk(fitting, limit, model.milliseconds, max_graphs)
     else:

@@ -53,7 +53,9 @@ def test_a_flood_takes_what_was_measured(project: Project, tmp_path: Path) -> No
         requests = LargestRequests(spec, tmp_path / name / "artifact", bundle=False)
         texts = requests.max_texts // 2
         bodies += [
-            (name, body) for number in range(8) for body in (requests.many(texts, number), requests.long(number))
+            (name, body)
+            for number in range(8)
+            for body in (requests.many(texts, number), requests.long(requests.max_times, number))
         ]
     with serving(project, *TASKS) as server:
         peaks = flood(server, bodies)

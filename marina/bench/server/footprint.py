@@ -23,7 +23,7 @@ from handlers.worker.hosts.frames import Message
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.leases import FOLDER_VARIABLE
 from marina.archive.footprint import Footprint, read_footprint, write_footprint
-from marina.archive.read import fingerprint_of, placement_of
+from marina.archive.read import placement_of
 from marina.bench.report.machine import machine
 from marina.bench.server.largest_requests import LargestRequests
 from marina.errors import ServerError
@@ -35,7 +35,8 @@ from marina.spec import Spec
 
 # batches are sent until so many in turn have not raised the peak by this factor, or for so many seconds
 BATCHES, GROWTH, MAX_S = 12, 1.01, 5.0
-FEWER = 0.75  # texts of a request that has too many tokens
+TOO_LARGE = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.SERVICE_UNAVAILABLE)
+SMALLER = 0.75  # how large the next request is that is tried
 WATCH_S = 0.005  # between two looks at the worker's memory
 FIELDS = ("RssAnon", "RssShmem", "RssFile")
 HEADERS = {"content-type": "application/json"}
@@ -64,10 +65,11 @@ def footprint_of(archive: Path, specs: Sequence[Spec], workdir: Path, measuring:
         if known and (known.processor, known.cores) == (machine()["processor"], group_cores(groups)):
             return known
         measuring()
-        fingerprint, folder = fingerprint_of(archive), workdir / archive.stem
+        folder = workdir / archive.stem
         try:
             shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
             with zipfile.ZipFile(archive) as file:
+                fingerprint = file.comment.decode()
                 file.extractall(folder)
             footprint = asyncio.run(_measure(folder, archive.stem, specs))
         finally:
@@ -96,11 +98,11 @@ async def _measure(folder: Path, name: str, specs: Sequence[Spec]) -> Footprint:
             loaded = memory_of(worker.pid)
     except (WorkerLost, ProcessLookupError) as error:
         reasons = [line.partition(FAILURE_MARK)[2].strip() for line in lines if FAILURE_MARK in line]
-        reason = (reasons or lines[-1:] or [str(error)])[0]
+        reason = reasons[0] if reasons else "; ".join([str(error), *lines[-1:]])
         if ready:
             raise ServerError(
                 f"{name}: its worker ended under the largest batches that the spec allows: {reason}",
-                "lower serving.batch_size or serving.max_body_bytes, or use a machine with more memory",
+                "lower serving.batch_size, max_tokens or max_body_bytes, or use a machine with more memory",
             ) from None
         raise NotReady(f"{name}: {reason}") from None
     return Footprint(
@@ -130,11 +132,10 @@ async def _watched_worker(folder: Path, lines: list[str]) -> AsyncIterator[tuple
 
 
 async def _send(worker: Worker, bodies: Sequence[bytes], size: int, response_s: float, watch: _Watch) -> None:
-    """Send batches, full ones first, until they raise the peak no more."""
+    """Send full batches of each kind, and then random ones, until they raise the peak no more."""
     rng, end, highest, unchanged = random.Random(0), time.monotonic() + MAX_S, 0.0, 0
-    sizes = itertools.chain([size, size], iter(lambda: rng.randint(1, size), 0))
-    for count in sizes:
-        batch = rng.sample(bodies, min(count, len(bodies)))
+    full = (list(bodies[start : start + size]) for start in range(0, len(bodies), size))
+    for batch in itertools.chain(full, iter(lambda: rng.sample(bodies, rng.randint(1, size)), None)):
         while sum(map(len, batch)) > ALL_BODIES_BYTES:  # the most that the front has at a time
             batch.pop()
         await worker.call(Message({"headers": [HEADERS] * len(batch)}, batch), response_s)
@@ -146,27 +147,29 @@ async def _send(worker: Worker, bodies: Sequence[bytes], size: int, response_s: 
 
 
 async def _bodies(worker: Worker, folder: Path, specs: Sequence[Spec], size: int, response_s: float) -> list[bytes]:
-    """For each model requests with as many texts as it answers, and as many with a long text; `size` of each.
+    """For each model requests with as many texts, or with as long a text, as it answers or refuses; `size` of each.
 
     Raises:
         NotReady: a model does not answer a text that it was compiled with.
     """
     contents = read_contents(folder / ARTIFACT_FOLDER)
-    bodies = []
+    bodies: list[bytes] = []
     for spec in specs:
         requests = LargestRequests(spec, folder / ARTIFACT_FOLDER / contents.folders[spec.name], contents.bundle)
-        count = requests.max_texts
-        while True:
-            answer = await worker.call(Message({"headers": [HEADERS]}, [requests.many(count, 0)]), response_s)
-            ((status, *_),) = answer.fields["replies"]
-            if status == HTTPStatus.OK:
-                break
-            if count == 1:
-                raise NotReady(f"{spec.name}: a request like those that it was compiled for is answered {status}")
-            count = max(1, int(FEWER * count))
-        for number in range(size):
-            bodies += [requests.many(count, number), requests.long(number)]
+        for request_of, most in ((requests.many, requests.max_texts), (requests.long, requests.max_times)):
+            answered = most
+            while (status := await _status(worker, request_of(answered, 0), response_s)) != HTTPStatus.OK:
+                if answered == 1 or status not in TOO_LARGE:
+                    raise NotReady(f"{spec.name}: a request of texts that it was compiled with is answered {status}")
+                answered = max(1, int(SMALLER * answered))
+            bodies += [request_of(times, number) for times in dict.fromkeys((answered, most)) for number in range(size)]
     return bodies
+
+
+async def _status(worker: Worker, body: bytes, response_s: float) -> int:
+    answer = await worker.call(Message({"headers": [HEADERS]}, [body]), response_s)
+    ((status, *_),) = answer.fields["replies"]
+    return int(status)
 
 
 class Memory(NamedTuple):

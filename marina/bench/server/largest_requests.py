@@ -43,7 +43,7 @@ class LargestRequests:
         ] or documents[:1]
         self._longest = documents[lengths.index(max(lengths))]
         body_times = limits.max_body_bytes / len(json.dumps(self._longest))
-        self._times = int(LENGTH_SHARE * min(limits.max_characters / max(lengths), body_times))
+        self.max_times = max(1, int(LENGTH_SHARE * min(limits.max_characters / max(lengths), body_times)))
         tokens = sum(len(row.row.ids) for row in rows) / len(rows) * rows_of_text(spec)
         self.max_texts = max(1, min(limits.max_instances, int(limits.max_tokens / tokens)))
 
@@ -52,9 +52,9 @@ class LargestRequests:
         documents = itertools.islice(itertools.cycle(self._documents), count)
         return self._body([_varied(document, f"{number}-{index}") for index, document in enumerate(documents)])
 
-    def long(self, number: int) -> bytes:
-        """A request with a text nearly as long as may be."""
-        return self._body([_varied(self._longest, str(number), self._times)])
+    def long(self, times: int, number: int) -> bytes:
+        """A request with the longest text, so many times in a row; those of other numbers have other texts."""
+        return self._body([_varied(self._longest, str(number), times)])
 
     def _body(self, inputs: list[Any]) -> bytes:
         return json.dumps({"inputs": inputs, **self._fields}).encode()
@@ -65,4 +65,4 @@ def _varied(document: Any, words: str, times: int = 1) -> Any:
     if isinstance(document, dict):
         longest = max(document, key=lambda name: len(document[name]))
         return {name: _varied(text, words, times if name == longest else 1) for name, text in document.items()}
-    return f"{words} " + " ".join([document] * max(1, times))
+    return f"{words} " + " ".join([document] * times)

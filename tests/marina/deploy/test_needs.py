@@ -7,7 +7,7 @@ import pytest
 from marina.archive.describe import TORCH_BYTES, TORCH_SHARED_BYTES, WORKER_BYTES, Archive
 from marina.archive.footprint import Footprint
 from marina.deploy.hosts import HOSTS
-from marina.deploy.needs import LIMIT_FACTOR, LIMIT_ROOM, REQUEST_FACTOR, needs_of
+from marina.deploy.needs import LIMIT_FACTOR, LIMIT_ROOM, REQUEST_FACTOR, needs_of, workers_memory
 from marina.server.state import DIRECT, TORCHSERVE
 
 FOOTPRINT = Footprint(300_000_000, 400_000_000, 100_000_000, 1.0, 2, "any")
@@ -30,6 +30,16 @@ def test_a_pod_gets_what_its_workers_were_measured_to_take(archives: list[Archiv
     both = needs_of([measured, other], "cpu", 2, None, host)
     assert both.memory_request == pytest.approx(needs.memory_request + REQUEST_FACTOR * size)
     assert both.memory_limit == pytest.approx(needs.memory_limit + LIMIT_FACTOR * size)
+
+
+def test_a_worker_with_more_cores_than_the_measured_one_gets_more_room(archives: list[Archive]) -> None:
+    memory = FOOTPRINT.shared_bytes + FOOTPRINT.peak_bytes
+    handler = archives[0].config["handler"]
+    for groups, cpus, measured in ((None, 2, True), (None, 16, False), ("2", 16, True), ("2,4", 2, False)):
+        config = {**archives[0].config, "minWorkers": 1, "handler": {**handler, "core_groups": groups}}
+        archive = archives[0]._replace(config=config, footprint=FOOTPRINT)
+        expected = (1.0, LIMIT_ROOM) if measured else (REQUEST_FACTOR, LIMIT_FACTOR)
+        assert workers_memory([archive], DIRECT, cpus) == pytest.approx([memory * factor for factor in expected])
 
 
 def test_workers_that_import_pytorch_anyway_take_no_more_with_torchserve(archives: list[Archive]) -> None:

@@ -8,19 +8,28 @@ from pathlib import Path
 
 import pytest
 
+from marina.archive.footprint import Footprint, read_footprint, write_footprint
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import find_archives, in_model_store, keep_copy, kept_copies, put_back
 
 
-def store(project: Project, name: str, content: str) -> Path:
-    """Write an archive as `pack` does: under another name first."""
+def store(project: Project, name: str, content: str, ready_s: float | None = None) -> Path:
+    """Write an archive as `pack` does: under another name first; it may have been measured."""
     path = project.model_store / f"{name}.mar"
     temporary = project.model_store / ".new"
     with zipfile.ZipFile(temporary, "w") as archive:
         archive.writestr("content", content)
         archive.comment = content.encode()
+    footprint = None if ready_s is None else Footprint(1, 2, 3, ready_s, 2, "any")
+    write_footprint(path, content, footprint)
     return temporary.replace(path)
+
+
+def start_of(path: Path) -> float | None:
+    """Seconds that a worker of an archive was measured to need."""
+    footprint = read_footprint(path)
+    return footprint.ready_s if footprint else None
 
 
 def content_of(path: Path) -> str:
@@ -50,7 +59,7 @@ def test_only_listed_archives_are_trusted(project: Project, tmp_path: Path) -> N
 def test_the_archive_before_is_kept_and_comes_back(project: Project) -> None:
     current, previous = kept_copies(project, "a")
     for content in "123":
-        keep_copy(project, store(project, "a", content))
+        keep_copy(project, store(project, "a", content, ready_s=float(content)))
         keep_copy(project, project.model_store / "a.mar")  # once more changes nothing
     assert (content_of(current), content_of(previous)) == ("3", "2")
     # a file that is written anew in place is not the one that was served
@@ -60,7 +69,18 @@ def test_the_archive_before_is_kept_and_comes_back(project: Project) -> None:
     keep_copy(project, project.model_store / "a.mar")
     assert content_of(project.model_store / "a.mar") == content_of(current) == "2"
     assert content_of(previous) == "3"
-    assert [path.name for path in project.model_store.iterdir()] == ["a.mar"]
+    assert sorted(path.name for path in project.model_store.iterdir()) == ["a.footprint.json", "a.mar"]
+    assert [start_of(path) for path in (project.model_store / "a.mar", current, previous)] == [2.0, 2.0, 3.0]
+
+
+def test_an_archive_that_was_served_from_its_kept_copy_keeps_its_footprint(project: Project) -> None:
+    current, previous = kept_copies(project, "a")
+    for content in "12":
+        keep_copy(project, store(project, "a", content, ready_s=float(content)))
+    keep_copy(project, previous)
+    assert [(content_of(path), start_of(path)) for path in (current, previous)] == [("1", 1.0), ("2", 2.0)]
+    keep_copy(project, store(project, "a", "3"))
+    assert (start_of(current), start_of(previous)) == (None, 1.0)
 
 
 def test_an_archive_from_elsewhere_is_in_the_store_only_while_it_is_registered(project: Project) -> None:

@@ -59,6 +59,13 @@ def test_another_limit_of_memory_is_another_choice(project: Project, add_tiny: A
     assert chosen(path, project) != (Shape(1, 64),)
 
 
+def test_much_memory_is_no_reason_for_more_graphs(project: Project, add_tiny: AddTiny) -> None:
+    path = add_tiny("m", shapes={"auto": 64})
+    usual = chosen(path, project)
+    path.write_text(path.read_text() + "memory_mb: 100000\n")
+    assert chosen(path, project) == usual
+
+
 def test_a_variant_of_a_spec_leaves_its_choice_alone(project: Project, add_tiny: AddTiny) -> None:
     path = add_tiny("m", shapes={"auto": 64})
     spec = read_spec(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,7 @@ from marina.bench.server.largest_requests import LargestRequests
 from marina.compiler import compile_model
 from marina.errors import ServerError
 from marina.project import Project
+from marina.server.direct.worker import Worker
 from marina.spec import Spec, read_spec
 from tests.conftest import no_progress
 
@@ -109,25 +112,36 @@ def test_why_a_worker_cannot_be_measured_is_said(archive: Path, spec: Spec, tmp_
 
 
 def test_a_worker_that_ends_under_load_is_an_error(archive: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(pid: int) -> measuring.Memory:
-        raise ProcessLookupError(f"the process {pid} has ended")
+    original, killed = measuring._send, []
 
-    original, looks = memory_of, []
+    async def send(worker: Worker, *arguments: Any) -> None:
+        killed.append(worker.pid)
+        os.kill(worker.pid, signal.SIGKILL)
+        await original(worker, *arguments)
 
-    def look(pid: int) -> measuring.Memory:
-        looks.append(pid)
-        return original(pid)
-
-    async def send(*_: object) -> None:
-        monkeypatch.setattr(measuring, "memory_of", killed)
-
-    monkeypatch.setattr(measuring, "memory_of", look)
     monkeypatch.setattr(measuring, "_send", send)
-    with pytest.raises(ServerError, match="its worker ended under the largest batches"):
+    with pytest.raises(
+        ServerError, match=r"its worker ended under the largest batches .*: the (worker|process \d+ has) ended"
+    ):
         measured(archive, spec)
-    assert looks
     with pytest.raises(ProcessLookupError):
-        os.kill(looks[0], 0)
+        os.kill(killed[0], 0)
+    assert not footprint_file(archive).exists()
+
+
+def test_a_worker_that_fails_on_a_request_is_not_measured_with_smaller_requests(
+    archive: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses = []
+
+    async def status(*_: object) -> int:
+        statuses.append(500)
+        return 500
+
+    monkeypatch.setattr(measuring, "_status", status)
+    with pytest.raises(NotReady, match="is answered 500"):
+        measured(archive, spec)
+    assert len(statuses) == 1
 
 
 def test_requests_that_are_refused_measure_nothing(archive: Path, spec: Spec) -> None:
@@ -150,7 +164,9 @@ def test_the_largest_requests_are_within_the_limits(archive: Path, spec: Spec, t
     for limited in (spec, small):
         requests = LargestRequests(limited, tmp_path / "artifact", bundle=False)
         bodies = [
-            body for number in range(4) for body in (requests.many(requests.max_texts, number), requests.long(number))
+            body
+            for number in range(4)
+            for body in (requests.many(requests.max_texts, number), requests.long(requests.max_times, number))
         ]
         assert len(set(bodies)) == 8
         for body in bodies:
@@ -158,7 +174,7 @@ def test_the_largest_requests_are_within_the_limits(archive: Path, spec: Spec, t
             assert len(body) <= limited.serving.max_body_bytes
             assert len(texts) <= limited.serving.max_instances
             assert max(map(len, texts)) <= limited.serving.max_characters
-        assert len(json.loads(requests.long(0))["inputs"][0]) > limited.serving.max_characters / 2
+        assert len(json.loads(requests.long(requests.max_times, 0))["inputs"][0]) > limited.serving.max_characters / 2
 
 
 def test_memory_of_a_process_that_has_ended() -> None:
