@@ -8,7 +8,6 @@ from typing import NamedTuple
 from marina.archive.describe import Archive
 from marina.deploy.hosts import HOSTS
 from marina.deploy.scale import Scale
-from marina.server.state import TORCHSERVE
 
 # of the memory of workers that was not measured: graphs run in memory of their own, which grows with the requests
 REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0
@@ -67,7 +66,7 @@ def workers_memory(archives: Sequence[Archive], host: str, cpus: int) -> tuple[f
     """
     request = limit = 0.0
     for archive in archives:
-        memory = archive.memory(host == TORCHSERVE)
+        memory = archive.memory(HOSTS[host].java)
         measured = archive.footprint and archive.footprint.cores >= max(archive.groups, default=cpus)
         request += memory * (1.0 if measured else REQUEST_FACTOR)
         limit += memory * (LIMIT_ROOM if measured else LIMIT_FACTOR)

@@ -136,6 +136,7 @@ class Engine(ABC):
 
     Attributes:
         name: the name in specs.
+        version: of the code that compiles; a higher one compiles all of the engine's artifacts again.
         packages: packages whose versions affect what a graph computes, besides those that every model needs.
         serving_packages: packages that a worker imports.
         stack: the file in requirements/ that installs them, and the name of its overlays and images.
@@ -156,6 +157,7 @@ class Engine(ABC):
     """
 
     name: str
+    version = 1
     packages: tuple[str, ...]
     serving_packages: tuple[str, ...] = ()
     stack = "cpu"

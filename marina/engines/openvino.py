@@ -7,13 +7,14 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from handlers.worker.artifact import sha256_of
-from handlers.worker.engines.openvino import import_openvino
+from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.packing import calls_of
 from handlers.worker.values import Row, Shape
@@ -161,6 +162,14 @@ def _name_in_order(model: Any) -> None:
         node.set_friendly_name(f"{node.get_type_name()}_{number}")
 
 
+@cache
+def _has_bf16() -> bool:
+    try:
+        return has_bf16(import_openvino().Core())
+    except ImportError:
+        return True  # the package is missed by what asks for its version
+
+
 class Openvino(Engine):
     """OpenVINO's CPU plugin."""
 
@@ -177,7 +186,7 @@ class Openvino(Engine):
     def candidates(self, fields: EngineFields, calibrated: bool) -> tuple[str, ...]:
         if fields.precision != "auto":
             return (fields.precision,)
-        return ("int8", "bf16", "f32") if calibrated else ("bf16", "f32")
+        return (*(("int8",) if calibrated else ()), *(("bf16",) if _has_bf16() else ()), "f32")
 
     def precision_packages(self, precisions: Sequence[str]) -> tuple[str, ...]:
         return ("nncf",) if "int8" in precisions else ()

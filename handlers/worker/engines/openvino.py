@@ -34,6 +34,11 @@ def import_openvino() -> Any:
     return openvino
 
 
+def has_bf16(core: Any) -> bool:
+    """Whether this CPU has instructions for bf16. With AVX-512 alone OpenVINO imitates them, slowly."""
+    return "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
 class _Weights:
     """A weights file, mapped once for all graphs of this process, in pages that all processes share."""
 
@@ -75,8 +80,9 @@ class _OpenvinoRuntime:
         self._core = import_openvino().Core()
         self.loads_at_once = setup.threads  # OpenVINO compiles a graph for this CPU on one thread
         self._mapping_weights = threading.Lock()
+        imitated = setup.precision == "bf16" and not has_bf16(self._core)
         self._settings = {
-            "INFERENCE_PRECISION_HINT": HINTS[setup.precision],
+            "INFERENCE_PRECISION_HINT": HINTS["f32" if imitated else setup.precision],
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": setup.threads,
             "NUM_STREAMS": 1,

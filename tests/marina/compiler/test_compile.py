@@ -119,7 +119,10 @@ def test_int8_needs_texts_to_be_judged_on(project: Project, add_tiny: AddTiny) -
 
 
 @needs_openvino
-def test_auto_keeps_one_that_passes_and_says_what_it_tried(project: Project, add_tiny: AddTiny) -> None:
+def test_auto_keeps_one_that_passes_and_says_what_it_tried(
+    project: Project, add_tiny: AddTiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marina.engines.openvino._has_bf16", lambda: True)
     write_examples(project, 20)
     path = add_tiny("m", precision="auto", examples="texts.csv", parity={"agreement": 1})
     folder = compile_model(read_spec(path), project, no_progress).folder

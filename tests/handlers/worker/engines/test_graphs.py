@@ -7,6 +7,7 @@ import pytest
 
 from handlers.worker.artifact import Artifact, read_artifact
 from handlers.worker.engines import Setup, open_runtime
+from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.errors import ArtifactError
 from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs, run_rows
 from handlers.worker.values import Row, Shape
@@ -16,8 +17,9 @@ from tests.handlers.worker.conftest import Tiny
 ROWS = [Row([2, 9, 8, 7, 3], [0] * 5), Row([2, 3], [0, 0]), Row([2, 5, 5, 3], [0] * 4)]
 
 
-def load(engine: str, artifact: Artifact) -> Graphs:
-    (graphs,) = load_graphs(open_runtime(engine, Setup(1, 1)), artifact.path, artifact.graphs, artifact.signature)
+def load(engine: str, artifact: Artifact, precision: str = "f32") -> Graphs:
+    runtime = open_runtime(engine, Setup(1, 1, precision))
+    (graphs,) = load_graphs(runtime, artifact.path, artifact.graphs, artifact.signature)
     return graphs
 
 
@@ -62,6 +64,23 @@ def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> N
     for _ in range(3):
         np.empty(10_000_000, dtype=np.uint8).fill(255)  # would lie where freed weights were
         assert (run_rows(graphs[Shape(4, 64)], ROWS, artifact.signature)[0] == expected).all()
+
+
+@needs_openvino
+def test_bf16_is_computed_in_f32_where_it_would_be_imitated(
+    compiled: dict[tuple[str, str], Tiny], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = read_artifact(compiled["sentence-embedding", "openvino"].artifact)
+
+    def outputs(precision: str) -> np.ndarray:
+        graphs = load("openvino", artifact, precision)
+        return run_rows(graphs[Shape(4, 64)], ROWS, artifact.signature)[0]
+
+    in_f32, in_bf16 = outputs("f32"), outputs("bf16")
+    native = has_bf16(import_openvino().Core())
+    assert (in_bf16 == in_f32).all() == (not native)
+    monkeypatch.setattr("handlers.worker.engines.openvino.has_bf16", lambda _: False)
+    assert (outputs("bf16") == in_f32).all()
 
 
 def test_torchscript_has_no_other_precision() -> None:

@@ -19,6 +19,12 @@ OWN = Examples([], [Instance("a")], [Instance("b")])
 NONE = Examples([], [], [Instance("b")])
 
 
+@pytest.fixture(autouse=True)
+def bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor with instructions for bf16."""
+    monkeypatch.setattr("marina.engines.openvino._has_bf16", lambda: True)
+
+
 def spec(**fields: Any) -> Spec:
     least = {"name": "m", "task": "text-classification", "source": {"path": "p"}, "examples": "x.csv"}
     return make_spec({**least, **fields})
@@ -34,6 +40,13 @@ def test_what_a_spec_lets_be_tried() -> None:
     assert candidates(spec(precision="auto"), OWN) == ("int8", "bf16", "f32")
     assert candidates(spec(precision="auto"), NONE) == ("bf16", "f32")
     assert candidates(spec(precision="auto", engine="torchscript"), OWN) == ("f32",)
+
+
+def test_bf16_is_not_tried_where_it_would_be_imitated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marina.engines.openvino._has_bf16", lambda: False)
+    assert candidates(spec(precision="auto"), OWN) == ("int8", "f32")
+    assert candidates(spec(precision="auto"), NONE) == ("f32",)
+    assert candidates(spec(precision="bf16"), NONE) == ("bf16",)
 
 
 Seen = dict[str, tuple[float, float]]  # milliseconds and agreement by precision
