@@ -113,6 +113,8 @@ def _dump(node: object) -> str:
     """A syntax tree as text; `ast.dump` writes the fields that later releases of Python have, too."""
     if isinstance(node, list):
         return f"[{', '.join(map(_dump, node))}]"
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 has empty parts
+        node = ast.JoinedStr([part for part in node.values if getattr(part, "value", None) != ""])
     if isinstance(node, ast.AST):
         fields = [f"{name}={_dump(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])]
         return f"{type(node).__name__}({', '.join(fields)})"

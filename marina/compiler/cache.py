@@ -45,6 +45,7 @@ def artifact_key(job: CompileJob) -> str:
         fields["cores"] = group_cores(job.spec.core_groups)
     document = {
         "format": FORMAT,
+        "precisions": precisions,
         "spec": fields,
         "weights": job.weights,
         "examples": job.examples,

@@ -46,8 +46,8 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
         host: of the image.
     """
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
-    request, limit = workers_memory(archives, host, cpus)
     on_cpu = stack == "cpu"
+    request, limit = workers_memory(archives, host, (cores or cpus) if on_cpu else cpus)
     return Needs(
         cpus=(cores or cpus) if on_cpu else sum(archive.workers for archive in archives) + 1,
         neuron_cores=0 if on_cpu else cores or len(archives),

@@ -20,6 +20,7 @@ from handlers.worker.rows.packing import calls_of
 from handlers.worker.values import Row, Shape
 from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles, Hosting
 from marina.engines.model import ExportedModel, example_inputs, row_inputs
+from marina.errors import CompileError
 
 PACKED_LENGTH = 128  # tokens of the lines that int8 is calibrated on, or the longest row
 SELECTION_DEPTH = 3  # operations between a comparison of texts and the product that it selects tokens with
@@ -36,6 +37,11 @@ class _Compiler:
         self._model_in("f32", packed=False)  # a model that cannot be converted is refused at once
 
     def compile(self, shape: Shape, options: CompileOptions, folder: Path) -> GraphFiles:
+        if options.precision == "bf16" and not _has_bf16():
+            raise CompileError(
+                "precision: bf16 cannot be judged here, as this processor has no instructions for it; write precision: "
+                "auto, or compile on the type of machine that serves"
+            )
         model = self._model_in(options.precision, shape.packed).clone()
         # an input may have one value per row
         model.reshape({port: list(shape.dims)[: port.get_partial_shape().rank.get_length()] for port in model.inputs})

@@ -57,13 +57,15 @@ def find_archives(project: Project, names: list[str], trusted: str | None = None
 def keep_copy(project: Project, archive: Path) -> None:
     """Keep a copy of a served archive, and of the archive that was served before it, with their footprints."""
     current, previous = kept_copies(project, archive.stem)
-    if archive == current or (current.exists() and fingerprint_of(current) == fingerprint_of(archive)):
+    fingerprint, footprint = fingerprint_of(archive), read_footprint(archive)
+    if archive == current or (current.exists() and fingerprint_of(current) == fingerprint):
+        if footprint:  # it may have been measured since
+            write_footprint(current, fingerprint, footprint)
         return
     for path in (current, previous):
         path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(current) as partial:
         shutil.copyfile(archive, partial)
-        fingerprint, footprint = fingerprint_of(archive), read_footprint(archive)
         if current.exists():
             write_footprint(previous, fingerprint_of(current), read_footprint(current))
             current.replace(previous)

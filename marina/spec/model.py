@@ -61,7 +61,8 @@ class Spec(ArchiveSpec):
     precision: Literal["f32", "bf16", "int8", "auto"] = "f32"
     """Number format of the computation. The engine openvino also has bf16 and int8; int8 needs `examples`
     for calibration. Their answers differ slightly from the original model's, within what `parity`
-    allows. auto tries bf16 and f32, and int8 if there are examples, and keeps the fastest that passes.
+    allows. auto tries f32, bf16 where the processor has instructions for it, and int8 if there are examples,
+    and keeps the fastest that passes.
     Neuron engines set theirs in `neuron` or `neuronx`."""
 
     shapes: Shapes = Shapes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import mmap
 import sys
 import threading
@@ -20,6 +21,7 @@ CORES = CPU_CORES
 # The precision of activations; an int8 graph itself marks which of its parts are int8.
 # Set explicitly, since otherwise CPUs with bf16 units would round f32.
 HINTS = {"f32": "f32", "bf16": "bf16", "int8": "f32"}
+_log = logging.getLogger(__name__)
 
 
 def import_openvino() -> Any:
@@ -80,9 +82,12 @@ class _OpenvinoRuntime:
         self._core = import_openvino().Core()
         self.loads_at_once = setup.threads  # OpenVINO compiles a graph for this CPU on one thread
         self._mapping_weights = threading.Lock()
-        imitated = setup.precision == "bf16" and not has_bf16(self._core)
+        hint = HINTS[setup.precision]
+        if hint == "bf16" and not has_bf16(self._core):
+            _log.warning("this processor has no instructions for bf16: the model computes in f32")
+            hint = "f32"
         self._settings = {
-            "INFERENCE_PRECISION_HINT": HINTS["f32" if imitated else setup.precision],
+            "INFERENCE_PRECISION_HINT": hint,
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": setup.threads,
             "NUM_STREAMS": 1,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import shutil
 import time
@@ -133,17 +132,20 @@ async def _watched_worker(folder: Path, lines: list[str]) -> AsyncIterator[tuple
 
 async def _send(worker: Worker, bodies: Sequence[bytes], size: int, response_s: float, watch: _Watch) -> None:
     """Send full batches of each kind, and then random ones, until they raise the peak no more."""
-    rng, end, highest, unchanged = random.Random(0), time.monotonic() + MAX_S, 0.0, 0
-    full = (list(bodies[start : start + size]) for start in range(0, len(bodies), size))
-    for batch in itertools.chain(full, iter(lambda: rng.sample(bodies, rng.randint(1, size)), None)):
+
+    async def send(batch: list[bytes]) -> None:
         while sum(map(len, batch)) > ALL_BODIES_BYTES:  # the most that the front has at a time
             batch.pop()
         await worker.call(Message({"headers": [HEADERS] * len(batch)}, batch), response_s)
+
+    for start in range(0, len(bodies), size):
+        await send(list(bodies[start : start + size]))
+    rng, end, highest, unchanged = random.Random(0), time.monotonic() + MAX_S, watch.peak, 0
+    while unchanged < BATCHES and time.monotonic() < end:
+        await send(rng.sample(bodies, rng.randint(1, size)))
         unchanged += 1
         if watch.peak > highest * GROWTH:
             highest, unchanged = watch.peak, 0
-        if unchanged == BATCHES or time.monotonic() > end:
-            return
 
 
 async def _bodies(worker: Worker, folder: Path, specs: Sequence[Spec], size: int, response_s: float) -> list[bytes]:
@@ -159,8 +161,10 @@ async def _bodies(worker: Worker, folder: Path, specs: Sequence[Spec], size: int
         for request_of, most in ((requests.many, requests.max_texts), (requests.long, requests.max_times)):
             answered = most
             while (status := await _status(worker, request_of(answered, 0), response_s)) != HTTPStatus.OK:
-                if answered == 1 or status not in TOO_LARGE:
+                if status not in TOO_LARGE or (answered == 1 and request_of == requests.many):
                     raise NotReady(f"{spec.name}: a request of texts that it was compiled with is answered {status}")
+                if answered == 1:  # such a long text is always refused
+                    break
                 answered = max(1, int(SMALLER * answered))
             bodies += [request_of(times, number) for times in dict.fromkeys((answered, most)) for number in range(size)]
     return bodies

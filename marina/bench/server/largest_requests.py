@@ -31,19 +31,17 @@ class LargestRequests:
         rows = read_golden_rows(artifact)
         # where requests have one text, the worker adds the second, such as the hypothesis of a label
         instances = [row.instance if len(fields.names) > 1 else Instance(row.instance.text) for row in rows]
-        lengths = [max(map(len, instance.texts)) for instance in instances]
         documents = documents_of(instances, fields)
         parameters = {**TASKS[spec.task].example_parameters, **spec.parameters}
         self._fields: dict[str, Any] = {"parameters": parameters} if parameters else {}
         self._fields |= {"model": spec.name} if bundle else {}
-        self._documents = [
-            document
-            for document, length in zip(documents, lengths, strict=True)
-            if length < LENGTH_SHARE * limits.max_characters
-        ] or documents[:1]
-        self._longest = documents[lengths.index(max(lengths))]
+        longest = LENGTH_SHARE * limits.max_characters
+        self._documents = [document for document in documents if _length(document) < longest] or documents[:1]
+        self._longest = max(self._documents, key=_length)
         body_times = limits.max_body_bytes / len(json.dumps(self._longest))
-        self.max_times = max(1, int(LENGTH_SHARE * min(limits.max_characters / max(lengths), body_times)))
+        self.max_times = max(
+            1, int(LENGTH_SHARE * min(limits.max_characters / max(1, _length(self._longest)), body_times))
+        )
         tokens = sum(len(row.row.ids) for row in rows) / len(rows) * rows_of_text(spec)
         self.max_texts = max(1, min(limits.max_instances, int(limits.max_tokens / tokens)))
 
@@ -58,6 +56,11 @@ class LargestRequests:
 
     def _body(self, inputs: list[Any]) -> bytes:
         return json.dumps({"inputs": inputs, **self._fields}).encode()
+
+
+def _length(document: Any) -> int:
+    """The characters of its longest text."""
+    return max(map(len, document.values())) if isinstance(document, dict) else len(document)
 
 
 def _varied(document: Any, words: str, times: int = 1) -> Any:

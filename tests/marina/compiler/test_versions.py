@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
@@ -114,6 +115,14 @@ def test_the_text_of_an_error_does_not_count_and_what_a_graph_computes_does() ->
     assert needs_no_decision("handlers.worker.rows.tokenizer", "the tokenizer cannot read the text", "cannot be read")
     assert not needs_no_decision("marina.compiler.tasks.wrappers", "return tuple(head(", "return tuple(-head(")
     assert not needs_no_decision("handlers.worker.tasks.activation", "0.5 * (1.0 + np.tanh", "0.4 * (1.0 + np.tanh")
+
+
+def test_empty_parts_of_texts_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text('f"{x:>{w}}"')
+    tree = ast.parse((tmp_path / "code.py").read_text(), mode="eval").body
+    assert isinstance(tree, ast.JoinedStr)
+    with_empty_part = ast.JoinedStr([*tree.values, ast.Constant("")])
+    assert compiled_code._dump(tree) == compiled_code._dump(with_empty_part)
 
 
 def needs_no_decision(module: str, old: str, new: str) -> bool:

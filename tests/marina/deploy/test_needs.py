@@ -40,6 +40,15 @@ def test_a_worker_with_more_cores_than_the_measured_one_gets_more_room(archives:
         archive = archives[0]._replace(config=config, footprint=FOOTPRINT)
         expected = (1.0, LIMIT_ROOM) if measured else (REQUEST_FACTOR, LIMIT_FACTOR)
         assert workers_memory([archive], DIRECT, cpus) == pytest.approx([memory * factor for factor in expected])
+    # the pod's cores count, which may be those of another archive
+    alone, beside = (
+        archives[0]._replace(config={**archives[0].config, "handler": {**handler, "core_groups": groups}})
+        for groups in (None, "4")
+    )
+    request = needs_of([alone._replace(footprint=FOOTPRINT), beside], "cpu", 2, None, DIRECT).memory_request
+    assert request == pytest.approx(
+        HOSTS[DIRECT].idle_bytes + REQUEST_FACTOR * (memory + beside.memory(torchserve=False))
+    )
 
 
 def test_workers_that_import_pytorch_anyway_take_no_more_with_torchserve(archives: list[Archive]) -> None:

@@ -81,6 +81,8 @@ def test_an_archive_that_was_served_from_its_kept_copy_keeps_its_footprint(proje
     assert [(content_of(path), start_of(path)) for path in (current, previous)] == [("1", 1.0), ("2", 2.0)]
     keep_copy(project, store(project, "a", "3"))
     assert (start_of(current), start_of(previous)) == (None, 1.0)
+    keep_copy(project, store(project, "a", "3", ready_s=3.0))
+    assert (start_of(current), start_of(previous)) == (3.0, 1.0)
 
 
 def test_an_archive_from_elsewhere_is_in_the_store_only_while_it_is_registered(project: Project) -> None:

@@ -1,5 +1,8 @@
 """What every engine's graphs promise."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,7 @@ from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.errors import ArtifactError
 from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs, run_rows
 from handlers.worker.values import Row, Shape
-from tests.conftest import ENGINES, needs_openvino
+from tests.conftest import ENGINES, ROOT, needs_openvino
 from tests.handlers.worker.conftest import Tiny
 
 ROWS = [Row([2, 9, 8, 7, 3], [0] * 5), Row([2, 3], [0, 0]), Row([2, 5, 5, 3], [0] * 4)]
@@ -81,6 +84,20 @@ def test_bf16_is_computed_in_f32_where_it_would_be_imitated(
     assert (in_bf16 == in_f32).all() == (not native)
     monkeypatch.setattr("handlers.worker.engines.openvino.has_bf16", lambda _: False)
     assert (outputs("bf16") == in_f32).all()
+
+
+@needs_openvino
+@pytest.mark.parametrize("instructions", ["AVX512_CORE_VNNI", "AVX2"])
+def test_a_processor_without_bf16_is_recognised(instructions: str) -> None:
+    code = """
+from handlers.worker.engines.openvino import has_bf16, import_openvino
+print(has_bf16(import_openvino().Core()))
+"""
+    limits = {"ONEDNN_MAX_CPU_ISA": instructions, "OV_CPU_MAX_ISA": instructions}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **limits}, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "False"
 
 
 def test_torchscript_has_no_other_precision() -> None:
