@@ -245,6 +245,6 @@ def test_broken_specs_do_not_keep_others_from_being_packed(project: Project, add
     assert "broken.yaml: engine: must be 'openvino', 'torchscript', 'neuron' or 'neuronx' (given: 'abacus')\n" in broken
     assert len(broken.splitlines()) == 1
     assert "notyaml.yaml is not YAML" in not_yaml
-    assert [path.name for path in project.model_store.iterdir()] == ["fine.mar"]
+    assert sorted(path.name for path in project.model_store.iterdir()) == ["fine.footprint.json", "fine.mar"]
     unknown = run_marina(project, "archive", "nothing")
     assert "no model 'nothing' in" in unknown.stderr

@@ -24,7 +24,7 @@ from tests.end_to_end.conftest import Server, run_marina, serving
 
 pytestmark = pytest.mark.long
 FLOOD_S, CLIENTS = 12.0, 64
-LEAST = 0.7  # of what was measured: the largest batch seldom comes by chance
+LEAST = 0.5  # of what was measured: of a tiny model that is the largest batch, which seldom comes by chance
 TASKS = {"classify": "text-classification", "tags": "token-classification"}
 
 
@@ -51,11 +51,13 @@ def test_a_flood_takes_what_was_measured(project: Project, tmp_path: Path) -> No
         unpack(project.model_store / f"{name}.mar", tmp_path / name)
         spec = read_spec(project.models / f"{name}.yaml")
         requests = LargestRequests(spec, tmp_path / name / "artifact", bundle=False)
-        texts = requests.max_texts // 2
         bodies += [
             (name, body)
             for number in range(8)
-            for body in (requests.many(texts, number), requests.long(requests.max_times, number))
+            for body in (
+                *(requests.many(int(share * requests.max_texts), number) for share in (0.5, 0.75, 1)),
+                requests.long(requests.max_times, number),
+            )
         ]
     with serving(project, *TASKS) as server:
         peaks = flood(server, bodies)
