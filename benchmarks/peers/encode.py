@@ -1,41 +1,24 @@
 """sentence-transformers' `encode`, after its documentation's page "Speeding up Inference".
 
 Its command is BACKEND MODEL TEXTS FOLDER: "torch" for float32, or "openvino" for int8 by static quantization, which is
-kept in FOLDER. It prints a line when the model is loaded, and then, for each line that it reads, the seconds to encode
-all texts.
+kept in FOLDER. It tries sizes of batches, and prints "ready" with the fastest. Then, for each line that it reads, it
+prints the seconds to encode all texts.
 """
 
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
 
+from quantize import st_openvino
+
 QUANTIZED = "openvino_model_qint8_quantized.xml"
-SAMPLES = 300  # as sentence-transformers' own export
-
-
-def quantize(source, folder, texts):
-    """As `export_static_quantized_openvino_model`, with these texts in place of a data set from the hub."""
-    from datasets import Dataset
-    from optimum.intel import OVConfig, OVQuantizationConfig, OVQuantizer
-    from sentence_transformers import SentenceTransformer
-
-    model = SentenceTransformer(source, backend="openvino", device="cpu", trust_remote_code=False)
-    model.save_pretrained(str(folder))
-    encoded = model.tokenizer(texts[:SAMPLES], padding="max_length", max_length=256, truncation=True)
-    quantizer = OVQuantizer(model.transformers_model)
-    ov_config = OVConfig(quantization_config=OVQuantizationConfig(num_samples=SAMPLES))
-    calibration = Dataset.from_dict(dict(encoded))
-    quantizer.quantize(calibration, save_directory=str(folder / "quantized"), ov_config=ov_config)
-    for suffix in (".xml", ".bin"):
-        quantized_file = folder / "quantized" / "openvino" / f"openvino_model{suffix}"
-        quantized_file.replace((folder / "openvino" / QUANTIZED).with_suffix(suffix))
+BATCH_SIZES, TRIAL_TEXTS = (4, 8, 16, 32, 64), 1_000
 
 
 def main(backend, source, texts_file, folder):
-    # optimum-intel installs it; its build for CUDA does not load beside torch's build for CPUs, and nothing needs it
-    sys.modules["torchvision"] = None
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -47,17 +30,23 @@ def main(backend, source, texts_file, folder):
     else:
         home = Path(folder)
         if not (home / "openvino" / QUANTIZED).exists():
-            quantize(source, home, texts)
+            shutil.rmtree(home, ignore_errors=True)
+            st_openvino("sentence-embedding", Path(source), home, texts)
         model_kwargs = {"file_name": QUANTIZED, "ov_config": {"INFERENCE_NUM_THREADS": threads}}
         model = SentenceTransformer(
             str(home), backend="openvino", device="cpu", model_kwargs=model_kwargs, trust_remote_code=False
         )
     model.encode(texts[:64])
-    print("ready", flush=True)
+    batch_size = min(BATCH_SIZES, key=lambda size: encode_seconds(model, texts[:TRIAL_TEXTS], size))
+    print("ready", batch_size, flush=True)
     for _ in sys.stdin:
-        start = time.perf_counter()
-        model.encode(texts, show_progress_bar=False)
-        print(time.perf_counter() - start, flush=True)
+        print(encode_seconds(model, texts, batch_size), flush=True)
+
+
+def encode_seconds(model, texts, batch_size):
+    start = time.perf_counter()
+    model.encode(texts, batch_size=batch_size, show_progress_bar=False)
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

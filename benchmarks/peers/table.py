@@ -32,6 +32,7 @@ from marina.errors import MarinaError
 from marina.project import Project
 from marina.server.models import require_running
 from marina.server.state import DIRECT, TORCHSERVE
+from marina.shapes.auto import PRICE
 from marina.spec import Spec, make_spec
 
 KIND = "table-peers"
@@ -41,7 +42,7 @@ LOADS = ((1, 1), (1, 16), (1, 32), (1, 64), (32, 4))  # texts in a request, conn
 ROUNDS, WARM_UP_S, SECONDS = 3, 1.0, 2.5
 FIRST_S = 2.0  # after a start, under the first load; not counted
 USUAL_TOKENS, USUAL_BATCH = 128, 6
-MAX_LENGTH, PRICE = 128, 0.01  # of Marina's shapes: the longest text, and what `marina shapes` takes a graph to cost
+MAX_LENGTH = 128  # of Marina's shapes: the longest text
 
 
 class Subject(NamedTuple):

@@ -28,6 +28,7 @@ from marina.bench.sweep.strategies import bare_strategy, served_strategy, with_m
 from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.hugging_face import find_source
 from marina.drawing import COLOURS, INK, MARINA_FLOAT, PEER, legend, new_figure, svg_of
+from marina.shapes.auto import PRICE
 from marina.spec import Spec, make_spec
 
 KIND = "table-overhead"
@@ -38,7 +39,6 @@ BARE, SERVED = "bare graphs", "served"
 CONNECTIONS = (1, 16, 64)
 TEXTS_AT_ONCE = 32
 ROUNDS, WARM_UP_S, WINDOW_S = 3, 1.0, 4.0
-GRAPHS = 24
 LABELS = {
     USUAL: "usual TorchServe handler",
     ONE_WORKER: "Marina, one worker",
@@ -113,7 +113,7 @@ def _marina_spec(name: str, base: Spec, job: TableJob) -> Spec:
         "serving": {"batch_size": CONNECTIONS[-1] // groups},
         "shapes": {"exact": [f"1x{USUAL_TOKENS}"]},
     }
-    shapes = advice_for_mix(job, make_spec(fields), GRAPHS, 0.0).shapes
+    shapes = advice_for_mix(job, make_spec(fields), None, PRICE).shapes
     return make_spec({**fields, "shapes": {"exact": [str(shape) for shape in shapes]}})
 
 

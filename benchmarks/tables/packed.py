@@ -25,12 +25,13 @@ from marina.bench.sweep.strategies import bare_strategy, served_strategy, with_m
 from marina.bench.tables.job import TableJob, advice_for_mix
 from marina.compiler.graphs.times import read_measured
 from marina.shapes.advice import PLAIN
+from marina.shapes.auto import PRICE
 from marina.spec import Spec, make_spec
 
 KIND = "table-packed"
 MODEL, BERT = "ava-intent", "bert-base"
 ORDINARY, FOUR_PACKED, CHOSEN = "24 ordinary", "4 packed", "as marina shapes chooses"
-GRAPHS, PRICE = 24, 0.01
+GRAPHS = 24
 FOUR_SHAPES = ["1x24p", "1x64p", "1x128p", "4x128p"]
 BERT_SHAPES = {ORDINARY: ["1x128", "8x128"], FOUR_PACKED: ["1x128p", "4x128p"]}
 MAX_LENGTH = 128

@@ -1,30 +1,36 @@
-"""After Amazon Search: the p99 of a query model at rising load until it exceeds 10 ms, and duplicates in bulk."""
+"""After Amazon Search: the p99 of a query model at rising load until it exceeds 10 ms, and duplicates in bulk.
+
+The query model is served by each host, and runs without a server in `marina.Scorer`: what the machine itself allows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
 
+from benchmarks.scorer_load import scorer_load
 from benchmarks.tables.published import published_table, source_note
 from marina.bench.load.measurement import Measurement
-from marina.bench.load.payload import LoadCase, Payload, read_payload, texts_of
+from marina.bench.load.payload import LoadCase, Payload, read_instances, read_payload, texts_of
 from marina.bench.load.profile import OPEN_CONNECTIONS, Load
 from marina.bench.report.figures import figures_of
 from marina.bench.report.pictures import latency_throughput, pictures_of
-from marina.bench.report.pricing import cost_per_1m
 from marina.bench.report.results import Configuration, Entry, Result
 from marina.bench.report.standard import price_notes, warnings_of
 from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.server.endpoint import check, measure_endpoint
-from marina.bench.sweep.rounds import measure_rounds
+from marina.bench.sweep.rounds import Measure, measure_rounds
 from marina.bench.sweep.strategies import served_strategy
 from marina.bench.tables.job import TableJob
 from marina.drawing import LIMIT, new_figure, svg_of
+from marina.server.state import DIRECT, TORCHSERVE
 from marina.spec import Spec
 
 KIND = "table-search"
 QUERIES, DUPLICATES = "ava-intent", "product-duplicates"
+SCORER, HOSTS = "marina.Scorer", {DIRECT: "direct", TORCHSERVE: "TorchServe"}
 PROMISE_MS = 10.0
 FIRST_RATE = 25.0
 MIN_STEPS, MAX_STEPS = 5, 12  # of doubling the rate
@@ -38,26 +44,13 @@ def measure(job: TableJob) -> Result:
     """Measure the table for a model; by default, for the demonstration models of intents (queries) and duplicates."""
     queries, duplicates = job.spec(QUERIES), job.spec(DUPLICATES)
     job.server.archive(queries)
-    endpoint = job.server.serve(queries.name)
-    payload = _payload(job, queries, 1)
-    check(endpoint, payload)
-    measured: dict[float, list[Measurement]] = {}
-
-    def passes(rate: float) -> bool:
-        rounds = measured.setdefault(rate, [])
-        for round_index in range(ROUNDS):
-            job.progress(f"{rate:.0f} requests/s, round {round_index + 1} of {ROUNDS}", len(measured) - 1, MAX_STEPS)
-            rounds.append(measure_endpoint(endpoint, LoadCase(_open_load(rate), payload)))
-            if rounds[-1].errors:
-                break
-        return within_limit(rounds)
-
-    highest_rate = highest_passing_rate(passes)
-    configuration = replace(endpoint.configuration, part="queries")
-    entries = [
-        Entry(configuration.with_load_of(LoadCase(_open_load(rate), payload)), rounds)
-        for rate, rounds in sorted(measured.items())
-    ]
+    strategies = {SCORER: _without_server(job, queries)}
+    strategies |= {name: _served(job, queries, host) for host, name in HOSTS.items()}
+    entries, highest_rates = [], {}
+    for name, strategy in strategies.items():
+        with strategy as measure_load:
+            highest_rates[name], rising = _rising_load(name, measure_load, _payload(job, queries, 1), job)
+            entries += rising
     load = Load(connections=BULK_CONNECTIONS, window_s=BULK_S, seconds=BULK_S)
     bulk_workload = LoadCase(load, _payload(job, duplicates, BULK_INSTANCES))
     bulk_strategy = served_strategy(
@@ -65,7 +58,45 @@ def measure(job: TableJob) -> Result:
     )
     entries += measure_rounds([bulk_strategy], ROUNDS, job.progress)[0]
     title = f"{queries.name} within {PROMISE_MS:g} ms and {duplicates.name} in bulk, after Amazon Search"
-    return Result(KIND, title, entries, job.price, more={"highest_rate": highest_rate, "promise_ms": PROMISE_MS})
+    return Result(KIND, title, entries, job.price, more={"highest_rates": highest_rates, "promise_ms": PROMISE_MS})
+
+
+@contextmanager
+def _served(job: TableJob, spec: Spec, host: str) -> Iterator[Measure]:
+    endpoint = job.server.serve(spec.name, host=host)
+    try:
+        check(endpoint, _payload(job, spec, 1))
+        yield lambda workload: (endpoint.configuration, measure_endpoint(endpoint, workload))
+    finally:
+        job.server.unserve()
+
+
+@contextmanager
+def _without_server(job: TableJob, spec: Spec) -> Iterator[Measure]:
+    names = spec.instance_fields.names
+    instances = read_instances(texts_of(spec, job.project), spec.instance_fields)
+    rows = [dict(zip(names, instance.texts, strict=False)) for instance in instances]
+    with scorer_load(job.server.project.model_store / f"{spec.name}.mar", rows) as run:
+        yield lambda workload: (Configuration(model=spec.name), run(workload.load))
+
+
+def _rising_load(name: str, measure_load: Measure, payload: Payload, job: TableJob) -> tuple[float | None, list[Entry]]:
+    """The highest rate within the limit, and an entry for each rate that was tried."""
+    entries: dict[float, Entry] = {}
+
+    def passes(rate: float) -> bool:
+        workload = LoadCase(_open_load(rate), payload)
+        for round_index in range(ROUNDS):
+            title = f"{name}, {rate:.0f} requests/s, round {round_index + 1} of {ROUNDS}"
+            job.progress(title, len(entries), MAX_STEPS)
+            configuration, measurement = measure_load(workload)
+            row = replace(configuration, strategy=name, part="queries").with_load_of(workload)
+            entries.setdefault(rate, Entry(row, [])).rounds.append(measurement)
+            if measurement.errors:
+                break
+        return within_limit(entries[rate].rounds)
+
+    return highest_passing_rate(passes), [entry for _, entry in sorted(entries.items())]
 
 
 def within_limit(rounds: list[Measurement]) -> bool:
@@ -113,11 +144,14 @@ def layout(result: Result) -> TableLayout:
         if configuration.part == "queries":
             verdict = "met" if within_limit(figure.entry.rounds) else "missed"
             failed = str(sum(figure.errors.values()) or "")
-            rising_rows.append([number(configuration.rate, 0), *cells, failed, verdict, cost])
+            rising_rows.append(
+                [str(configuration.strategy), number(configuration.rate, 0), *cells, failed, verdict, cost]
+            )
         else:
             requests_by_pairs = f"{configuration.connections} x {configuration.instances}"
             bulk_rows.append([str(configuration.model), requests_by_pairs, *cells, cost])
     columns = [
+        "",
         "offered, /s",
         "achieved, /s",
         "p50 ms",
@@ -136,54 +170,51 @@ def layout(result: Result) -> TableLayout:
     return TableLayout(tables, _notes(result), _conclusion(result))
 
 
-def _lowest_p99_and_pairs(result: Result) -> tuple[float | None, float | None]:
-    """The lowest p99 of the rising load in milliseconds, and the pairs per second in bulk; None if not measured."""
-    figures = figures_of(result)
-    tails = [
-        figure.p99_ms.median for figure in figures if figure.entry.configuration.part == "queries" and figure.p99_ms
-    ]
-    pairs = [figure.throughput.median for figure in figures if figure.entry.configuration.part == "bulk"]
-    return min(tails, default=None), next(iter(pairs), None)
+def _lowest_p99(result: Result) -> dict[str, float]:
+    """The lowest p99 of the rising load in milliseconds, by strategy."""
+    lowest: dict[str, float] = {}
+    for figure in figures_of(result):
+        if figure.entry.configuration.part == "queries" and figure.p99_ms:
+            name = str(figure.entry.configuration.strategy)
+            lowest[name] = min(lowest.get(name, figure.p99_ms.median), figure.p99_ms.median)
+    return lowest
+
+
+def _pairs(result: Result) -> float | None:
+    """The pairs per second in bulk; None if not measured."""
+    bulk = (figure for figure in figures_of(result) if figure.entry.configuration.part == "bulk")
+    return next((figure.throughput.median for figure in bulk), None)
 
 
 def _measured_here(result: Result) -> dict[str, str]:
     """The figures measured here, by the names of the published figures."""
-    highest = result.more["highest_rate"]
-    lowest, pairs = _lowest_p99_and_pairs(result)
+    rates = [rate for name, rate in result.more["highest_rates"].items() if rate and name != SCORER]
+    tails = [tail for name, tail in _lowest_p99(result).items() if name != SCORER]
     return {
-        "query intent: p99 ms, as required": f"{number(lowest)} at best",
-        "query intent: requests/s at the peak, of the whole service": f"{highest:g} within it"
-        if highest
+        "query intent: p99 ms, as required": f"{number(min(tails, default=None))} at best",
+        "query intent: requests/s at the peak, of the whole service": f"{max(rates):g} within it"
+        if rates
         else "none within it",
-        "duplicates: pairs/s, of the whole service": number(pairs),
+        "duplicates: pairs/s, of the whole service": number(_pairs(result)),
     }
 
 
 def _conclusion(result: Result) -> str:
-    highest = result.more["highest_rate"]
-    lowest, pairs = _lowest_p99_and_pairs(result)
-    if highest:
-        sentence = f"The p99 stays within {PROMISE_MS:g} ms up to {highest:g} requests per second"
-    else:
-        sentence = f"The p99 is above {PROMISE_MS:g} ms at every rate; the lowest is {number(lowest or 0.0)} ms"
-    return f"{sentence}. In bulk, {number(pairs or 0.0)} pairs per second are compared."
+    lowest, parts = _lowest_p99(result), []
+    for name, highest in result.more["highest_rates"].items():
+        if highest:
+            parts.append(f"up to {highest:g} requests per second with {name}")
+        elif name in lowest:
+            parts.append(f"at no rate with {name} ({number(lowest[name])} ms at best)")
+    sentence = f"The p99 stays within {PROMISE_MS:g} ms {', '.join(parts)}"
+    return f"{sentence}. In bulk, {number(_pairs(result))} pairs per second are compared."
 
 
 def _notes(result: Result) -> list[str]:
-    highest = result.more["highest_rate"]
-    cost = cost_per_1m(result.price.per_hour, highest) if result.price and highest else None
-    highest_rate_note = (
-        f"the highest rate with a p99 of at most {PROMISE_MS:g} ms is {highest:g} requests per second"
-        if highest
-        else f"no rate of {FIRST_RATE:g} requests per second or more has a p99 of at most {PROMISE_MS:g} ms"
-    )
-    return [
-        highest_rate_note + (f", {number(cost, 3)} USD for a million" if cost else ""),
-        f"met: the median p99 of {ROUNDS} rounds, each of at least {MIN_REQUESTS} requests, without errors",
-        *warnings_of(result),
-        *price_notes(result),
-        source_note(KIND),
-    ]
+    notes = [f"met: the median p99 of {ROUNDS} rounds, each of at least {MIN_REQUESTS} requests, without errors"]
+    if SCORER in result.more["highest_rates"]:
+        notes.append(f"{SCORER}: without a server or a generator, one text after the other")
+    return [*notes, *warnings_of(result), *price_notes(result), source_note(KIND)]
 
 
 def _payload(job: TableJob, spec: Spec, instances: int) -> Payload:

@@ -10,12 +10,12 @@ from handlers.worker.values import Shape
 from marina.plan.calibration.record import Calibration, WorkerCosts
 from marina.plan.simulator.values import Ints
 from marina.shapes.advice import MAX_GRAPHS
+from marina.shapes.auto import PRICE
 from marina.shapes.best import best_shapes
 from marina.shapes.choice import choose_shapes
 from marina.shapes.costs import CostModel, can_fit
 
 ROWS = 32  # of a full batch
-PRICE = 0.01  # the fraction of the best possible time that a graph must save, as in `marina shapes`
 MAX_TEXTS = 1000
 
 

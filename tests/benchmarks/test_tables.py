@@ -137,20 +137,21 @@ def test_the_table_of_ava_has_its_windows() -> None:
 
 def test_the_table_of_search_says_where_the_promise_breaks() -> None:
     entries = [
-        entry(rounds(20, 3.0), rate=20.0, connections=None, part="queries"),
-        entry(rounds(30, 7.0), rate=30.0, connections=None, part="queries"),
+        entry(rounds(40, 3.0), strategy="marina.Scorer", rate=40.0, connections=None, part="queries"),
+        entry(rounds(20, 3.0), strategy="direct", rate=20.0, connections=None, part="queries"),
+        entry(rounds(30, 7.0), strategy="direct", rate=30.0, connections=None, part="queries"),
+        entry(rounds(30, 8.0), strategy="TorchServe", rate=30.0, connections=None, part="queries"),
         entry(rounds(900), instances=32, part="bulk"),
     ]
-    table = result(entries, kind="table-search", more={"highest_rate": 20.0, "promise_ms": 10.0})
-    layout = layout_of(table, TABLES)
-    assert [row[6] for row in layout.tables[0].rows] == ["met", "missed"]
-    assert "20 requests per second" in layout.notes[0]
+    more = {"highest_rates": {"marina.Scorer": 40.0, "direct": 20.0, "TorchServe": None}, "promise_ms": 10.0}
+    layout = layout_of(result(entries, kind="table-search", more=more), TABLES)
+    assert [row[7] for row in layout.tables[0].rows] == ["met", "met", "missed", "missed"]
     assert layout.conclusion == (
-        "The p99 stays within 10 ms up to 20 requests per second. In bulk, 900 pairs per second are compared."
+        "The p99 stays within 10 ms up to 40 requests per second with marina.Scorer, up to 20 requests per second with "
+        "direct, at no rate with TorchServe (15.9 ms at best). In bulk, 900 pairs per second are compared."
     )
-    assert layout.tables[2].rows[1][2] == "20 within it"
-    none = result(entries[1:], kind="table-search", more={"highest_rate": None, "promise_ms": 10.0})
-    assert "no rate of 25" in layout_of(none, TABLES).notes[0]
+    # what is published is of a service, so marina.Scorer does not count
+    assert [row[2] for row in layout.tables[2].rows[:2]] == ["6.00 at best", "20 within it"]
 
 
 def test_the_table_of_darwinbox_tells_reductions() -> None:
@@ -329,9 +330,9 @@ SMALLEST = {
     ),
     "table-ava": result([entry(rounds(20), strategy="Marina")], kind="table-ava"),
     "table-search": result(
-        [entry(rounds(20), rate=20.0, part="queries")],
+        [entry(rounds(20), strategy="direct", rate=20.0, part="queries")],
         kind="table-search",
-        more={"highest_rate": 20.0, "promise_ms": 10.0},
+        more={"highest_rates": {"direct": 20.0}, "promise_ms": 10.0},
     ),
     "table-darwinbox": result([entry(rounds(20), strategy="eager, padded to 512")], kind="table-darwinbox"),
 }
