@@ -18,9 +18,9 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import CPU_CORES
 
 CORES = CPU_CORES
-# The precision of activations; an int8 graph itself marks which of its parts are int8.
+# The precision of activations; an int8 graph itself marks which of its parts are int8, and this is that of the others.
 # Set explicitly, since otherwise CPUs with bf16 units would round f32.
-HINTS = {"f32": "f32", "bf16": "bf16", "int8": "f32"}
+HINTS = {"f32": "f32", "bf16": "bf16", "int8": "bf16"}
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +84,8 @@ class _OpenvinoRuntime:
         self._mapping_weights = threading.Lock()
         hint = HINTS[setup.precision]
         if hint == "bf16" and not has_bf16(self._core):
-            _log.warning("this processor has no instructions for bf16: the model computes in f32")
+            if setup.precision == "bf16":
+                _log.warning("this processor has no instructions for bf16: the model computes in f32")
             hint = "f32"
         self._settings = {
             "INFERENCE_PRECISION_HINT": hint,

@@ -8,6 +8,7 @@ minimum number of lines, and 4 more. Source: Johnson, Near-optimal bin packing a
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
 from handlers.worker.values import TOKENS_A_TEXT, Call, Place, Shape
@@ -84,6 +85,43 @@ def lines_of(rows: Sequence[int], places: Sequence[Place]) -> list[Line]:
 def required_length(line: Line, lengths: Sequence[int]) -> int:
     """The minimum sequence length that holds the rows of a line, which are indices of `lengths`."""
     return max(sum(lengths[row] for row, _ in line), TOKENS_A_TEXT * len(line))
+
+
+def fill_room(calls: Sequence[Call], rows: Sequence[int], lengths: Sequence[int]) -> tuple[list[Call], list[int]]:
+    """Put more rows into the room that is left in the lines of calls, each into the fullest line that has room for it.
+
+    Args:
+        calls: of packed shapes.
+        rows: indices of `lengths`, longest first.
+        lengths: the tokens of each row.
+
+    Returns:
+        The calls with these rows, and the rows that found no room.
+    """
+    lines_of_calls = [_all_lines(call) for call in calls]
+    lines = [(call.shape, line) for call, of_call in zip(calls, lines_of_calls, strict=True) for line in of_call]
+    room = sorted(
+        (shape.sequence_length - sum(lengths[row] for row, _ in line), number)
+        for number, (shape, line) in enumerate(lines)
+        if len(line) < shape.texts_a_line
+    )
+    rows_left: list[int] = []
+    for row in rows:
+        fullest = bisect_left(room, (lengths[row], 0))
+        if fullest == len(room):
+            rows_left.append(row)
+            continue
+        tokens, number = room.pop(fullest)
+        shape, line = lines[number]
+        line.append((row, Place(0, len(line), shape.sequence_length - tokens)))
+        if len(line) < shape.texts_a_line:
+            insort(room, (tokens - lengths[row], number))
+    return [packed_call(call.shape, of_call) for call, of_call in zip(calls, lines_of_calls, strict=True)], rows_left
+
+
+def _all_lines(call: Call) -> list[Line]:
+    lines = lines_of(call.rows, call.places)
+    return lines + [[] for _ in range(call.shape.batch_size - len(lines))]
 
 
 def packed_call(shape: Shape, lines: Sequence[Line]) -> Call:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from handlers.worker.rows.packing import Packer, lines_of, packed_call, required_length
+from handlers.worker.rows.packing import Packer, fill_room, lines_of, packed_call, required_length
 from handlers.worker.values import Call, Shape
+
+MANY_ROWS = 100  # fewer leave too little room in the longest lines to plan again
 
 UsefulShapes = list[list[tuple[int, float, Shape]]]  # by number of tokens: rows, time and shape
 
@@ -39,7 +41,8 @@ class Planner:
     packed, down to some row; shorter rows are computed as above, and rows that are too long for the lines are planned
     by themselves, in the same way. The best length and the best row are found by trying all. Rows are packed by
     best-fit decreasing, see `handlers.worker.rows.packing`. The calls for the lines are then chosen as for rows above,
-    so a line that is not full may have a shorter shape: this step is exact.
+    so a line that is not full may have a shorter shape: this step is exact. The longest rows leave room in their lines.
+    If there are many rows, shorter ones fill it, and the others are planned again.
 
     Args:
         times: the time of one call of every compiled shape, in any unit.
@@ -76,10 +79,23 @@ class Planner:
         if lengths[order[-1]] > self._max_length:
             raise ValueError(f"a row of {lengths[order[-1]]} tokens is longer than every shape: {self._max_length}")
         if len(lengths) > 1:
-            return self._best_calls(order, lengths)
+            calls = self._best_calls(order, lengths)
+            if len(lengths) >= MANY_ROWS:
+                calls = self._with_room_filled(calls, order, lengths)
+            return sorted(calls, key=lambda call: self._times[call.shape] / len(call.rows))
         if lengths[0] not in self._single_row_plans:
             self._single_row_plans[lengths[0]] = self._best_calls(order, lengths)
         return list(self._single_row_plans[lengths[0]])
+
+    def _with_room_filled(self, calls: list[Call], order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
+        """Calls in which shorter rows fill the longest lines, and a new plan for the rest, if that takes less time."""
+        packed_calls = [call for call in calls if call.shape.packed]
+        line_length = max((call.shape.sequence_length for call in packed_calls), default=0)
+        long_calls = [call for call in packed_calls if call.shape.sequence_length == line_length]
+        long_rows = {row for call in long_calls for row in call.rows}
+        filled_calls, rows_left = fill_room(long_calls, [row for row in order[::-1] if row not in long_rows], lengths)
+        refilled = filled_calls + self._best_calls(rows_left[::-1], lengths)
+        return min(calls, refilled, key=lambda plan: sum(self._times[call.shape] for call in plan))
 
     def _best_calls(self, order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
         """The best calls for rows, whose ascending order is given."""
@@ -89,7 +105,7 @@ class Planner:
         parts: list[_Part] = []
         for number in range(len(self._packers), -1, -1):
             parts.insert(0, self._best_part(order[starts[number] :], lengths, self._packers[number:], parts))
-        return sorted(parts[0].calls, key=lambda call: self._times[call.shape] / len(call.rows))
+        return parts[0].calls
 
     def _best_part(
         self, order: Sequence[int], lengths: Sequence[int], packers: Sequence[Packer], longer_parts: Sequence[_Part]

@@ -70,8 +70,13 @@ def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> N
 
 
 @needs_openvino
+@pytest.mark.parametrize(("precision", "warnings"), [("bf16", 1), ("int8", 0)])
 def test_bf16_is_computed_in_f32_where_it_would_be_imitated(
-    compiled: dict[tuple[str, str], Tiny], monkeypatch: pytest.MonkeyPatch
+    compiled: dict[tuple[str, str], Tiny],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    precision: str,
+    warnings: int,
 ) -> None:
     artifact = read_artifact(compiled["sentence-embedding", "openvino"].artifact)
 
@@ -79,11 +84,13 @@ def test_bf16_is_computed_in_f32_where_it_would_be_imitated(
         graphs = load("openvino", artifact, precision)
         return run_rows(graphs[Shape(4, 64)], ROWS, artifact.signature)[0]
 
-    in_f32, in_bf16 = outputs("f32"), outputs("bf16")
+    in_f32, in_bf16 = outputs("f32"), outputs(precision)
     native = has_bf16(import_openvino().Core())
     assert (in_bf16 == in_f32).all() == (not native)
+    caplog.clear()
     monkeypatch.setattr("handlers.worker.engines.openvino.has_bf16", lambda _: False)
-    assert (outputs("bf16") == in_f32).all()
+    assert (outputs(precision) == in_f32).all()
+    assert len(caplog.records) == warnings  # an int8 graph computes little in bf16
 
 
 @needs_openvino

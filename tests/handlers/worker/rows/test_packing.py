@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handlers.worker.rows.packing import Packer, calls_of
-from handlers.worker.rows.plan import Planner
+from handlers.worker.rows.packing import Packer, calls_of, fill_room
+from handlers.worker.rows.plan import MANY_ROWS, Planner
 from handlers.worker.values import Call, Shape
 from tests.handlers.worker.rows.test_plan import partitions
 
@@ -67,6 +67,43 @@ def test_the_first_rows_are_where_they_are_without_the_others(lengths: list[int]
     places, used = packer.pack(lengths)
     for count in range(1, len(lengths)):
         assert packer.pack(lengths[:count]) == (places[:count], used[:count])
+
+
+@given(st.integers(1, 4), rows_of, rows_of)
+def test_rows_that_find_no_room_fit_into_no_line(size: int, first: list[int], more: list[int]) -> None:
+    shape, lengths = Shape(size, LENGTH, True), first + more
+    rows = sorted(range(len(first), len(lengths)), key=lambda row: -lengths[row])
+    calls, rows_left = fill_room(calls_of(shape, first), rows, lengths)
+    placed = [row for call in calls for row in call.rows]
+    assert sorted([*placed, *rows_left]) == list(range(len(lengths)))
+    renumbered = [call._replace(rows=tuple(placed.index(row) for row in call.rows)) for call in calls]
+    check(renumbered, [lengths[row] for row in placed])
+    for call in calls:
+        for line in range(size):
+            rows_of_line = [row for row, place in zip(call.rows, call.places, strict=True) if place.line == line]
+            room = LENGTH - sum(lengths[row] for row in rows_of_line)
+            if len(rows_of_line) < shape.texts_a_line:
+                assert all(lengths[row] > room for row in rows_left)
+
+
+@settings(max_examples=40, deadline=None)
+@given(packed_times, plain_times, st.lists(st.integers(1, LENGTH), min_size=MANY_ROWS, max_size=2 * MANY_ROWS))
+def test_plans_of_many_rows_are_never_worse_for_filled_lines(packed: Times, plain: Times, lengths: list[int]) -> None:
+    times = mixed(packed, plain)
+    planner = Planner(times)
+    calls = planner.plan(lengths)
+    check(calls, lengths)
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    unfilled = planner._best_calls(order, lengths)
+    assert sum(times[call.shape] for call in calls) <= sum(times[call.shape] for call in unfilled)
+
+
+def test_shorter_rows_fill_the_lines_of_the_longest() -> None:
+    times = {Shape(1, 64, True): 2.0, Shape(1, 128, True): 4.5}
+    lengths = [96] * 10 + [32] * 200
+    calls = Planner(times).plan(lengths)
+    assert Counter(call.shape for call in calls) == {Shape(1, 128, True): 10, Shape(1, 64, True): 95}
+    check(calls, lengths)
 
 
 def fewest_lines(lengths: list[int], texts: int) -> int:
