@@ -52,8 +52,10 @@ def _run(load: Load) -> Measurement:
         if due_s >= end_s:
             break
         time.sleep(max(0.0, start + due_s - time.perf_counter()))
-        assert scorer(batch)["error"].null_count == 1
+        answers = scorer(batch)
+        assert answers["error"].null_count == 1, answers["error"]
         if due_s >= load.warm_up_s:
             record(latencies, time.perf_counter() - start - due_s)
+    seconds = max(load.seconds, time.perf_counter() - start - load.warm_up_s)
     count = latencies.total_count
-    return Measurement.of_calls(load.seconds, count, count, count / load.seconds, latencies)
+    return Measurement.of_calls(seconds, count, count, count / seconds, latencies)

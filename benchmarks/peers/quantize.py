@@ -1,8 +1,9 @@
 # mypy: ignore-errors
 """Makes a model in int8 as each library's documentation says: `quantize.py LIBRARY TASK SOURCE FOLDER TEXTS`.
 
-It runs with the packages of int8.txt. TEXTS is a JSON file with texts like those that the model will read; static
-quantization takes the ranges of the activations from them.
+It runs with the packages of int8.txt; encode.py uses its function for OpenVINO with the packages of encode.txt. TEXTS
+is a JSON file with texts like those that the model will read; static quantization takes the ranges of the activations
+from them.
 
     onnxruntime            "Quantize ONNX Models": dynamic, per channel
     openvino               optimum-intel, "Optimization": OVQuantizer
@@ -56,7 +57,7 @@ def fastembed(task, source, folder, texts):
         shutil.copy(source / name, folder)
 
 
-def openvino(task, source, folder, texts):
+def openvino(task, source, folder, texts, length=LENGTH):
     from datasets import Dataset
     from optimum.intel import (
         OVConfig,
@@ -74,7 +75,7 @@ def openvino(task, source, folder, texts):
         "token-classification": OVModelForTokenClassification,
     }
     tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    encoded = tokenizer(texts[:SAMPLES], padding="max_length", max_length=LENGTH, truncation=True)
+    encoded = tokenizer(texts[:SAMPLES], padding="max_length", max_length=length, truncation=True)
     model = classes[task].from_pretrained(source, export=True, trust_remote_code=False)
     OVQuantizer(model).quantize(
         Dataset.from_dict(dict(encoded)),
@@ -94,7 +95,7 @@ def ctranslate2(_task, source, folder, _texts):
     save_file(head, folder / "head.safetensors")
 
 
-def st_openvino(task, source, folder, texts):
+def st_openvino(task, source, folder, texts, length=LENGTH):
     from sentence_transformers import SentenceTransformer
 
     SentenceTransformer(str(source), backend="openvino", device="cpu", trust_remote_code=False).save_pretrained(
@@ -102,7 +103,7 @@ def st_openvino(task, source, folder, texts):
     )
     work = folder / "quantized"
     work.mkdir()
-    openvino(task, source, work, texts)
+    openvino(task, source, work, texts, length)
     for suffix in (".xml", ".bin"):
         (work / f"openvino_model{suffix}").replace(folder / "openvino" / f"openvino_model_qint8_quantized{suffix}")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -55,13 +56,6 @@ GRAPHS = 32
 ROUNDS, BARE_S = 2, 20.0
 MEMORY_ROWS = (10_000, 1_000_000)
 SAMPLE_S = 0.25
-
-
-class ScoreRun(NamedTuple):
-    """The output of `marina score --json`, and the peak memory of its processes together, in MB (PSS)."""
-
-    document: dict[str, Any]
-    megabytes: float
 
 
 def measure(job: TableJob) -> Result:
@@ -141,7 +135,7 @@ def _bare(graphs: BareGraphs, row: Configuration) -> Strategy:
 
 def _score(spec: Spec, root: Path, folder: Path, row: Configuration) -> Strategy:
     def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
-        document = run_score(root, spec.name, folder / "texts.parquet", folder / "answers.parquet").document
+        document = run_score(root, spec.name, folder / "texts.parquet", folder / "answers.parquet")[0]
         shapes = tuple(str(shape) for shape in spec.shapes.listed())
         configuration = Configuration(strategy=f"{SCORE}, int8", shapes=shapes, workers=spec.workers)
         return configuration, _measurement(document["seconds"], document["rows"], document["rows_per_s"])
@@ -149,28 +143,42 @@ def _score(spec: Spec, root: Path, folder: Path, row: Configuration) -> Strategy
     return Strategy(SCORE, row, [_workload()], lambda: nullcontext(measure))
 
 
-def run_score(root: Path, name: str, source: Path, output: Path) -> ScoreRun:
-    """Run `marina score` from the beginning, and watch its memory; MarinaError if it fails."""
+def run_score(root: Path, name: str, source: Path, output: Path, watch: bool = False) -> tuple[dict[str, Any], float]:
+    """Run `marina score` from the beginning; MarinaError if it fails.
+
+    Args:
+        root: of the project.
+        name, source, output: model and files.
+        watch: whether to watch its memory, which takes it several percent of the time.
+
+    Returns:
+        Its output, and the peak memory of its processes together, in MB (PSS); 0 if not watched.
+    """
     command = [sys.executable, "-m", "marina", "score", name, "--input", str(source), "--output", str(output)]
     with subprocess.Popen([*command, "--restart", "--json"], cwd=root, stdout=subprocess.PIPE, text=True) as process:
         peak_megabytes = 0.0
-        while process.poll() is None:
+        while watch and process.poll() is None:
             peak_megabytes = max(peak_megabytes, megabytes(process.pid))
             time.sleep(SAMPLE_S)
         output_text = process.stdout.read() if process.stdout else ""
     if process.returncode:
         raise MarinaError(f"marina score {name} ended with {process.returncode}")
-    return ScoreRun(json.loads(output_text), round(peak_megabytes, 1))
+    return json.loads(output_text), round(peak_megabytes, 1)
 
 
 def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strategy:
+    shutil.rmtree(folder / "openvino", ignore_errors=True)
+    batch = 0  # found in the first round
+
     @contextmanager
     def start() -> Iterator[Measure]:
+        nonlocal batch
         python = folder / "venvs" / "encode" / "bin" / "python"
         texts_file, quantized_folder = folder / "texts.json", folder / "openvino"
         environment = {**os.environ, "PEER_THREADS": str(len(cpu_cores())), "HF_HUB_OFFLINE": "1"}
         command = [
-            str(part) for part in (python, HERE / "encode.py", BACKENDS[name], source, texts_file, quantized_folder)
+            *(str(part) for part in (python, HERE / "encode.py", BACKENDS[name], source, texts_file, quantized_folder)),
+            str(batch),
         ]
         pipe = subprocess.PIPE
         with (
@@ -182,8 +190,8 @@ def _encode(name: str, source: Path, folder: Path, row: Configuration) -> Strate
             try:
                 stdin, stdout = process.stdin, process.stdout
                 lines = (line.split() for line in iter(stdout.readline, ""))  # libraries print too
-                batch = next((int(line[1]) for line in lines if line[:1] == ["ready"]), None)
-                if batch is None:
+                batch = next((int(line[1]) for line in lines if line[:1] == ["ready"]), 0)
+                if not batch:
                     raise MarinaError(f"{name} did not start; see {log.name}")
 
                 def measure(_: LoadCase) -> tuple[Configuration, Measurement]:
@@ -210,8 +218,9 @@ def _memory(job: TableJob, folder: Path) -> dict[str, float]:
     for rows in MEMORY_ROWS:
         job.progress(f"memory with {rows:,} rows", 0, 1)
         _write_parquet(folder / "many.parquet", mixed_texts(), rows)
-        run = run_score(job.server.project.root, spec.name, folder / "many.parquet", folder / "many-answers.parquet")
-        megabytes_by_rows[f"{rows:,}"] = run.megabytes
+        files = folder / "many.parquet", folder / "many-answers.parquet"
+        _, peak_megabytes = run_score(job.server.project.root, spec.name, *files, watch=True)
+        megabytes_by_rows[f"{rows:,}"] = peak_megabytes
     return megabytes_by_rows
 
 

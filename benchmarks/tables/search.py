@@ -1,6 +1,6 @@
 """After Amazon Search: the p99 of a query model at rising load until it exceeds 10 ms, and duplicates in bulk.
 
-The query model is served by each host, and runs without a server in `marina.Scorer`: what the machine itself allows.
+The query model is served by each host, and answers one text after the other without a server, in `marina.Scorer`.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def _rising_load(name: str, measure_load: Measure, payload: Payload, job: TableJ
     entries: dict[float, Entry] = {}
 
     def passes(rate: float) -> bool:
-        workload = LoadCase(_open_load(rate), payload)
+        workload, step = LoadCase(_open_load(rate), payload), len(entries)
         for round_index in range(ROUNDS):
             title = f"{name}, {rate:.0f} requests/s, round {round_index + 1} of {ROUNDS}"
-            job.progress(title, len(entries), MAX_STEPS)
+            job.progress(title, step, MAX_STEPS)
             configuration, measurement = measure_load(workload)
             row = replace(configuration, strategy=name, part="queries").with_load_of(workload)
             entries.setdefault(rate, Entry(row, [])).rounds.append(measurement)
@@ -205,7 +205,7 @@ def _conclusion(result: Result) -> str:
         if highest:
             parts.append(f"up to {highest:g} requests per second with {name}")
         elif name in lowest:
-            parts.append(f"at no rate with {name} ({number(lowest[name])} ms at best)")
+            parts.append(f"never with {name} ({number(lowest[name])} ms at best)")
     sentence = f"The p99 stays within {PROMISE_MS:g} ms {', '.join(parts)}"
     return f"{sentence}. In bulk, {number(_pairs(result))} pairs per second are compared."
 

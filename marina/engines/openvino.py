@@ -129,8 +129,8 @@ def _packed_arrays(exported: ExportedModel, rows: Sequence[Row]) -> list[dict[st
 def _quantize(model: Any, inputs: Sequence[dict[str, Any]]) -> Any:
     """A copy with matrix products in int8, with ranges calibrated on inputs: NNCF's post-training quantization.
 
-    Embedding tables stay f32: they are looked up and not multiplied, so int8 gains nothing, and OpenVINO
-    would unpack them again for every graph. So do the operations that find the texts of packed rows, which are exact.
+    Embedding tables are left out: they are looked up and not multiplied, so int8 gains nothing, and OpenVINO would
+    unpack them again for every graph. So are the operations that find the texts of packed rows, which are exact.
     """
     import_openvino()  # import it before nncf, which would otherwise load its telemetry
     import nncf

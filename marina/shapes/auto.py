@@ -18,7 +18,7 @@ from marina.project import Project
 from marina.spec import Spec
 from marina.spec.sections import MIN_PACKED_LENGTH, Shapes
 
-FORMAT = 2  # of the file with the choices; shapes are chosen again for another format
+FORMAT = 3  # of the file with the choices; shapes are chosen again for another format
 MAX_CHOICES = 20  # that are kept of a model
 PRICE = 0.01  # the fraction of the best possible time that a graph must save
 

@@ -32,9 +32,9 @@ def test_a_job_is_run_and_its_memory_is_seen(tmp_path: Path) -> None:
     source, output = project.root / "texts.parquet", project.root / "answers.parquet"
     bulk._write_parquet(source, ["change company address", "hello"], 5)
     for _ in range(2):  # from the beginning each time
-        run = bulk.run_score(project.root, "intent", source, output)
-        assert run.document["rows_here"] == 5
-        assert run.megabytes > 50
+        document, megabytes = bulk.run_score(project.root, "intent", source, output, watch=True)
+        assert document["rows_here"] == 5
+        assert megabytes > 50
 
 
 def test_texts_are_generated_alike_each_time() -> None:

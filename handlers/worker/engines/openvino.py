@@ -18,7 +18,7 @@ from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import CPU_CORES
 
 CORES = CPU_CORES
-# The precision of activations; an int8 graph itself marks which of its parts are int8, and this is that of the others.
+# The precision of all parts that an int8 graph does not mark as int8.
 # Set explicitly, since otherwise CPUs with bf16 units would round f32.
 HINTS = {"f32": "f32", "bf16": "bf16", "int8": "bf16"}
 _log = logging.getLogger(__name__)

@@ -99,7 +99,7 @@ def fill_room(calls: Sequence[Call], rows: Sequence[int], lengths: Sequence[int]
         The calls with these rows, and the rows that found no room.
     """
     lines_of_calls = [_all_lines(call) for call in calls]
-    lines = [(call.shape, line) for call, of_call in zip(calls, lines_of_calls, strict=True) for line in of_call]
+    lines = [(call.shape, line) for call, call_lines in zip(calls, lines_of_calls, strict=True) for line in call_lines]
     room = sorted(
         (shape.sequence_length - sum(lengths[row] for row, _ in line), number)
         for number, (shape, line) in enumerate(lines)
@@ -116,7 +116,8 @@ def fill_room(calls: Sequence[Call], rows: Sequence[int], lengths: Sequence[int]
         line.append((row, Place(0, len(line), shape.sequence_length - tokens)))
         if len(line) < shape.texts_a_line:
             insort(room, (tokens - lengths[row], number))
-    return [packed_call(call.shape, of_call) for call, of_call in zip(calls, lines_of_calls, strict=True)], rows_left
+    filled_calls = [packed_call(call.shape, lines) for call, lines in zip(calls, lines_of_calls, strict=True)]
+    return filled_calls, rows_left
 
 
 def _all_lines(call: Call) -> list[Line]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from handlers.worker.rows.packing import Packer, fill_room, lines_of, packed_call, required_length
 from handlers.worker.values import Call, Shape
 
-MANY_ROWS = 100  # fewer leave too little room in the longest lines to plan again
+MANY_ROWS = 100  # fewer leave too little room in long lines to plan again
 
 UsefulShapes = list[list[tuple[int, float, Shape]]]  # by number of tokens: rows, time and shape
 
@@ -41,8 +41,8 @@ class Planner:
     packed, down to some row; shorter rows are computed as above, and rows that are too long for the lines are planned
     by themselves, in the same way. The best length and the best row are found by trying all. Rows are packed by
     best-fit decreasing, see `handlers.worker.rows.packing`. The calls for the lines are then chosen as for rows above,
-    so a line that is not full may have a shorter shape: this step is exact. The longest rows leave room in their lines.
-    If there are many rows, shorter ones fill it, and the others are planned again.
+    so a line that is not full may have a shorter shape: this step is exact. Long rows leave room in their lines. If
+    there are many rows, shorter ones fill it, and the others are planned again.
 
     Args:
         times: the time of one call of every compiled shape, in any unit.
@@ -81,21 +81,29 @@ class Planner:
         if len(lengths) > 1:
             calls = self._best_calls(order, lengths)
             if len(lengths) >= MANY_ROWS:
-                calls = self._with_room_filled(calls, order, lengths)
+                calls = self._with_room_filled(calls, lengths)
             return sorted(calls, key=lambda call: self._times[call.shape] / len(call.rows))
         if lengths[0] not in self._single_row_plans:
             self._single_row_plans[lengths[0]] = self._best_calls(order, lengths)
         return list(self._single_row_plans[lengths[0]])
 
-    def _with_room_filled(self, calls: list[Call], order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
-        """Calls in which shorter rows fill the longest lines, and a new plan for the rest, if that takes less time."""
-        packed_calls = [call for call in calls if call.shape.packed]
-        line_length = max((call.shape.sequence_length for call in packed_calls), default=0)
-        long_calls = [call for call in packed_calls if call.shape.sequence_length == line_length]
-        long_rows = {row for call in long_calls for row in call.rows}
-        filled_calls, rows_left = fill_room(long_calls, [row for row in order[::-1] if row not in long_rows], lengths)
-        refilled = filled_calls + self._best_calls(rows_left[::-1], lengths)
-        return min(calls, refilled, key=lambda plan: sum(self._times[call.shape] for call in plan))
+    def _with_room_filled(self, calls: list[Call], lengths: Sequence[int]) -> list[Call]:
+        """Calls in which shorter rows fill the lines, the longest lines first, with new plans for the others."""
+        filled_calls: list[Call] = []
+        for packer in reversed(self._packers):
+            long_shapes = {shape for shape in self._times if shape.packed and shape.sequence_length == packer.length}
+            long_calls = [call for call in calls if call.shape in long_shapes]
+            other_calls = [call for call in calls if call.shape not in long_shapes]
+            other_rows = sorted((row for call in other_calls for row in call.rows), key=lengths.__getitem__)
+            more_calls, rows_left = fill_room(long_calls, other_rows[::-1], lengths)
+            new_calls = self._best_calls(rows_left[::-1], lengths) if len(rows_left) < len(other_rows) else other_calls
+            is_faster = self._time(new_calls) < self._time(other_calls)
+            filled_calls += more_calls if is_faster else long_calls
+            calls = new_calls if is_faster else other_calls
+        return filled_calls + calls
+
+    def _time(self, calls: Iterable[Call]) -> float:
+        return sum(self._times[call.shape] for call in calls)
 
     def _best_calls(self, order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
         """The best calls for rows, whose ascending order is given."""

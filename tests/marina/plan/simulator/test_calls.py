@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from handlers.worker.rows.plan import Planner
+from handlers.worker.rows.plan import MANY_ROWS, Planner
 from handlers.worker.values import Shape
 from marina.plan.simulator.calls import plan_calls
 from marina.plan.simulator.system import Service, WorkerModel, models_of
@@ -31,6 +31,16 @@ def test_batches_take_the_time_of_the_workers_plans(times: dict[Shape, float], m
     found = plan_calls(np.array(lengths), len(lengths), 0, models, np.zeros(room), np.zeros(room, np.int64))
     assert abs(found[0] - sum(times[call.shape] for call in calls)) < 1e-6
     assert found[1] == sum(call.shape.batch_size * call.shape.sequence_length for call in calls)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TIMES, st.lists(st.integers(1, LONGEST), min_size=MANY_ROWS, max_size=2 * MANY_ROWS))
+def test_workers_plan_many_rows_at_least_as_well(times: dict[Shape, float], lengths: list[int]) -> None:
+    times = {**times, Shape(1, LONGEST): 50.0}
+    models = models_of([WorkerModel(times, times)], [Service()])
+    room = len(lengths) + 1
+    predicted, _ = plan_calls(np.array(lengths), len(lengths), 0, models, np.zeros(room), np.zeros(room, np.int64))
+    assert sum(times[call.shape] for call in Planner(times).plan(lengths)) <= predicted + 1e-6
 
 
 def test_a_call_after_one_of_the_same_graph_is_quicker() -> None:
