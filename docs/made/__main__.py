@@ -44,6 +44,7 @@ def made(root: Path) -> dict[Path, str]:
         docs / "explanation" / "states.md",
         docs / "guides" / "neuron-models.md",
         docs / "guides" / "neuron.md",
+        docs / "guides" / "bulk.md",
         docs / "guides" / "bundles.md",
         docs / "guides" / "hosts.md",
         docs / "models.md",
