@@ -206,7 +206,11 @@ def _conclusion(result: Result) -> str:
             parts.append(f"up to {highest:g} requests per second with {name}")
         elif name in lowest:
             parts.append(f"never with {name} ({number(lowest[name])} ms at best)")
-    sentence = f"The p99 stays within {PROMISE_MS:g} ms {', '.join(parts)}"
+    if any(result.more["highest_rates"].values()):
+        sentence = f"The p99 stays within {PROMISE_MS:g} ms {', '.join(parts)}"
+    else:
+        best = ", ".join(f"{number(tail)} ms with {name}" for name, tail in lowest.items())
+        sentence = f"The p99 is above {PROMISE_MS:g} ms at every rate; at best it is {best}"
     return f"{sentence}. In bulk, {number(_pairs(result))} pairs per second are compared."
 
 
