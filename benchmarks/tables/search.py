@@ -200,17 +200,18 @@ def _measured_here(result: Result) -> dict[str, str]:
 
 
 def _conclusion(result: Result) -> str:
-    lowest, parts = _lowest_p99(result), []
-    for name, highest in result.more["highest_rates"].items():
-        if highest:
-            parts.append(f"up to {highest:g} requests per second with {name}")
-        elif name in lowest:
-            parts.append(f"never with {name} ({number(lowest[name])} ms at best)")
-    if any(result.more["highest_rates"].values()):
+    lowest, highest_rates = _lowest_p99(result), result.more["highest_rates"]
+    if any(highest_rates.values()):
+        parts = [
+            f"up to {highest_rates[name]:g} requests per second with {name}"
+            if highest_rates[name]
+            else f"never with {name} ({number(tail)} ms at best)"
+            for name, tail in lowest.items()
+        ]
         sentence = f"The p99 stays within {PROMISE_MS:g} ms {', '.join(parts)}"
     else:
-        best = ", ".join(f"{number(tail)} ms with {name}" for name, tail in lowest.items())
-        sentence = f"The p99 is above {PROMISE_MS:g} ms at every rate; at best it is {best}"
+        parts = [f"{number(tail)} ms with {name}" for name, tail in lowest.items()]
+        sentence = f"The p99 is above {PROMISE_MS:g} ms at every rate; at best it is {', '.join(parts)}"
     return f"{sentence}. In bulk, {number(_pairs(result))} pairs per second are compared."
 
 

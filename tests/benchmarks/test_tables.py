@@ -152,6 +152,10 @@ def test_the_table_of_search_says_where_the_promise_breaks() -> None:
     )
     # what is published is of a service, so marina.Scorer does not count
     assert [row[2] for row in layout.tables[2].rows[:2]] == ["5.97 at best", "20 within it"]
+    never = {"highest_rates": {"direct": None}, "promise_ms": 10.0}
+    layout = layout_of(result([entries[2], entries[4]], kind="table-search", more=never), TABLES)
+    assert layout.conclusion.startswith("The p99 is above 10 ms at every rate; at best it is ")
+    assert layout.tables[2].rows[1][2] == "none within it"
 
 
 def test_the_table_of_darwinbox_tells_reductions() -> None:
