@@ -18,7 +18,7 @@ from handlers.worker.values import Instance
 from marina.compiler.cache import discard
 from marina.compiler.job import CompileJob
 from marina.compiler.limits import check_length, check_memory
-from marina.compiler.record import PrecisionRecord, signature_of, write_artifact, write_golden
+from marina.compiler.record import MeasuredGraphs, PrecisionRecord, signature_of, write_artifact, write_golden
 from marina.console import Progress
 from marina.errors import CompileError, SourceError
 
@@ -93,9 +93,9 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
 
         progress("timing the graphs", steps - 1, steps)
         files = [graph.file for graph in graphs]
-        times = loader.time(folder, files, precision_record.precision) if job.runs else {}
+        measured = loader.measure(folder, files, precision_record.precision) if job.runs else MeasuredGraphs({}, 0.0)
     build = Build(engine.name, weights, round(time.monotonic() - start, 1))
-    write_times(folder, times, graphs, precision_record, group_cores(spec.core_groups), build)
+    write_times(folder, measured, graphs, precision_record, group_cores(spec.core_groups), build)
     discard(folder / DONE)
     for partial_file in (folder / "graphs").glob("*.partial"):
         partial_file.unlink()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, GOLDEN_FILE, GraphFile, sha256_of
 from handlers.worker.golden import GoldenRow
@@ -38,7 +38,12 @@ class CompiledGraph:
 
     def paths(self, folder: Path) -> tuple[Path, Path | None]:
         """The paths of the graph and of its weights, given the artifact's folder."""
-        return GraphFile(self.shape, self.graph, self.weights, None).paths(folder.joinpath)
+        return self.file.paths(folder.joinpath)
+
+    @property
+    def file(self) -> GraphFile:
+        """The `GraphFile` of a graph that was not checked."""
+        return GraphFile(self.shape, self.graph, self.weights, None)
 
     def as_json(self) -> dict[str, Any]:
         """Convert to JSON types; `from_json` returns an equal value."""
@@ -56,23 +61,33 @@ class CheckedGraph:
     Attributes:
         compiled: the graph.
         parity: its largest difference from the reference, as in `GraphFile`; None if it could not be run.
-        megabytes: the memory that it takes once loaded; 0 if unknown.
     """
 
     compiled: CompiledGraph
     parity: float | None
-    megabytes: float
 
     @property
     def file(self) -> GraphFile:
         """The `GraphFile` that a worker reads."""
-        return GraphFile(self.compiled.shape, self.compiled.graph, self.compiled.weights, self.parity)
+        return replace(self.compiled.file, parity=self.parity)
 
     def entry(self) -> dict[str, Any]:
         """Its entry in `artifact.json`, which contains no times."""
         compiled = self.compiled
         files = {"shape": str(compiled.shape), "graph": compiled.graph, "weights": compiled.weights}
         return {**files, **compiled.notes, "parity": self.parity}
+
+
+class MeasuredGraphs(NamedTuple):
+    """Measurements of the graphs of an artifact, loaded together.
+
+    Attributes:
+        milliseconds: of one call of each graph, by the shape that it was compiled for.
+        megabytes: memory of all graphs; 0 if another process loaded them.
+    """
+
+    milliseconds: dict[Shape, float]
+    megabytes: float
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ class Openvino(Engine):
     """OpenVINO's CPU plugin."""
 
     name = "openvino"
-    version = 2
+    version = 3
     packages = ("openvino",)
     serving_packages = ("openvino",)
     hosting = Hosting(torch=False)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from marina.bench.report.table import number
+from marina.plan.bounds import latency_alone
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
 from marina.plan.fleet import HOURS, Disruption, by_hour
 from marina.plan.limits import Reach
-from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, latency_alone
+from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult
 from marina.plan.simulator.uncertainty import COVERAGE
-from marina.plan.workload import HERE, Traffic, Workload
+from marina.plan.trials import describe, plain_json, rank, recommendation, trial_json, trial_key
+from marina.plan.workload import Traffic, Workload
 
 BUSY = 0.7  # of the workers' time: above it, waiting for other requests is most of a tail
 MAX_ROWS = 12  # of the table
@@ -154,7 +156,7 @@ class Recommendation:
             "notes": self.notes,
             "choice": trial_json(best) if best else None,
             "nearest": None if best or nearest is None else trial_json(nearest),
-            "light_load_ms": _plain(self.result.light_load_ms),
+            "light_load_ms": plain_json(self.result.light_load_ms),
             "max_requests_per_second": None if self.reach is None else round(self.reach.rate, 1),
             "max_under_way": None if self.reach is None else round(self.reach.under_way, 1),
             "mini_batch": self.mini_batch,
@@ -205,37 +207,9 @@ def _between(low: float, high: float) -> str:
 COLUMNS = ["", "keeps", "p50 ms", "p95", "p99", "busy", "padding", "MB", "USD a month", "per 1M"]
 
 
-def trial_key(trial: Evaluation) -> tuple[str, int]:
-    """Identifies a candidate on a number of instances."""
-    return describe(trial), trial.figures.count
-
-
-def rank(trial: Evaluation) -> tuple[float, float]:
-    """By cost, then by the promised percentile."""
-    figures = trial.figures
-    return (figures.count if figures.usd_month is None else figures.usd_month), figures.sure
-
-
 def total_rate(traffic: Sequence[Traffic]) -> float:
     """Requests per second of all models."""
     return sum(model_traffic.rate for model_traffic in traffic)
-
-
-def describe(trial: Evaluation) -> str:
-    """Describe a candidate on a number of instances in a few words."""
-    candidate, count = trial
-    place = candidate.place.name
-    if place == HERE:
-        where = "this machine" if count.count == 1 else f"{count.count} machines like this"
-    else:
-        where = place if count.count == 1 else f"{count.count} x {place}"
-    variants = sorted({f"{variant.engine} {variant.precision}" for variant in candidate.variants})
-    groups = " and ".join(",".join(map(str, cores)) for cores in dict.fromkeys(candidate.groups))
-    basis = f" ({candidate.basis})" if candidate.basis else ""
-    return (
-        f"{where}{basis}: {' and '.join(variants)}, {len(candidate.variants[0].shapes)} graphs, groups {groups}, "
-        f"batch {candidate.batch_size}, {f'delay {candidate.delay_ms}' if candidate.delay_ms else 'no delay'}"
-    )
 
 
 def first_change(best: Evaluation, traffic: Sequence[Traffic], workload: Workload) -> str:
@@ -261,50 +235,3 @@ def first_change(best: Evaluation, traffic: Sequence[Traffic], workload: Workloa
     if best_ms >= current_ms * 0.98:
         return f"No single change lowers the {percentile} by more than 2 %."
     return f"To lower the {percentile} of {number(current_ms)} ms first: {change}, which gives {number(best_ms)} ms."
-
-
-def _plain(value: Any) -> Any:
-    """A figure as JSON has it: rounded, and null where nothing is answered."""
-    if isinstance(value, Mapping):
-        return {name: [_plain(end) for end in ends] for name, ends in value.items()}
-    if isinstance(value, float):
-        return round(value, 4) if math.isfinite(value) else None
-    return value
-
-
-def trial_json(trial: Evaluation) -> dict[str, Any]:
-    """A candidate and its figures as JSON types."""
-    candidate = trial.candidate
-    return {
-        "on": candidate.place.name,
-        "basis": candidate.basis or "measured here",
-        "bounds": [list(variant.bounds) if variant.bounds else None for variant in candidate.variants],
-        "engine": [variant.engine for variant in candidate.variants],
-        "precision": [variant.precision for variant in candidate.variants],
-        "shapes": [list(variant.shapes) for variant in candidate.variants],
-        "core_groups": [",".join(map(str, cores)) for cores in candidate.groups],
-        "workers": candidate.workers,
-        "batch_size": candidate.batch_size,
-        "batch_delay_ms": candidate.delay_ms,
-        **{name: _plain(value) for name, value in vars(trial.figures).items()},
-    }
-
-
-def recommendation(trial: Evaluation, reach: Reach) -> dict[str, Any]:
-    """The choice with the field names of SageMaker Inference Recommender (API DescribeInferenceRecommendationsJob)."""
-    figures, place = trial.figures, trial.candidate.place
-    hour = None if place.per_hour is None else place.per_hour * figures.count
-    return {
-        "EndpointConfiguration": {
-            "InstanceType": place.name if place.name == HERE else f"ml.{place.name}",
-            "InitialInstanceCount": figures.count,
-        },
-        "Metrics": {
-            "CostPerHour": hour,
-            "CostPerInference": None if figures.usd_1m is None else figures.usd_1m / 1e6,
-            "MaxInvocations": round(reach.per_minute),
-            "ModelLatency": round(figures.p95 * 1000),
-            "CpuUtilization": round(figures.utilisation * 100, 1),
-            "MemoryUtilization": round(figures.megabytes / (place.memory_gib * 1024) * 100, 1),
-        },
-    }

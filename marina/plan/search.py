@@ -1,10 +1,8 @@
 """Finds the cheapest candidate that keeps a promise, without simulating all of them.
 
-Two bounds need no simulation. The cores must have time for all requests, each in the graph that is fastest for it:
-that bounds the number of instances, and so the cost, from below. And no request is answered sooner than a request that
-comes alone: that bounds the latency. Candidates are simulated in ascending order of their bound of cost; a candidate
-that fails comes back with more instances. So the first cost at which a candidate keeps the promise is the lowest, and
-all costlier candidates are left out.
+Bounds leave out some candidates without a simulation (`marina.plan.bounds`). The others are simulated in ascending
+order of their bound of cost; a candidate that fails comes back with more instances. So the first cost at which a
+candidate keeps the promise is the lowest, and all costlier candidates are left out.
 """
 
 from __future__ import annotations
@@ -17,13 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from handlers.worker.values import Shape
 from marina.console import Progress
+from marina.plan.bounds import latency_alone, min_instances
 from marina.plan.candidates import Candidate
 from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
-from marina.plan.simulator.system import WorkerModel
 from marina.plan.workload import Promise, Traffic
 
 ROUGH_REQUESTS, FINE_REQUESTS = 1500, 30_000  # requests of a simulation
@@ -31,7 +26,6 @@ SLACK = 1.25  # times the promise: a rough simulation that is worse has failed
 MAX_REFINED = 12  # candidates of one cost that are simulated finely
 STEP = 20  # instances grow by 1, or by this part of them
 LIGHT_LOAD_FACTOR = 50  # so many more instances have nearly nothing to do
-SAMPLE = 300  # texts that bounds are taken from
 MAX_INSTANCES = 100_000
 
 
@@ -100,64 +94,122 @@ def search(
         least_loaded: how a balancer chooses; see `Machines`.
         progress: called for every cost that is tried.
     """
-
-    def miss(trial: Evaluation) -> tuple[float, float]:
-        """By how much it misses the promise: requests that it should have answered, then the latency."""
-        return max(0.0, promise.answered - trial.figures.answered), trial.figures.sure
-
-    result = SearchResult()
-    queue: list[QueuedCandidate] = []
-    for number, candidate in enumerate(candidates):
-        result.candidates += 1
-        if latency_alone(candidate, traffic, promise.percentile) > promise.latency_ms:
-            result.pruned += 1
-            continue
-        count = min_instances(candidate, traffic) + promise.one_down
-        heapq.heappush(queue, QueuedCandidate(cost(candidate, count), number, count, candidate))
-    initial_size, feasible, light_load = len(queue), set[int](), list[Evaluation]()
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        while queue and result.best is None:
-            price = queue[0].cost
-            if budget is not None and price * HOURS_A_MONTH > budget and queue[0].candidate.place.per_hour is not None:
-                result.pruned += len(queue)
-                result.over_budget = price * HOURS_A_MONTH
+        queue = _Queue(traffic, promise, least_loaded, threads)
+        for candidate in candidates:
+            queue.add(candidate)
+        result, initial_size = queue.result, len(queue.waiting)
+        while queue.waiting and result.best is None:
+            cheapest = queue.waiting[0]
+            usd_month = cheapest.cost * HOURS_A_MONTH
+            if budget is not None and usd_month > budget and cheapest.candidate.place.per_hour is not None:
+                result.pruned += len(queue.waiting)
+                result.over_budget = usd_month
                 break
-            level = []
-            while queue and queue[0].cost <= price * (1 + 1e-9):
-                level.append(heapq.heappop(queue))
-            progress(f"{price:.4g} an hour, {len(level)} candidates", initial_size - len(queue), initial_size)
-            rough = _evaluate(threads, level, traffic, promise, ROUGH_REQUESTS, least_loaded)
-            sure_ms = [trial.figures.sure for trial in rough]
-            order = sorted(range(len(level)), key=lambda place: sure_ms[place])
-            promising = [level[place] for place in order if sure_ms[place] <= SLACK * promise.latency_ms][:MAX_REFINED]
-            fine = _evaluate(threads, promising, traffic, promise, FINE_REQUESTS, least_loaded)
-            result.trials += [*rough, *fine]
-            keeping = [trial for trial in fine if trial.figures.keeps(promise)]
-            if keeping:
-                result.best = min(keeping, key=lambda trial: _worst(trial, promise))
-                break
-            for _, number, count, candidate in level:
-                if number not in feasible:
-                    prediction = evaluate(
-                        candidate, count * LIGHT_LOAD_FACTOR + 1, traffic, promise, ROUGH_REQUESTS, least_loaded=False
-                    )
-                    if not prediction.keeps(promise):
-                        result.pruned += 1
-                        light_load.append(Evaluation(candidate, prediction))
-                        continue
-                    feasible.add(number)
-                more = count + max(1, count // STEP)
-                if more <= MAX_INSTANCES:
-                    heapq.heappush(queue, QueuedCandidate(cost(candidate, more), number, more, candidate))
-    result.pruned += len({queued.number for queued in queue} - feasible) if result.best else 0
-    if light_load and not (result.best or feasible or result.over_budget):
-        candidate, figures = min(light_load, key=miss)
-        figures = evaluate(candidate, figures.count, traffic, promise, FINE_REQUESTS, least_loaded=False)
-        result.light_load_ms = figures.sure if promise.latency_ms < figures.sure < math.inf else None
-    # a fine simulation of a candidate comes after its rough one
-    latest = {(id(trial.candidate), trial.figures.count): trial for trial in result.trials}
-    result.nearest = min(latest.values(), key=miss, default=None)
-    return result
+            level = queue.take_cheapest()
+            progress(
+                f"{cheapest.cost:.4g} an hour, {len(level)} candidates", initial_size - len(queue.waiting), initial_size
+            )
+            result.best = queue.simulate(level)
+            if result.best is None:
+                queue.grow(level)
+        queue.finish()
+        return result
+
+
+class _Queue:
+    """The candidates that wait to be simulated, cheapest first, and the result so far.
+
+    Args:
+        traffic, promise, least_loaded: as in `search`.
+        threads: simulate candidates at the same time; compiled code leaves the other threads alone.
+    """
+
+    def __init__(
+        self, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool, threads: ThreadPoolExecutor
+    ) -> None:
+        self.result = SearchResult()
+        self.waiting: list[QueuedCandidate] = []
+        self._traffic = traffic
+        self._promise = promise
+        self._least_loaded = least_loaded
+        self._threads = threads
+        self._feasible: set[int] = set()  # numbers of the candidates that keep the promise with nearly nothing to do
+        self._infeasible: list[Evaluation] = []  # the others, with nearly nothing to do
+
+    def add(self, candidate: Candidate) -> None:
+        """Let a candidate wait, unless the bounds leave it out."""
+        number = self.result.candidates
+        self.result.candidates += 1
+        if latency_alone(candidate, self._traffic, self._promise.percentile) > self._promise.latency_ms:
+            self.result.pruned += 1
+        else:
+            self._push(number, min_instances(candidate, self._traffic) + self._promise.one_down, candidate)
+
+    def take_cheapest(self) -> list[QueuedCandidate]:
+        """Remove all candidates of the lowest cost."""
+        limit = self.waiting[0].cost * (1 + 1e-9)
+        level = []
+        while self.waiting and self.waiting[0].cost <= limit:
+            level.append(heapq.heappop(self.waiting))
+        return level
+
+    def simulate(self, level: Sequence[QueuedCandidate]) -> Evaluation | None:
+        """Simulate all roughly, and the promising ones finely; returns the best that keeps the promise."""
+        rough = self._evaluate(level, ROUGH_REQUESTS)
+        sure_ms = [trial.figures.sure for trial in rough]
+        order = sorted(range(len(level)), key=lambda place: sure_ms[place])
+        limit = SLACK * self._promise.latency_ms
+        fine = self._evaluate([level[place] for place in order if sure_ms[place] <= limit][:MAX_REFINED], FINE_REQUESTS)
+        self.result.trials += [*rough, *fine]
+        keeping = [trial for trial in fine if trial.figures.keeps(self._promise)]
+        return min(keeping, key=lambda trial: _worst(trial, self._promise), default=None)
+
+    def grow(self, level: Sequence[QueuedCandidate]) -> None:
+        """Let candidates that failed wait with more instances, except those that no number of instances helps."""
+        for _, number, count, candidate in level:
+            if number not in self._feasible:
+                light_load = self._with_light_load(candidate, count * LIGHT_LOAD_FACTOR + 1, ROUGH_REQUESTS)
+                if not light_load.keeps(self._promise):
+                    self.result.pruned += 1
+                    self._infeasible.append(Evaluation(candidate, light_load))
+                    continue
+                self._feasible.add(number)
+            more = count + max(1, count // STEP)
+            if more <= MAX_INSTANCES:
+                self._push(number, more, candidate)
+
+    def finish(self) -> None:
+        """Complete the result, once its best candidate is known or no candidate waits."""
+        result = self.result
+        if result.best:
+            result.pruned += len({queued.number for queued in self.waiting} - self._feasible)
+        elif self._infeasible and not (self._feasible or result.over_budget):
+            candidate, figures = min(self._infeasible, key=self._miss)
+            sure_ms = self._with_light_load(candidate, figures.count, FINE_REQUESTS).sure
+            result.light_load_ms = sure_ms if self._promise.latency_ms < sure_ms < math.inf else None
+        # a fine simulation of a candidate comes after its rough one
+        latest = {(id(trial.candidate), trial.figures.count): trial for trial in result.trials}
+        result.nearest = min(latest.values(), key=self._miss, default=None)
+
+    def _push(self, number: int, count: int, candidate: Candidate) -> None:
+        heapq.heappush(self.waiting, QueuedCandidate(cost(candidate, count), number, count, candidate))
+
+    def _evaluate(self, level: Sequence[QueuedCandidate], requests: int) -> list[Evaluation]:
+        def work(queued: QueuedCandidate) -> Evaluation:
+            figures = evaluate(
+                queued.candidate, queued.instances, self._traffic, self._promise, requests, self._least_loaded
+            )
+            return Evaluation(queued.candidate, figures)
+
+        return list(self._threads.map(work, level))
+
+    def _with_light_load(self, candidate: Candidate, count: int, requests: int) -> Prediction:
+        return evaluate(candidate, count, self._traffic, self._promise, requests, least_loaded=False)
+
+    def _miss(self, trial: Evaluation) -> tuple[float, float]:
+        """By how much it misses the promise: requests that it should have answered, then the latency."""
+        return max(0.0, self._promise.answered - trial.figures.answered), trial.figures.sure
 
 
 def _worst(trial: Evaluation, promise: Promise) -> float:
@@ -165,64 +217,7 @@ def _worst(trial: Evaluation, promise: Promise) -> float:
     return trial.figures.sure * (trial.candidate.worst_slowdown if promise.confidence is None else 1.0)
 
 
-def _evaluate(
-    threads: ThreadPoolExecutor,
-    batch: Sequence[QueuedCandidate],
-    traffic: Sequence[Traffic],
-    promise: Promise,
-    requests: int,
-    least_loaded: bool,
-) -> list[Evaluation]:
-    """Simulate candidates at the same time; compiled code leaves the other threads alone."""
-
-    def work(queued: QueuedCandidate) -> Evaluation:
-        figures = evaluate(queued.candidate, queued.instances, traffic, promise, requests, least_loaded)
-        return Evaluation(queued.candidate, figures)
-
-    return list(threads.map(work, batch))
-
-
 def cost(candidate: Candidate, count: int) -> float:
     """USD an hour of a number of instances; their number if there is no price."""
     per_hour = candidate.place.per_hour
     return count * (1.0 if per_hour is None else per_hour)
-
-
-def latency_alone(candidate: Candidate, traffic: Sequence[Traffic], percentile: float) -> float:
-    """The percentile of latencies, in milliseconds, if every request came alone: no simulation has less."""
-    latencies = []
-    for variant, groups, model_traffic in zip(candidate.variants, candidate.groups, traffic, strict=True):
-        costs = variant.costs[groups[0]]
-        fixed_ms = costs.outside + costs.gap + costs.handing + costs.batch + costs.request
-        alone = fixed_ms + model_traffic.rows_of_request * (costs.instance + _min_row_times(costs, model_traffic))
-        latencies.append(float(np.percentile(alone, percentile)) * costs.spread[0])
-    # the percentile of all requests together is at least the percentile of the quickest model
-    return min(latencies)
-
-
-def min_instances(candidate: Candidate, traffic: Sequence[Traffic]) -> int:
-    """The smallest number of instances whose cores have time for all requests."""
-    core_ms, max_worker_ms = 0.0, 0.0
-    for variant, groups, model_traffic in zip(candidate.variants, candidate.groups, traffic, strict=True):
-        costs = variant.costs[groups[0]]
-        request_ms = costs.batch / candidate.batch_size + costs.request
-        row_ms = costs.instance + float(_min_row_times(costs, model_traffic).mean())
-        request_ms += model_traffic.rows_of_request * row_ms
-        core_ms += model_traffic.rate * request_ms * groups[0] * costs.core_usage
-        max_worker_ms = max(max_worker_ms, model_traffic.rate * request_ms / len(groups))
-    return max(1, math.ceil(max_worker_ms / 1000), math.ceil(core_ms / 1000 / candidate.place.cores))
-
-
-def _min_row_times(costs: WorkerModel, model_traffic: Traffic) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """For each of a sample of rows, the least milliseconds of any graph."""
-    tokens = model_traffic.tokens[:: max(1, len(model_traffic.tokens) // SAMPLE)]
-    return np.array(
-        [min(_min_row_time(shape, time, token_count) for shape, time in costs.times.items()) for token_count in tokens]
-    )
-
-
-def _min_row_time(shape: Shape, time: float, tokens: int) -> float:
-    """The least milliseconds of a row in calls of a shape that take `time`; infinite if the row is too long for it."""
-    if shape.sequence_length < tokens:
-        return math.inf
-    return time * tokens / shape.tokens if shape.packed else time / shape.batch_size

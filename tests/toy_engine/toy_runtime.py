@@ -34,7 +34,6 @@ class ToyRuntime:
 
     replicas = 1
     calls_at_once = 1
-    loads_at_once = 1
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
         import torch

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import Cores
@@ -52,12 +52,10 @@ class Runtime(Protocol):
         replicas: the number of copies of a graph that share the rows of one call. The graph's inputs have
             `replicas` times the rows of the compiled shape.
         calls_at_once: the maximum number of concurrent calls, each on a graph with its own inputs.
-        loads_at_once: how many graphs are loaded at once: more than 1 where a load keeps one core busy.
     """
 
     replicas: int
     calls_at_once: int
-    loads_at_once: int
 
     def load(self, graph: Path, weights: Path | None, inputs: Sequence[Inputs]) -> list[Graph]:
         """Load one graph; ArtifactError if its files cannot be used.
@@ -69,6 +67,21 @@ class Runtime(Protocol):
         Returns:
             One graph per entry of `inputs`, all on the same loaded graph.
         """
+
+
+class GraphLoad(NamedTuple):
+    """The arguments of `Runtime.load`."""
+
+    graph: Path
+    weights: Path | None
+    inputs: Sequence[Inputs]
+
+
+class SharingRuntime(Runtime, Protocol):
+    """A runtime whose graphs share memory if they are loaded together. No two of those run at once."""
+
+    def load_all(self, loads: Sequence[GraphLoad]) -> list[list[Graph]]:
+        """Load graphs together; what it returns and raises for each is as in `load`."""
 
 
 class Setup(NamedTuple):
@@ -89,6 +102,13 @@ class Setup(NamedTuple):
     mode: str = "core-per-worker"
     compiler: Mapping[str, Any] = {}
     versions: Mapping[str, str] = {}
+
+
+def load_all(runtime: Runtime, loads: Sequence[GraphLoad]) -> list[list[Graph]]:
+    """Load the graphs of a model, together if the runtime is a `SharingRuntime`; ArtifactError as in `Runtime.load`."""
+    if hasattr(runtime, "load_all"):
+        return cast(SharingRuntime, runtime).load_all(loads)
+    return [runtime.load(*load) for load in loads]
 
 
 class EngineModule(Protocol):

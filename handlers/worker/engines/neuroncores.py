@@ -88,7 +88,6 @@ class NeuronRuntime:
         self.replicas = setup.cores if setup.mode == "data-parallel" else 1
         # a pipeline processes as many calls at once as it has stages, and each of its copies does; DataParallel has
         # threads of its own
-        self.loads_at_once = 1
         self.calls_at_once = {"pipeline": setup.cores, "data-parallel": 1}.get(setup.mode, CALLS_PER_CORE)
         self._package = package
         self._data_parallel = data_parallel

@@ -44,7 +44,6 @@ class _TorchscriptGraph:
 class _TorchscriptRuntime:
     replicas = 1
     calls_at_once = 1
-    loads_at_once = 1
 
     def __init__(self, setup: Setup) -> None:
         import torch

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.artifact import GraphFile, Locate
-from handlers.worker.engines import Graph, Runtime
+from handlers.worker.engines import Graph, GraphLoad, Runtime, load_all
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.rows.lines import read_packed, write_packed
 from handlers.worker.rows.packing import calls_of
@@ -45,14 +45,14 @@ def load_graphs(runtime: Runtime, locate: Locate, files: Sequence[GraphFile], si
     """
     streams: list[dict[Shape, Graph]] = [{} for _ in range(runtime.calls_at_once)]
 
-    def load(file: GraphFile) -> tuple[Shape, list[Graph]]:
-        shape = file.shape._replace(batch_size=file.shape.batch_size * runtime.replicas)
-        return shape, runtime.load(*file.paths(locate), [new_inputs(shape, signature) for _ in streams])
-
-    with ThreadPoolExecutor(runtime.loads_at_once) as threads:
-        for shape, loaded in threads.map(load, files):
-            for stream, graph in zip(streams, loaded, strict=True):
-                stream[shape] = graph
+    shapes = [file.shape._replace(batch_size=file.shape.batch_size * runtime.replicas) for file in files]
+    loads = [
+        GraphLoad(*file.paths(locate), [new_inputs(shape, signature) for _ in streams])
+        for file, shape in zip(files, shapes, strict=True)
+    ]
+    for shape, graphs in zip(shapes, load_all(runtime, loads), strict=True):
+        for stream, graph in zip(streams, graphs, strict=True):
+            stream[shape] = graph
     return list(streams)
 
 

@@ -49,7 +49,6 @@ class EngineProcess:
     """
 
     calls_at_once = 1
-    loads_at_once = 1
 
     def __init__(self, engine: str, core_groups: str | None, setup: Setup, model: str) -> None:
         self._cores = engine_module(engine).CORES.name

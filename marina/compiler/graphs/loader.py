@@ -7,15 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from handlers.worker.artifact import GraphFile
 from handlers.worker.engines import Graph, Runtime, Setup, open_runtime
 from handlers.worker.placement import group_cores
-from handlers.worker.rows.calls import load_graphs, new_inputs
+from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
 from marina.compiler.graphs.device import EngineProcess
 from marina.compiler.job import CompileJob
+from marina.compiler.record import MeasuredGraphs
 from marina.errors import CompileError
 
 BUDGET_S = 0.3  # to time each graph
@@ -26,6 +29,25 @@ class LoadedGraph(NamedTuple):
 
     graph: Graph
     shape: Shape
+
+
+class LoadedGraphs(NamedTuple):
+    """The graphs of an artifact, loaded together.
+
+    Attributes:
+        streams: from `load_graphs`.
+        replicas: of the runtime.
+        megabytes: memory that they take; 0 if another process loaded them.
+    """
+
+    streams: list[Graphs]
+    replicas: int
+    megabytes: float
+
+    def of(self, shape: Shape) -> LoadedGraph:
+        """The graph that was compiled for a shape."""
+        full_shape = shape._replace(batch_size=shape.batch_size * self.replicas)
+        return LoadedGraph(self.streams[0][full_shape], full_shape)
 
 
 class GraphLoader:
@@ -40,6 +62,7 @@ class GraphLoader:
         self._job = job
         self._signature = signature
         self._runtimes: dict[str, Runtime] = {}
+        self._loaded: tuple[object, LoadedGraphs] | None = None  # the newest of `load_all`, and what it was loaded from
 
     def load(self, shape: Shape, graph: Path, weights: Path | None, precision: str) -> LoadedGraph:
         """Load the graph of one shape."""
@@ -48,12 +71,24 @@ class GraphLoader:
         (loaded,) = runtime.load(graph, weights, [new_inputs(full_shape, self._signature)])
         return LoadedGraph(loaded, full_shape)
 
-    def time(self, folder: Path, files: Sequence[GraphFile], precision: str) -> dict[Shape, float]:
-        """Milliseconds of one call of each graph in a folder, by the shape that it was compiled for."""
+    def load_all(self, folder: Path, files: Sequence[GraphFile], precision: str) -> LoadedGraphs:
+        """Load the graphs in a folder together, as workers do. As long as they stay the same, they are loaded once."""
         runtime = self._runtime(precision)
-        streams = load_graphs(runtime, folder.joinpath, files, self._signature)
+        state = precision, [(file.graph, folder.joinpath(file.graph).stat().st_mtime_ns) for file in files]
+        if self._loaded is None or self._loaded[0] != state:
+            self._loaded = None  # memory has no room for both
+            bytes_before = _unique_bytes()
+            streams = load_graphs(runtime, folder.joinpath, files, self._signature)
+            megabytes = 0.0 if self._job.engine.cores.exclusive else (_unique_bytes() - bytes_before) / 1e6
+            self._loaded = state, LoadedGraphs(streams, runtime.replicas, megabytes)
+        return self._loaded[1]
+
+    def measure(self, folder: Path, files: Sequence[GraphFile], precision: str) -> MeasuredGraphs:
+        """Time the graphs in a folder."""
+        streams, replicas, megabytes = self.load_all(folder, files, precision)
         times = time_graphs(streams, self._signature, BUDGET_S * len(files))
-        return {shape._replace(batch_size=shape.batch_size // runtime.replicas): time for shape, time in times.items()}
+        milliseconds = {shape._replace(batch_size=shape.batch_size // replicas): time for shape, time in times.items()}
+        return MeasuredGraphs(milliseconds, megabytes)
 
     def close(self) -> None:
         """Release exclusive cores."""
@@ -81,3 +116,7 @@ class GraphLoader:
                 "are free"
             )
         return device
+
+
+def _unique_bytes() -> int:
+    return int(psutil.Process().memory_full_info().uss)

@@ -51,7 +51,7 @@ def make_graphs(
             for graph in compiled_graphs:
                 step(f"checking graph {graph.shape}", len(compiled_graphs) + len(checked_graphs))
                 record = done / f"{options.file_name(str(graph.shape))}.checked.json"
-                checked_graphs.append(_check_once(session, graph, precision, tolerance, record))
+                checked_graphs.append(_check_once(session, compiled_graphs, graph, precision, tolerance, record))
         except NotFiniteError as error:
             retry_note = " once more, as outputs were not finite"
             write_json(failure, {"error": str(error)})
@@ -73,11 +73,15 @@ def once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _check_once(
-    session: CompileSession, graph: CompiledGraph, precision: str, tolerance: float, record: Path
+    session: CompileSession,
+    graphs: list[CompiledGraph],
+    graph: CompiledGraph,
+    precision: str,
+    tolerance: float,
+    record: Path,
 ) -> CheckedGraph:
     def check() -> dict[str, Any]:
-        checked = session.check_graph(graph, precision, tolerance)
-        return {"parity": checked.parity, "megabytes": checked.megabytes}
+        return {"parity": session.check_graph(graphs, graph, precision, tolerance).parity}
 
     return CheckedGraph(graph, **once(record, check))
 

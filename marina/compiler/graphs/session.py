@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-
-import psutil
 
 from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
@@ -111,17 +110,19 @@ class CompileSession:
             seconds=time.monotonic() - start,
         )
 
-    def check_graph(self, compiled: CompiledGraph, precision: str, tolerance: float) -> CheckedGraph:
-        """Run one compiled graph, if this machine can run it.
+    def check_graph(
+        self, graphs: Sequence[CompiledGraph], compiled: CompiledGraph, precision: str, tolerance: float
+    ) -> CheckedGraph:
+        """Run one of the compiled graphs, if this machine can run it.
 
         Raises:
             NotFiniteError: an output is not finite.
             CompileError: an output differs too much from the reference.
         """
         if not self.job.runs:
-            return CheckedGraph(compiled, None, 0.0)
-        bytes_before = psutil.Process().memory_full_info().uss
-        graph, shape = self._loader.load(compiled.shape, *compiled.paths(self.folder), precision)
+            return CheckedGraph(compiled, None)
+        files = [graph.file for graph in graphs]
+        graph, shape = self._loader.load_all(self.folder, files, precision).of(compiled.shape)
         try:
             parity = measure_parity(graph, shape, self._rows, self._signature, tolerance)
         except NotFiniteError:
@@ -132,9 +133,7 @@ class CompileSession:
             raise
         except Exception as error:
             raise self._engine_error(error, shape) from error
-        if self.job.engine.cores.exclusive:  # another process loaded it
-            return CheckedGraph(compiled, parity, 0.0)
-        return CheckedGraph(compiled, parity, (psutil.Process().memory_full_info().uss - bytes_before) / 1e6)
+        return CheckedGraph(compiled, parity)
 
     def _calibration(self) -> list[Row]:
         """Calibration rows, like the rows to serve, if a precision needs them."""

@@ -15,10 +15,10 @@ from handlers.worker.engines import Graph
 from handlers.worker.rows.timing import warm_up
 from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
-from marina.compiler.record import CheckedGraph, PrecisionRecord
+from marina.compiler.record import CheckedGraph, MeasuredGraphs, PrecisionRecord
 
 ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # comparison of graphs: rounds; and per round the minimum calls and seconds
-BUILD_FIELDS = ("seconds", "megabytes")  # of a graph: its compile time, and its memory once loaded
+BUILD_FIELDS = ("seconds", "megabytes")  # of a graph: its compile time, and its part of the memory of all
 
 
 class Build(NamedTuple):
@@ -88,7 +88,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def write_times(
     folder: Path,
-    milliseconds: Mapping[Shape, float],
+    measured: MeasuredGraphs,
     graphs: Sequence[CheckedGraph],
     precision: PrecisionRecord,
     cores: int,
@@ -98,17 +98,17 @@ def write_times(
 
     Args:
         folder: the artifact's folder.
-        milliseconds: the time of one call of each graph.
-        graphs: the graphs, with their compile seconds and their megabytes once loaded.
+        measured: the times of calls, and the memory of all graphs.
+        graphs: the graphs, with their compile seconds.
         precision: the precision record, with the times of the precisions that were tried.
         cores: the number of cores that computed.
         build: the build as a whole.
     """
     document = {
         "machine": {"processor": _processor(), "cores_of_machine": os.cpu_count(), "cores_used": cores},
-        "milliseconds": {str(shape): round(value, 3) for shape, value in milliseconds.items()},
+        "milliseconds": {str(shape): round(value, 3) for shape, value in measured.milliseconds.items()},
         "seconds": {str(graph.compiled.shape): round(graph.compiled.seconds, 3) for graph in graphs},
-        "megabytes": {str(graph.compiled.shape): round(graph.megabytes, 3) for graph in graphs},
+        "megabytes": {str(graph.compiled.shape): round(measured.megabytes / len(graphs), 3) for graph in graphs},
         "precisions": {name: round(value, 3) for name, value in precision.milliseconds.items()},
         "noise": round(precision.noise, 3),
         "build": build._asdict(),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marina.plan.answer import Recommendation, trial_json
+from marina.plan.answer import Recommendation
 from marina.plan.candidates import Candidate
 from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate, with_ranges
 from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, search
@@ -20,6 +20,7 @@ from marina.plan.simulator.uncertainty import (
     slowdown_that_explains,
     slowdowns_of,
 )
+from marina.plan.trials import trial_json
 from marina.plan.workload import Demand, Promise, Workload
 from tests.marina.plan.places import place, traffic, variant
 

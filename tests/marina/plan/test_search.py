@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from marina.plan.answer import Recommendation, describe, first_change
+from marina.plan.answer import Recommendation, first_change
+from marina.plan.bounds import latency_alone, min_instances
 from marina.plan.candidates import candidates_of
 from marina.plan.evaluate import evaluate
 from marina.plan.limits import find_reach, largest_request
 from marina.plan.picture import picture
-from marina.plan.search import FINE_REQUESTS, SearchResult, cost, latency_alone, min_instances, search
+from marina.plan.search import FINE_REQUESTS, SearchResult, cost, search
+from marina.plan.trials import describe
 from marina.plan.workload import Demand, Promise, Workload
 from tests.marina.plan.places import place, traffic, variant
 

@@ -45,7 +45,7 @@ class Pretended:
     replicas = 3
 
     def __init__(self, at_once: int) -> None:
-        self.calls_at_once = self.loads_at_once = at_once
+        self.calls_at_once = at_once
         self.meeting = threading.Barrier(at_once) if at_once > 1 else None
 
     def load(self, graph: Path, weights: Path | None, inputs: list[Inputs]) -> list[Echo]:
