@@ -70,6 +70,66 @@ def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> N
 
 
 @needs_openvino
+@pytest.mark.parametrize("task", ["sentence-embedding", "token-classification"])
+def test_graphs_answer_alone_as_they_do_together(compiled: dict[tuple[str, str], Tiny], task: str) -> None:
+    artifact = read_artifact(compiled[task, "openvino"].artifact)
+    together = load("openvino", artifact)
+    for file in artifact.graphs:
+        inputs = [new_inputs(file.shape, artifact.signature)]
+        (alone,) = open_runtime("openvino", Setup(1, 1)).load(*file.paths(artifact.path), inputs)
+        rows = ROWS[: file.shape.batch_size]
+        expected = run_rows(alone, rows, artifact.signature)
+        outputs = run_rows(together[file.shape], rows, artifact.signature)
+        assert all((output == other).all() for output, other in zip(outputs, expected, strict=True))
+
+
+KEEPS_WEIGHTS = """
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from handlers.worker.engines import GraphLoad, Setup, open_runtime
+from handlers.worker.engines.openvino import import_openvino
+
+openvino = import_openvino()
+from openvino import opset8
+
+folder, rows = Path(sys.argv[1]), range(1, 1 + int(sys.argv[2]))
+weights = opset8.constant(np.random.default_rng(0).random((4096, 4096), np.float32))  # 64 MB
+for count in rows:
+    values = opset8.parameter([count, 4096], np.float32)
+    product = opset8.matmul(values, weights, False, True)
+    openvino.save_model(openvino.Model([product], [values]), folder / f"{count}.xml")
+runtime = open_runtime("openvino", Setup(1, 1))
+loads = [
+    GraphLoad(folder / f"{count}.xml", folder / "1.bin", [[np.ones((count, 4096), np.float32)]]) for count in rows
+]
+before = psutil.Process().memory_full_info().uss
+graphs = runtime.load_all(loads)
+print((psutil.Process().memory_full_info().uss - before) / 1e6)
+"""
+
+
+@needs_openvino
+def test_graphs_that_are_loaded_together_keep_their_weights_once(tmp_path: Path) -> None:
+    single, four = (
+        float(
+            subprocess.run(
+                [sys.executable, "-c", KEEPS_WEIGHTS, str(tmp_path), count],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+        for count in ("1", "4")
+    )
+    assert 60 < single <= four < 100
+
+
+@needs_openvino
 @pytest.mark.parametrize(("precision", "warnings"), [("bf16", 1), ("int8", 0)])
 def test_bf16_is_computed_in_f32_where_it_would_be_imitated(
     compiled: dict[tuple[str, str], Tiny],
