@@ -70,7 +70,7 @@ def test_graphs_outlive_their_engine(compiled: dict[tuple[str, str], Tiny]) -> N
 
 
 @needs_openvino
-@pytest.mark.parametrize("task", ["sentence-embedding", "token-classification"])
+@pytest.mark.parametrize("task", ["sentence-embedding", "text-classification"])
 def test_graphs_answer_alone_as_they_do_together(compiled: dict[tuple[str, str], Tiny], task: str) -> None:
     artifact = read_artifact(compiled[task, "openvino"].artifact)
     together = load("openvino", artifact)
