@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import ctypes
 import logging
 import mmap
 import sys
@@ -58,12 +58,13 @@ class _Weights:
 
 
 class _OpenvinoGraph:
-    """One of the graphs that were loaded together, with its inputs; they share an infer request.
+    """One of the graphs that were loaded together, with its inputs; they share an infer request and its inputs.
 
     Args:
         request: the infer request.
         number, which: the number of this graph, and the input of the request that chooses one.
-        inputs: the input arrays, which are bound to the request.
+        inputs: the input arrays of this graph.
+        shared: for each of them, where the request reads it, in the same shape.
         values: the values per row of each output.
         weights: OpenVINO does not keep alive the memory that it reads.
     """
@@ -74,15 +75,18 @@ class _OpenvinoGraph:
         number: int,
         which: npt.NDArray[np.int32],
         inputs: Inputs,
+        shared: Sequence[npt.NDArray[Any]],
         values: Sequence[int],
         weights: Sequence[_Weights],
     ) -> None:
         self.inputs = inputs
         self._request, self._number, self._which = request, number, which
-        self._values, self._weights = values, weights
+        self._shared, self._values, self._weights = shared, values, weights
 
     def run(self, rows: int) -> list[npt.NDArray[np.float32]]:
         self._which[0] = self._number
+        for shared, array in zip(self._shared, self.inputs, strict=True):
+            np.copyto(shared, array, casting="same_kind")
         self._request.infer()
         # the tensors of outputs change with the graph
         outputs = [self._request.get_output_tensor(index).data for index in range(len(self._values))]
@@ -126,10 +130,14 @@ class _OpenvinoRuntime:
                 [output.shape[0] // len(load.inputs[0][0]) for output in model.outputs]
                 for load, model in zip(loads, models, strict=True)
             ]
-            compiled = self._core.compile_model(_choice_of(models), "CPU", self._settings)
+            choice = _Choice(models)
+            compiled = self._core.compile_model(choice.model, "CPU", self._settings)
             for weights in mapped:
                 weights.release_pages()
-            return [list(graphs) for graphs in zip(*self._requests(compiled, loads, values, mapped), strict=True)]
+            _return_freed_memory()
+            return [
+                list(graphs) for graphs in zip(*self._requests(compiled, choice, loads, values, mapped), strict=True)
+            ]
 
     def _mapped(self, weights: Path | None) -> _Weights:
         if weights is None:
@@ -139,18 +147,41 @@ class _OpenvinoRuntime:
         return self._weights[weights]
 
     def _requests(
-        self, compiled: Any, loads: Sequence[GraphLoad], values: Sequence[Sequence[int]], mapped: Sequence[_Weights]
+        self,
+        compiled: Any,
+        choice: _Choice,
+        loads: Sequence[GraphLoad],
+        values: Sequence[Sequence[int]],
+        mapped: Sequence[_Weights],
     ) -> Iterator[list[_OpenvinoGraph]]:
         """The graphs of one infer request for each set of inputs."""
         tensor = import_openvino().Tensor
         for inputs in zip(*(load.inputs for load in loads), strict=True):
-            request, which = compiled.create_infer_request(), np.zeros(1, np.int32)
-            for index, array in enumerate([which, *itertools.chain(*inputs)]):
+            request, which, buffers = compiled.create_infer_request(), np.zeros(1, np.int32), choice.new_buffers()
+            for index, array in enumerate([which, *buffers]):
                 request.set_input_tensor(index, tensor(array, shared_memory=True))
             yield [
-                _OpenvinoGraph(request, number, which, inputs[number], values[number], mapped)
-                for number in range(len(loads))
+                _OpenvinoGraph(
+                    request,
+                    number,
+                    which,
+                    arrays,
+                    [
+                        buffers[slot][: array.size].reshape(array.shape)
+                        for slot, array in zip(choice.slots[number], arrays, strict=True)
+                    ],
+                    values[number],
+                    mapped,
+                )
+                for number, arrays in enumerate(inputs)
             ]
+
+
+def _return_freed_memory() -> None:
+    """Give the system what the compilation of a model has freed: glibc keeps several megabytes for each graph."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries lack it
+    if trim:
+        trim(0)
 
 
 @contextlib.contextmanager
@@ -163,45 +194,100 @@ def _named_errors(path: Path) -> Iterator[None]:
         raise ArtifactError(f"OpenVINO cannot load {path}: {reason}") from None
 
 
-def _choice_of(models: Sequence[Any]) -> Any:
-    """A model that runs one of several models.
+class _Choice:
+    """A model that runs one of several models, and is made of them.
 
-    Its inputs are the number of the model, int32 with the shape (1,), and the inputs of all models in their order. Its
-    outputs are those of the chosen model.
+    Its inputs are the number of the model, int32 with the shape (1,), and buffers, which all models share, since each
+    input that a branch is given costs time. Its outputs are those of the chosen model.
+
+    Attributes:
+        model: the model.
+        slots: for each model, the buffer that begins with the values of each of its inputs.
+    """
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        from openvino import Model, opset8
+
+        first, *_ = models
+        if len(models) == 1:  # what is loaded alone must compute as it does among others
+            zeros = [
+                opset8.constant(np.zeros(output.shape, output.element_type.to_dtype())) for output in first.outputs
+            ]
+            models = [first, Model([opset8.result(constant) for constant in zeros], [])]
+        self._sizes: list[tuple[Any, int]] = []  # of the buffers: their type, and their number of values
+        self.slots = [self._slots_of(model) for model in models]
+        for model, slots in zip(models, self.slots, strict=True):
+            self._read_buffers(model, slots)
+        self.model, _ = _choose(models, 0)
+
+    def new_buffers(self) -> list[npt.NDArray[Any]]:
+        """Buffers of zeros, one for each input of the model after the first."""
+        return [np.zeros(size, element_type.to_dtype()) for element_type, size in self._sizes]
+
+    def _slots_of(self, model: Any) -> list[int]:
+        """A buffer of the same type for each input of a model; makes buffers, or makes them larger, where needed."""
+        slots: list[int] = []
+        for port in model.inputs:
+            element_type, size = _element_type(port), int(np.prod(port.shape))
+            same_type = (slot for slot, buffer in enumerate(self._sizes) if buffer[0] == element_type)
+            slot = next((slot for slot in same_type if slot not in slots), len(self._sizes))
+            if slot == len(self._sizes):
+                self._sizes.append((element_type, size))
+            self._sizes[slot] = element_type, max(size, self._sizes[slot][1])
+            slots.append(slot)
+        return slots
+
+    def _read_buffers(self, model: Any, slots: Sequence[int]) -> None:
+        """Give a model all buffers as its inputs, in place of its own."""
+        from openvino import opset8
+
+        buffers = [opset8.parameter([size], element_type) for element_type, size in self._sizes]
+        for parameter, slot in zip(model.get_parameters(), slots, strict=True):
+            shape = parameter.get_output_shape(0)
+            values = opset8.slice(buffers[slot], [0], [int(np.prod(shape))], [1])
+            values = opset8.convert(opset8.reshape(values, list(shape), False), parameter.get_element_type())
+            parameter.output(0).replace(values.output(0))
+            model.remove_parameter(parameter)
+        model.add_parameters(buffers)
+
+
+def _element_type(port: Any) -> Any:
+    """The type of the values of a buffer: OpenVINO would convert int64 to int32 for CPUs."""
+    openvino = import_openvino()
+    return openvino.Type.i32 if port.element_type == openvino.Type.i64 else port.element_type
+
+
+def _choose(branches: Sequence[Any], start: int) -> tuple[Any, Any]:
+    """A model that runs one of the branches, which are numbered from a start.
+
+    Returns:
+        The model, and the input that chooses; None for that if the model is a branch itself.
     """
     from openvino import Model, opset8
 
-    first, *_ = models
-    if len(models) == 1:  # what is loaded alone must compute as it does among others
-        zeros = [opset8.constant(np.zeros(output.shape, output.element_type.to_dtype())) for output in first.outputs]
-        models = [first, Model([opset8.result(constant) for constant in zeros], [])]
-
-    def choose(branches: Sequence[Any], start: int) -> tuple[Any, Any]:
-        """A model of the branches from a number on, and its first input; None for that if it is a branch itself."""
-        if len(branches) == 1:
-            return branches[0], None
-        middle = len(branches) // 2
-        which = opset8.parameter([1], np.int32)
-        smaller = opset8.less(which, opset8.constant(np.array([start + middle], np.int32)))
-        node = opset8.if_op(smaller.output(0))
-        (then, then_which), (otherwise, else_which) = (
-            choose(branches[:middle], start),
-            choose(branches[middle:], start + middle),
-        )
-        node.set_then_body(then)
-        node.set_else_body(otherwise)
-        if then_which or else_which:
-            node.set_input(which.output(0), then_which, else_which)
-        parameters = [which]
-        for body, body_which, place in ((then, then_which, 0), (otherwise, else_which, 1)):
-            for parameter in body.get_parameters()[body_which is not None :]:
-                outer = opset8.parameter(parameter.get_output_partial_shape(0), parameter.get_element_type())
-                node.set_input(outer.output(0), *((parameter, None) if place == 0 else (None, parameter)))
-                parameters.append(outer)
-        results = [opset8.result(node.set_output(*pair)) for pair in zip(then.results, otherwise.results, strict=True)]
-        return Model(results, parameters), which
-
-    return choose(models, 0)[0]
+    if len(branches) == 1:
+        return branches[0], None
+    middle = len(branches) // 2
+    which = opset8.parameter([1], np.int32)
+    smaller = opset8.less(which, opset8.constant(np.array([start + middle], np.int32)))
+    node = opset8.if_op(smaller.output(0))
+    then, then_which = _choose(branches[:middle], start)
+    otherwise, else_which = _choose(branches[middle:], start + middle)
+    node.set_then_body(then)
+    node.set_else_body(otherwise)
+    if then_which or else_which:
+        node.set_input(which.output(0), then_which, else_which)
+    buffers = []
+    for then_buffer, else_buffer in zip(
+        then.get_parameters()[then_which is not None :],
+        otherwise.get_parameters()[else_which is not None :],
+        strict=True,
+    ):
+        buffer = opset8.parameter(then_buffer.get_output_shape(0), then_buffer.get_element_type())
+        node.set_input(buffer.output(0), then_buffer, else_buffer)
+        buffers.append(buffer)
+    results = [opset8.result(node.set_output(*pair)) for pair in zip(then.results, otherwise.results, strict=True)]
+    return Model(results, [which, *buffers]), which
 
 
 def open_runtime(setup: Setup) -> Runtime:

@@ -2,25 +2,89 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from handlers.worker.rows.packing import Packer, fill_room, lines_of, packed_call, required_length
-from handlers.worker.values import Call, Shape
+from handlers.worker.rows.packing import Packer, fill_room, lines_of, packed_call
+from handlers.worker.values import TOKENS_A_TEXT, Call, Place, Shape
 
 MANY_ROWS = 100  # fewer leave too little room in long lines to plan again
+ROUNDING = 1e-9  # of sums of times
 
 UsefulShapes = list[list[tuple[int, float, Shape]]]  # by number of tokens: rows, time and shape
 
 
-class _Part(NamedTuple):
-    """A plan for the longest rows: their number, its time, and its calls."""
+class _SortedRows:
+    """Rows in ascending order of their tokens.
 
-    rows: int
+    Args:
+        order: the numbers of the rows.
+        lengths: the tokens of each.
+        packers: of the planner.
+
+    Attributes:
+        ends: for each packer, the number of rows that fit into its lines.
+        tokens: the sum of the tokens of the first n rows, by n.
+    """
+
+    def __init__(self, order: Sequence[int], lengths: list[int], packers: Iterable[Packer]) -> None:
+        self.order, self.lengths = order, lengths
+        self.ends = [bisect_right(lengths, packer.length) for packer in packers]
+        self.tokens = [0, *itertools.accumulate(lengths)]
+        self._packed: dict[int, tuple[list[Place], list[int]]] = {}
+
+    def packed(self, packer: Packer, end: int) -> tuple[list[Place], list[int]]:
+        """`Packer.pack` for the first rows, whose number is given, the longest of them first."""
+        if packer.length not in self._packed:
+            self._packed[packer.length] = packer.pack(self.lengths[:end][::-1])
+        return self._packed[packer.length]
+
+
+class _PackedLines(NamedTuple):
+    """The packed rows of a part.
+
+    Attributes:
+        places: of its longest rows, in descending order.
+        order: the lines, from the shortest to the longest.
+        last_shapes: from `_solve`, of the lines in this order.
+    """
+
+    places: list[Place]
+    order: list[int]
+    last_shapes: list[Shape | None]
+
+
+class _Part(NamedTuple):
+    """A plan for the longest rows.
+
+    Attributes:
+        time: of all its calls.
+        start: the number of its first row.
+        last_shapes: from `_solve`, of its rows that are not packed, which are its shortest.
+        lines: its rows that are packed.
+        longer: the plan for its rows that are too long for these lines.
+    """
+
     time: float
-    calls: list[Call]
+    start: int
+    last_shapes: list[Shape | None]
+    lines: _PackedLines | None = None
+    longer: _Part | None = None
+
+    def calls(self, rows: _SortedRows) -> list[Call]:
+        """Its calls, without those of the longer part."""
+        end = self.start + len(self.last_shapes)
+        calls = _read_back(rows.order[self.start : end], self.last_shapes)
+        if self.lines:
+            places, order, last_shapes = self.lines
+            lines = lines_of(rows.order[end : end + len(places)][::-1], places)
+            calls += [
+                packed_call(call.shape, [lines[line] for line in call.rows]) for call in _read_back(order, last_shapes)
+            ]
+        return calls
 
 
 def max_sequence_length(shapes: Iterable[Shape]) -> int:
@@ -57,10 +121,8 @@ class Planner:
         self._useful_line_shapes = _useful_shapes(
             {shape: time for shape, time in times.items() if shape.packed}, self._max_length
         )
-        lengths = sorted({shape.sequence_length for shape in times if shape.packed})
         self._packers = [
-            Packer({shape: time for shape, time in times.items() if shape.packed and shape.sequence_length == length})
-            for length in lengths
+            Packer(length, times) for length in sorted({shape.sequence_length for shape in times if shape.packed})
         ]
         self._single_row_plans: dict[int, list[Call]] = {}  # the plans of single rows, by their tokens
 
@@ -91,9 +153,10 @@ class Planner:
         """Calls in which shorter rows fill the lines, the longest lines first, with new plans for the others."""
         filled_calls: list[Call] = []
         for packer in reversed(self._packers):
-            long_shapes = {shape for shape in self._times if shape.packed and shape.sequence_length == packer.length}
-            long_calls = [call for call in calls if call.shape in long_shapes]
-            other_calls = [call for call in calls if call.shape not in long_shapes]
+            long_calls = [call for call in calls if call.shape in packer.shapes]
+            other_calls = [call for call in calls if call.shape not in packer.shapes]
+            if not long_calls:
+                continue
             other_rows = sorted((row for call in other_calls for row in call.rows), key=lengths.__getitem__)
             more_calls, rows_left = fill_room(long_calls, other_rows[::-1], lengths)
             new_calls = self._best_calls(rows_left[::-1], lengths) if len(rows_left) < len(other_rows) else other_calls
@@ -107,46 +170,68 @@ class Planner:
 
     def _best_calls(self, order: Sequence[int], lengths: Sequence[int]) -> list[Call]:
         """The best calls for rows, whose ascending order is given."""
-        sorted_lengths = [lengths[row] for row in order]
-        # parts[k]: the best plan for the rows that are too long for the first k packers
-        starts = [0, *(bisect_right(sorted_lengths, packer.length) for packer in self._packers)]
-        parts: list[_Part] = []
-        for number in range(len(self._packers), -1, -1):
-            parts.insert(0, self._best_part(order[starts[number] :], lengths, self._packers[number:], parts))
-        return parts[0].calls
+        rows = _SortedRows(order, [lengths[row] for row in order], self._packers)
+        # by number of the first row: the best plan for the rows from there on
+        parts: dict[int, _Part] = {}
+        for start in sorted({0, *rows.ends, len(order)}, reverse=True):
+            parts[start] = self._best_part(start, rows, parts)
+        calls: list[Call] = []
+        part: _Part | None = parts[0]
+        while part:
+            calls += part.calls(rows)
+            part = part.longer
+        return calls
 
-    def _best_part(
-        self, order: Sequence[int], lengths: Sequence[int], packers: Sequence[Packer], longer_parts: Sequence[_Part]
-    ) -> _Part:
-        """The best plan for rows in ascending order; `longer_parts[k]` has the rows too long for `packers[k]`."""
-        min_times, last_shapes = _solve([lengths[row] for row in order], self._useful_shapes)
-        best = _Part(len(order), min_times[-1], [])
-        if min_times[-1] < inf:
-            best.calls.extend(_read_back(order, last_shapes))
-        for packer, longer_part in zip(packers, longer_parts, strict=False):
-            fitting_rows = order[: len(order) - longer_part.rows]
-            places, used_lines = packer.pack([lengths[row] for row in reversed(fitting_rows)])
-            # estimates[n - 1]: the time if the longest n rows are packed, all into lines of this length
-            estimates = [
-                min_times[len(fitting_rows) - count] + packer.time(used_lines[count - 1])
-                for count in range(1, len(fitting_rows) + 1)
-            ]
-            if not estimates:
+    def _best_part(self, start: int, rows: _SortedRows, parts: Mapping[int, _Part]) -> _Part:
+        """The best plan for the rows from a number on; `parts` has those for rows that are too long for a packer."""
+        min_times, last_shapes = _solve(rows.lengths[start:], self._useful_shapes)
+        best = unpacked = _Part(min_times[-1], start, last_shapes)
+        # the longest lines first: they are mostly the best, which leaves out others by their bound
+        for packer, end in zip(reversed(self._packers), reversed(rows.ends), strict=True):
+            if end <= start:
+                break
+            bound = (rows.tokens[end] - rows.tokens[start]) * packer.min_token_time + parts[end].time
+            if bound > best.time * (1 + ROUNDING):
                 continue
-            packed_count = min(range(len(fitting_rows)), key=estimates.__getitem__) + 1
-            lines = lines_of(fitting_rows[::-1][:packed_count], places[:packed_count])
-            line_lengths = [required_length(line, lengths) for line in lines]
-            line_order = sorted(range(len(lines)), key=line_lengths.__getitem__)
-            line_min_times, line_last_shapes = _solve(
-                [line_lengths[line] for line in line_order], self._useful_line_shapes
-            )
-            total = min_times[len(fitting_rows) - packed_count] + line_min_times[-1] + longer_part.time
-            if total < best.time:
-                calls = _read_back(fitting_rows[: len(fitting_rows) - packed_count], last_shapes)
-                for call in _read_back(line_order, line_last_shapes):
-                    calls.append(packed_call(call.shape, [lines[line] for line in call.rows]))
-                best = _Part(len(order), total, calls + longer_part.calls)
+            part = self._packed_part(packer, rows, end, unpacked, min_times, parts[end])
+            # of equal plans, the one without packed rows, then that with the shortest lines
+            if part.time < unpacked.time and part.time <= best.time:
+                best = part
         return best
+
+    def _packed_part(
+        self,
+        packer: Packer,
+        rows: _SortedRows,
+        end: int,
+        unpacked: _Part,
+        min_times: Sequence[float],
+        longer: _Part,
+    ) -> _Part:
+        """The plan of a part whose longest rows are packed into lines of one length, and those above `end` by `longer`.
+
+        `min_times` has the times of its shortest rows without packing, by their number.
+        """
+        places, used_lines = rows.packed(packer, end)
+        row_count = end - unpacked.start
+        # estimates[n]: the time if the longest n rows are packed, all into calls of this length
+        estimates = {
+            count: min_times[row_count - count] + packer.time(used_lines[count - 1])
+            for count in (range(1, row_count + 1) if self._useful_shapes[0] else (row_count,))
+        }
+        count = min(estimates, key=estimates.__getitem__)
+        line_lengths = [0] * used_lines[count - 1]
+        for tokens, place in zip(reversed(rows.lengths[end - count : end]), places, strict=False):
+            line_lengths[place.line] = max(place.start + tokens, TOKENS_A_TEXT * (place.number + 1))
+        order = sorted(range(len(line_lengths)), key=line_lengths.__getitem__)
+        line_min_times, line_last_shapes = _solve([line_lengths[line] for line in order], self._useful_line_shapes)
+        return _Part(
+            min_times[row_count - count] + line_min_times[-1] + longer.time,
+            unpacked.start,
+            unpacked.last_shapes[: row_count - count],
+            _PackedLines(places[:count], order, line_last_shapes),
+            longer,
+        )
 
 
 def _useful_shapes(times: Mapping[Shape, float], max_tokens: int) -> UsefulShapes:
@@ -166,6 +251,8 @@ def _useful_shapes(times: Mapping[Shape, float], max_tokens: int) -> UsefulShape
 
 def _solve(lengths: Sequence[int], useful_shapes: UsefulShapes) -> tuple[list[float], list[Shape | None]]:
     """For the i shortest rows, whose lengths are ascending: the minimum time, and the shape of the last call."""
+    if not useful_shapes[0]:
+        return [0.0, *[inf] * len(lengths)], [None] * len(lengths)
     min_times = [0.0]
     last_shapes: list[Shape | None] = []
     for last, tokens in enumerate(lengths):

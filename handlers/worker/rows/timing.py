@@ -20,9 +20,9 @@ MIN_SWITCHES, MAX_SWITCHES = 3, 15  # of each model
 def time_graphs(streams: Sequence[Graphs], signature: Signature, budget_s: float) -> dict[Shape, float]:
     """Median milliseconds of one call of each graph with every row filled, after a warm-up.
 
-    The graphs run in turn, as they do in plans. Each has its own weights; a graph that runs repeatedly finds them in
-    the processor's cache, which makes small graphs look up to twice as fast as they are. If the runtime supports
-    several concurrent calls, all streams run at once, and the time is divided by their number.
+    The graphs run in turn, as they do in plans. A graph that runs repeatedly finds its weights in the processor's
+    cache, which makes small graphs look up to twice as fast as they are. If the runtime supports several concurrent
+    calls, all streams run at once, and the time is divided by their number.
     Timing stops when the budget is spent, but not before 3 rounds.
 
     Args:

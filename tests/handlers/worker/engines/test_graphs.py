@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from handlers.worker.artifact import Artifact, read_artifact
-from handlers.worker.engines import Setup, open_runtime
+from handlers.worker.engines import GraphLoad, Setup, load_all, open_runtime
 from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.errors import ArtifactError
 from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs, run_rows
@@ -81,6 +82,41 @@ def test_graphs_answer_alone_as_they_do_together(compiled: dict[tuple[str, str],
         expected = run_rows(alone, rows, artifact.signature)
         outputs = run_rows(together[file.shape], rows, artifact.signature)
         assert all((output == other).all() for output, other in zip(outputs, expected, strict=True))
+
+
+@needs_openvino
+def test_graphs_with_other_inputs_are_loaded_together(tmp_path: Path) -> None:
+    openvino = import_openvino()
+    from openvino import opset8
+
+    integers, floats = np.dtype(np.int64), np.dtype(np.float32)
+    input_types: list[list[np.dtype[Any]]] = [
+        [integers],
+        [floats, integers],
+        [integers, floats, integers, floats],
+        [floats],
+        [np.dtype(np.int32), integers],
+    ]
+    loads, expected = [], []
+    for number, types in enumerate(input_types):
+        shapes = [[2, 1 + number + place] for place in range(len(types))]
+        parameters = [opset8.parameter(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
+        sums = [
+            opset8.reduce_sum(opset8.convert(parameter, floats), opset8.constant(np.array([1])), True)
+            for parameter in parameters
+        ]
+        file = tmp_path / f"{number}.xml"
+        openvino.save_model(openvino.Model([opset8.concat(sums, 1)], parameters), file)
+        arrays = [
+            (1 + number + np.arange(np.prod(shape))).reshape(shape).astype(dtype)
+            for shape, dtype in zip(shapes, types, strict=True)
+        ]
+        loads.append(GraphLoad(file, file.with_suffix(".bin"), [arrays]))
+        expected.append(np.stack([array.sum(1) for array in arrays], 1))
+    graphs = load_all(open_runtime("openvino", Setup(1, 1)), loads)
+    for number in [0, 1, 2, 3, 4, 2, 0, 4]:
+        (output,) = graphs[number][0].run(2)
+        assert (output == expected[number]).all()
 
 
 KEEPS_WEIGHTS = """

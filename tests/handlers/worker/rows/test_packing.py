@@ -63,7 +63,7 @@ def test_calls_of_one_shape_hold_all_rows(length: int, size: int, packed: bool, 
 @given(rows_of)
 def test_the_first_rows_are_where_they_are_without_the_others(lengths: list[int]) -> None:
     lengths.sort(reverse=True)
-    packer = Packer({Shape(1, LENGTH, True): 1.0})
+    packer = Packer(LENGTH, {Shape(1, LENGTH, True): 1.0})
     places, used = packer.pack(lengths)
     for count in range(1, len(lengths)):
         assert packer.pack(lengths[:count]) == (places[:count], used[:count])
@@ -84,6 +84,15 @@ def test_rows_that_find_no_room_fit_into_no_line(size: int, first: list[int], mo
             room = LENGTH - sum(lengths[row] for row in rows_of_line)
             if len(rows_of_line) < shape.texts_a_line:
                 assert all(lengths[row] > room for row in rows_left)
+
+
+@given(packed_times, plain_times, rows_of)
+def test_bounds_leave_out_no_better_plan(packed: Times, plain: Times, lengths: list[int]) -> None:
+    times = mixed(packed, plain)
+    without_bounds = Planner(times)
+    for packer in without_bounds._packers:
+        packer.min_token_time = 0.0
+    assert Planner(times).plan(lengths) == without_bounds.plan(lengths)
 
 
 @settings(max_examples=40, deadline=None)
@@ -120,14 +129,14 @@ def fewest_lines(lengths: list[int], texts: int) -> int:
 def test_few_rows_need_at_most_one_line_more_than_the_fewest(lengths: list[int]) -> None:
     lengths.sort(reverse=True)
     shape = Shape(1, LENGTH, True)
-    used = Packer({shape: 1.0}).pack(lengths)[1][-1]
+    used = Packer(LENGTH, {shape: 1.0}).pack(lengths)[1][-1]
     # rows of at least TOKENS_A_TEXT tokens, so the most texts of a line never bind
     assert used <= fewest_lines(lengths, shape.texts_a_line) + 1
 
 
 @given(st.integers(1, 6), st.dictionaries(st.integers(1, 6), st.integers(1, 100).map(float), min_size=1, max_size=3))
 def test_the_calls_for_lines_take_the_least_time(lines: int, sizes: dict[int, float]) -> None:
-    packer = Packer({Shape(size, LENGTH, True): time for size, time in sizes.items()})
+    packer = Packer(LENGTH, {Shape(size, LENGTH, True): time for size, time in sizes.items()})
     least = min(
         sum(count * time for count, time in zip(counts, sizes.values(), strict=True))
         for counts in itertools.product(range(7), repeat=len(sizes))
