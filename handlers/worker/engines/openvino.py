@@ -87,7 +87,7 @@ class _OpenvinoGraph:
         self._which[0] = self._number
         for shared, array in zip(self._shared, self.inputs, strict=True):
             np.copyto(shared, array, casting="same_kind")
-        self._request.infer()
+        self._request.infer(share_outputs=True)  # else it copies them, too
         # the tensors of outputs change with the graph
         outputs = [self._request.get_output_tensor(index).data for index in range(len(self._values))]
         return [output[: rows * values].copy() for output, values in zip(outputs, self._values, strict=True)]
