@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import mmap
 import sys
@@ -134,7 +133,6 @@ class _OpenvinoRuntime:
             compiled = self._core.compile_model(choice.model, "CPU", self._settings)
             for weights in mapped:
                 weights.release_pages()
-            _return_freed_memory()
             return [
                 list(graphs) for graphs in zip(*self._requests(compiled, choice, loads, values, mapped), strict=True)
             ]
@@ -175,13 +173,6 @@ class _OpenvinoRuntime:
                 )
                 for number, arrays in enumerate(inputs)
             ]
-
-
-def _return_freed_memory() -> None:
-    """Give the system what the compilation of a model has freed: glibc keeps several megabytes for each graph."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries lack it
-    if trim:
-        trim(0)
 
 
 @contextlib.contextmanager
