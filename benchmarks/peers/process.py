@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from benchmarks.peers.settings import ONNX_TASKS, Peer, request_bodies
+from benchmarks.peers.settings import Peer, request_bodies
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.errors import MarinaError
@@ -133,8 +133,7 @@ def _run(command: list[str]) -> None:
 def _words(command: str, peer: Peer, model: Path, source: Path, folder: Path, port: int = 0) -> list[str]:
     paths = {"bin": folder / "venvs" / peer.packages / "bin", "here": HERE, "model": model, "source": source}
     values = {"port": port, "workers": peer.workers, "library": peer.library, "task": peer.task}
-    texts, onnx_task = folder / texts_file(peer.task), ONNX_TASKS[peer.task]
-    return shlex.split(command.format(**paths, **values, texts=texts, onnx_task=onnx_task))
+    return shlex.split(command.format(**paths, **values, texts=folder / texts_file(peer.task)))
 
 
 def _wait_for_answer(peer: Peer, target: Target, process: subprocess.Popen[bytes]) -> bool:

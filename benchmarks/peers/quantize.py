@@ -1,11 +1,12 @@
 # mypy: ignore-errors
 """Makes a model in int8 as each library's documentation says: `quantize.py LIBRARY TASK SOURCE FOLDER TEXTS`.
 
-It runs with the packages of int8.txt; encode.py uses its function for OpenVINO with the packages of encode.txt. TEXTS
+It runs with the packages of the peer; encode.py uses its function for OpenVINO with the packages of encode.txt. TEXTS
 is a JSON file with texts like those that the model will read; static quantization takes the ranges of the activations
 from them.
 
     onnxruntime            "Quantize ONNX Models": dynamic, per channel
+    infinity               optimum-onnx, "Quantization": dynamic, for AVX-512 VNNI
     openvino               optimum-intel, "Optimization": OVQuantizer
     ctranslate2            its page "Transformers": ct2-transformers-converter --quantization int8
     st-openvino, st-onnx   sentence-transformers, "Speeding up Inference": backend="openvino" and "onnx"
@@ -49,6 +50,16 @@ def onnxruntime(task, source, folder, _texts):
 
     model, types = onnx(task, source, folder), {"DefaultTensorType": TensorProto.FLOAT}
     quantize_dynamic(model, folder / "int8.onnx", per_channel=True, weight_type=QuantType.QInt8, extra_options=types)
+
+
+def infinity(task, source, folder, _texts):
+    from optimum.onnxruntime import ORTQuantizer
+    from optimum.onnxruntime.configuration import AutoQuantizationConfig
+
+    quantizer = ORTQuantizer.from_pretrained(onnx(task, source, folder).parent)
+    quantizer.quantize(AutoQuantizationConfig.avx512_vnni(is_static=False, per_channel=True), folder)
+    for path in (*source.glob("*token*.json"), source / "config.json"):
+        shutil.copy(path, folder)
 
 
 def fastembed(task, source, folder, texts):
@@ -118,6 +129,7 @@ def st_onnx(_task, source, folder, _texts):
 
 LIBRARIES = {
     "onnxruntime": onnxruntime,
+    "infinity": infinity,
     "openvino": openvino,
     "ctranslate2": ctranslate2,
     "st-openvino": st_openvino,

@@ -61,10 +61,8 @@ INFINITY = (
     "{bin}/infinity_emb v2 --model-id {model} --served-model-name peer --host 127.0.0.1 --port {port} --device cpu "
     "--engine optimum --pooling-method mean --batch-size 32 --no-model-warmup --log-level error"
 )
-EXPORT = "{bin}/optimum-cli export onnx --library transformers --task {onnx_task} --model {source} {model}"
 QUANTIZE = "{bin}/python {here}/quantize.py {library} {task} {source} {model} {texts}"
 GGUF = "{bin}/python {here}/gguf_model.py {source} {model}"
-ONNX_TASKS = {INTENTS: "text-classification", EMBEDDINGS: "feature-extraction", ENTITIES: "token-classification"}
 
 FASTAPI_WORKERS = (
     'transformers, "Web server inference": "a single thread to handle the heavier load of running Pipeline"; '
@@ -72,7 +70,7 @@ FASTAPI_WORKERS = (
 )
 BATCHING = 'LitServe, "Batching": max_batch_size and batch_timeout; workers_per_device'
 MOSEC_BATCHING = 'mosec, "Configuration": max_batch_size and max_wait_time; num, the processes of a stage'
-ONNX = 'infinity, command line: "optimum uses ONNX on GPU/CPU"; exported with optimum-cli'
+ONNX = 'infinity, command line: "optimum uses ONNX on GPU/CPU"; it prefers a file with the name model_quantized.onnx'
 SLOTS = "llama.cpp, tools/server: --embeddings, --parallel and continuous batching; weights in Q8_0"
 
 # the libraries that compute in int8, by task: their names in quantize.py and in tables
@@ -98,7 +96,7 @@ INT8 = {
 
 
 def peers(cores: int) -> list[Peer]:
-    """Every peer: in int8 with one worker for all cores and with one for each, in float32 with one for each."""
+    """Every peer: in int8 with one worker for all cores and with one for each, if it has workers; one in float32."""
     counts = sorted({1, cores})
     settings = []
     for task, libraries in INT8.items():
@@ -108,12 +106,12 @@ def peers(cores: int) -> list[Peer]:
     settings.append(
         Peer("llama.cpp", "llama", EMBEDDINGS, LLAMA, 1, SLOTS, "/v1/embeddings", "openai", "int8", "llama.cpp", GGUF)
     )
-    # in float32, as their documentation begins
-    settings.append(Peer("FastAPI, pipeline", "fastapi", INTENTS, FASTAPI, cores, FASTAPI_WORKERS))
     settings += [
-        Peer("infinity, ONNX", "infinity", task, INFINITY, 1, ONNX, path, "openai", "f32", "onnx", EXPORT)
+        Peer("infinity, ONNX", "infinity", task, INFINITY, 1, ONNX, path, "openai", "int8", "infinity", QUANTIZE)
         for task, path in ((INTENTS, "/classify"), (EMBEDDINGS, "/embeddings"))
     ]
+    # in float32, as its documentation begins
+    settings.append(Peer("FastAPI, pipeline", "fastapi", INTENTS, FASTAPI, cores, FASTAPI_WORKERS))
     return settings
 
 
