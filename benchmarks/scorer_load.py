@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.histogram import new_histogram, record
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.profile import Load
+from marina.bench.server.spawned import spawned_process
 
 _loaded: list[tuple[Any, list[Any]]] = []  # of the process: one scorer, and a batch of each row
 
@@ -29,7 +28,7 @@ def scorer_load(archive: Path, rows: Sequence[dict[str, str]]) -> Iterator[Calla
         archive: the model's archive (.mar).
         rows: texts by field of an instance.
     """
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+    with spawned_process() as process:
         process.submit(_load, archive, rows).result()
         yield lambda load: process.submit(_run, load).result()
 

@@ -14,7 +14,7 @@ from marina.console import print_error, print_table, progress_bar, say
 from marina.errors import MarinaError
 from marina.files import locked
 from marina.project import find_project, project_beside
-from marina.server.process import HOSTS
+from marina.server.hosts.table import HOSTS
 from marina.server.state import DIRECT
 from marina.spec import read_spec
 

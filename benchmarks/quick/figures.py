@@ -21,7 +21,7 @@ from marina.bench.server.benchmark_server import UNLIMITED
 from marina.bench.server.endpoint import target_of
 from marina.errors import MarinaError
 from marina.server.state import Ports
-from marina.server.torchserve.config import free_ports
+from marina.server.ports import free_ports
 from marina.spec import Spec
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -12,6 +11,7 @@ from typing import Any
 
 from marina.bench.load.histogram import new_histogram, record
 from marina.bench.load.measurement import Measurement
+from marina.bench.server.spawned import spawned_process
 
 TASK_MODELS = {"sentence-embedding": "AutoModel", "token-classification": "AutoModelForTokenClassification"}
 MAX_TOKENS = 512
@@ -38,7 +38,7 @@ class EagerModel:
 @contextmanager
 def eager_model(source: Path, task: str) -> Iterator[EagerModel]:
     """Load the model in a folder, for one of the tasks in TASK_MODELS."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+    with spawned_process() as process:
         process.submit(_load, source, TASK_MODELS[task]).result()
         yield EagerModel(process)
 

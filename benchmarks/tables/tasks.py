@@ -8,11 +8,9 @@ libraries, sentence-transformers or transformers, with torch in float32.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -31,6 +29,7 @@ from marina.bench.report.figures import figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.table import Table, TableLayout, spread
 from marina.bench.server.bare_graphs import bare_graphs
+from marina.bench.server.spawned import spawned_process
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
 from marina.bench.sweep.strategies import bare_strategy
 from marina.bench.tables.job import TableJob
@@ -205,7 +204,7 @@ def _timed(
 
     @contextmanager
     def start() -> Iterator[Measure]:
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        with spawned_process() as process:
             process.submit(_load, make, case, archive).result()
 
             def measure(_: LoadCase) -> tuple[Configuration, Measurement]:

@@ -23,7 +23,7 @@ from marina.plan.calibration.calibrate import calibrate
 from marina.plan.calibration.record import read_calibration
 from marina.plan.places import Calibrated
 from marina.project import find_project
-from marina.server.process import HOSTS
+from marina.server.hosts.table import HOSTS
 from marina.server.state import DEFAULT_HOST
 from marina.spec import read_spec
 

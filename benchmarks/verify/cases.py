@@ -11,12 +11,11 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from marina.errors import SpecError
-from marina.plan.simulator.batches import NO_DELAY
+from marina.server.hosts.table import HOSTS
 
 SHARES = (0.10, 0.95)  # of capacity
 INSTANCES = (1, 1, 1, 2, 4, 8, 16, 32)
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 32, 64)
-DELAYS_MS = {"torchserve": (1, 1, 2, 5), "direct": (NO_DELAY,)}  # by host
 # texts of the built-in mix by their number of tokens
 LENGTHS = {"mix": (0, 1000), "short": (0, 16), "long": (32, 1000), "middle": (12, 40)}
 TWO_MODEL_INTERVAL = 5  # every fifth workload has two models
@@ -79,7 +78,7 @@ def draw_cases(models: Sequence[str], cores: int, count: int, seeds: Sequence[in
                 lengths=tuple(rng.choice(list(LENGTHS)) for _ in names),
                 groups=rng.choice([(cores,), (1,) * cores]),
                 batch_size=rng.choice(BATCH_SIZES),
-                delay_ms=rng.choice(DELAYS_MS[host]),
+                delay_ms=rng.choice(HOSTS[host].delays_ms[:3]),
                 share=round(rng.uniform(*SHARES), 3),
             )
         )
@@ -127,8 +126,9 @@ def _read_case(
         raise SpecError(f"{where} must have instances and lengths for each of its models")
     if not case.groups or min(*case.groups, *case.instances, case.batch_size) < 1:
         raise SpecError(f"{where}: groups, instances and batch_size are at least 1")
-    if case.delay_ms < 0 or (case.delay_ms == NO_DELAY) != (host == "direct"):
-        raise SpecError(f"{where}: delay_ms is 0 with the host direct, and at least 1 with TorchServe")
+    waits = HOSTS[host].delays_ms[0] > 0
+    if case.delay_ms < 0 or (case.delay_ms > 0) != waits:
+        raise SpecError(f"{where}: with the host {host}, delay_ms is {'at least 1' if waits else '0'}")
     if not 0 < case.share < 1:
         raise SpecError(f"{where}: share is between 0 and 1, of the predicted capacity")
     return case

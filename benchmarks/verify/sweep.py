@@ -14,11 +14,10 @@ from marina.console import Progress
 from marina.plan.candidates import Candidate, candidates_of
 from marina.plan.places import Calibrated, place_here
 from marina.plan.search import search
-from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.workload import Promise, Traffic
+from marina.server.hosts.table import HOSTS
 
 BATCH_SIZES = (1, 4, 16, 64)
-DELAYS_MS = {"torchserve": (1, 5), "direct": (NO_DELAY,)}  # by host
 SHARE = 0.6  # of the best predicted throughput: the rate of the open loops
 CONNECTIONS = 64  # of the closed loops
 LOOSE_MS = 10_000.0  # a promise that all configurations keep, so that the plan's choice is the fastest
@@ -48,7 +47,7 @@ def sweep(
     model: Calibrated, server: BenchmarkServer, cores: int, rounds: int, progress: Progress
 ) -> tuple[float, list[SweepEntry]]:
     """Measure a grid of configurations and the plan's choice, in interleaved rounds; returns the rate of open loops."""
-    texts, delays = [texts_of(model, KIND)], DELAYS_MS[model.host]
+    texts, delays = [texts_of(model, KIND)], HOSTS[model.host].delays_ms[::2]
     cases = [
         _case(model, number, groups, batch_size, delay)
         for number, (groups, (batch_size, delay)) in enumerate(

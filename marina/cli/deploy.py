@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from marina.cli.options import HostName, JsonOption, SomeNames
+from marina.cli.options import JsonOption, SomeNames, known_host
 from marina.console import err, print_json, relative, say
 from marina.project import find_project
 
@@ -27,9 +27,10 @@ PlanOption = Annotated[
     ),
 ]
 ImageHostOption = Annotated[
-    HostName | None,
+    str | None,
     typer.Option(
         "--host",
+        callback=known_host,
         envvar="MARINA_HOST",
         metavar="HOST",
         help="What carries the workers in the image: direct, which needs no Java, or torchserve. Default: that of "

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from handlers.worker.engines import ENGINES
 from marina.errors import MarinaError
 
-HostName = Literal["torchserve", "direct"]
 ENGINE_NAMES = f"{', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
+
+
+def known_host(name: str | None) -> str | None:
+    """The value of --host; an error of its option if no host has that name."""
+    from marina.server.hosts.table import check_host
+
+    try:
+        return name and check_host(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Models. Default: every spec in models/.")]
 Archives = Annotated[
@@ -27,9 +37,10 @@ ShapesOption = Annotated[
     typer.Option("--shapes", metavar="SHAPES", help="Use these shapes instead of the spec's, for example 1x32,8x128."),
 ]
 HostOption = Annotated[
-    HostName,
+    str,
     typer.Option(
         "--host",
+        callback=known_host,
         envvar="MARINA_HOST",
         metavar="HOST",
         help="What carries the workers: torchserve, or direct, which needs no Java.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from marina.cli.options import EngineOption, HostName, HostOption, JsonOption, SomeNames
+from marina.cli.options import EngineOption, HostOption, JsonOption, SomeNames
 from marina.console import print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError
 from marina.project import find_project
@@ -176,7 +176,7 @@ def _workload_of_options(
     confidence: float | None,
     budget: float | None,
     price: float | None,
-    host: HostName,
+    host: str,
 ) -> Workload:
     from marina.plan.workload import HERE, Workload
 

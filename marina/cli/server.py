@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from marina.cli.options import Archives, HostName, JsonOption, SomeNames, TimeoutOption
+from marina.cli.options import Archives, JsonOption, SomeNames, TimeoutOption, known_host
 from marina.console import print_json, print_table, say, spinner
 from marina.project import find_project
 
@@ -69,8 +69,9 @@ def serve(
         typer.Option(metavar="FILE", help="Refuse archives that are not in this list, as sha256sum writes it."),
     ] = None,
     host: Annotated[
-        HostName | None,
+        str | None,
         typer.Option(
+            callback=known_host,
             envvar="MARINA_HOST",
             metavar="HOST",
             help="What carries the workers: torchserve, or direct, which needs no Java and answers sooner. "
@@ -98,7 +99,7 @@ def serve(
     from marina.server.json_logs import line_printer
     from marina.server.lifecycle import serve as serve_models
     from marina.server.state import DEFAULT_HOST, Access
-    from marina.server.torchserve.config import configured_ports
+    from marina.server.ports import configured_ports
     from marina.server.watch import start_watch
 
     project, trust_list = find_project(), str(trusted.absolute()) if trusted else None
@@ -151,6 +152,7 @@ def stop(
 
 def status(as_json: JsonOption = False) -> None:
     """Show the running server's models. Exits with 1 if none runs or a worker is not READY."""
+    from marina.server.hosts.table import HOSTS
     from marina.server.models import status as server_status
     from marina.server.state import DEFAULT_HOST
 
@@ -171,7 +173,8 @@ def status(as_json: JsonOption = False) -> None:
         print_table(["model", "version", "workers", "waiting"], rows, numbers=1)
         say(f"http://127.0.0.1:{state.ports.inference}/predictions/NAME")
         if state.host != DEFAULT_HOST:
-            page = f"; try it at http://127.0.0.1:{state.ports.inference}/docs" if state.access.docs else ""
+            has_page = HOSTS[state.host].has_access and state.access.docs
+            page = f"; try it at http://127.0.0.1:{state.ports.inference}/docs" if has_page else ""
             say(f"host {state.host}{page}")
         if not state.access.needs_token:
             say(NO_TOKEN)
@@ -320,7 +323,7 @@ def token(
 
 def java(as_json: JsonOption = False) -> None:
     """Print the home of the Java that TorchServe uses: export JAVA_HOME=$(marina java)."""
-    from marina.server.torchserve.java import find_java_home
+    from marina.server.hosts.torchserve.java import find_java_home
 
     home = str(find_java_home())
     if as_json:

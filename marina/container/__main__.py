@@ -21,10 +21,11 @@ from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
 from marina.server.environment import serving_env
 from marina.server.foreground import serve_in_foreground
+from marina.server.hosts.table import HOSTS
 from marina.server.json_logs import as_json, line_printer
 from marina.server.management.tokens import token
-from marina.server.state import TORCHSERVE, Access, Ports, RunState
-from marina.server.torchserve.config import free_ports, read_properties
+from marina.server.state import Access, Ports, RunState
+from marina.server.ports import free_ports, read_properties
 from marina.server.upgrade import management_of
 
 SETTINGS = "--settings-from"  # the number of an open file
@@ -58,7 +59,7 @@ def _fail_json(message: str) -> None:
 def run(project: Project, settings: ContainerSettings) -> int:
     """Serve the project's archives; returns the exit code."""
     offer_archives(project, Path(settings.archives), settings.models)
-    return (_behind_nginx if settings.host == TORCHSERVE else _in_front)(project, settings)
+    return (_behind_nginx if HOSTS[settings.host].java else _in_front)(project, settings)
 
 
 def _behind_nginx(project: Project, settings: ContainerSettings) -> int:

@@ -16,7 +16,7 @@ from marina.archive.describe import Archive
 from marina.container.settings import ContainerSettings
 from marina.errors import ServerError
 from marina.server.state import Ports
-from marina.server.torchserve.memory import (
+from marina.server.hosts.torchserve.memory import (
     GRPC_BODIES_BYTES,
     GRPC_BODY_BYTES,
     MEDIUM_BODIES,

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from marina.errors import DeployError
+from marina.server.hosts.table import check_host
 from marina.server.state import DIRECT, TORCHSERVE
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")  # RFC 6750, and long enough not to be guessed
@@ -113,9 +114,10 @@ def _number(environment: Mapping[str, str], name: str, default: int, maximum: in
 def _host(environment: Mapping[str, str]) -> str:
     """The host that the image has, whose name the image sets: TorchServe where it brings Java."""
     host = environment.get("MARINA_HOST") or (TORCHSERVE if environment.get("JAVA_HOME") else DIRECT)
-    if host not in (TORCHSERVE, DIRECT):
-        raise DeployError(f"MARINA_HOST={host}: the hosts are {TORCHSERVE} and {DIRECT}", "leave the image's value")
-    return host
+    try:
+        return check_host(host)
+    except ValueError as error:
+        raise DeployError(f"MARINA_HOST={host}: {error}", "leave the image's value") from None
 
 
 def _flag(environment: Mapping[str, str], name: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from marina.archive.describe import Archive
-from marina.deploy.hosts import HOSTS
 from marina.deploy.scale import Scale
+from marina.server.hosts.table import HOSTS
 
 # of the memory of workers that was not measured: graphs run in memory of their own, which grows with the requests
 REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0
@@ -47,9 +47,10 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
     """
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
     on_cpu = stack == "cpu"
-    request, limit = workers_memory(archives, host, (cores or cpus) if on_cpu else cpus)
+    worker_cpus = (cores or cpus) if on_cpu else cpus
+    request, limit = workers_memory(archives, host, worker_cpus)
     return Needs(
-        cpus=(cores or cpus) if on_cpu else sum(archive.workers for archive in archives) + 1,
+        cpus=worker_cpus if on_cpu else sum(archive.workers for archive in archives) + 1,
         neuron_cores=0 if on_cpu else cores or len(archives),
         memory_request=HOSTS[host].idle_bytes + request,
         memory_limit=HOSTS[host].max_bytes + limit,

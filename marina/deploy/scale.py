@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
 from marina.archive.describe import Archive
 from marina.errors import DeployError
+from marina.server.hosts.table import HostName
 
 MAX_INSTANCES_FACTOR = 2  # autoscaling may start this many times the instances of the peak
 
@@ -53,7 +54,7 @@ class Scale:
     """
 
     models: list[str]
-    host: Literal["torchserve", "direct"]
+    host: HostName
     instance_type: str | None
     cores: int
     instances: int

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.system import WorkerModel
 from marina.plan.simulator.uncertainty import CERTAIN, Uncertainty
+from marina.server.hosts.table import HOSTS
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
-DELAYS_MS: Mapping[str, tuple[int, ...]] = {"torchserve": (1, 2, 5, 10), "direct": (NO_DELAY,)}  # by host
 
 
 class Variant(NamedTuple):
@@ -97,7 +96,7 @@ class Candidate:
 
 def candidates_of(place: MachineType) -> Iterator[Candidate]:
     """Every way to serve the models on an instance: variants, core groups, batch sizes and delays."""
-    models, delays = len(place.variants), DELAYS_MS[place.host]
+    models, delays = len(place.variants), HOSTS[place.host].delays_ms
     for variants in itertools.product(*place.variants):
         for groups in _groups(place, variants, models):
             for batch_size, delay in itertools.product(BATCH_SIZES, delays):

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from marina.errors import SpecError
 from marina.fields import Section
 from marina.plan.simulator.values import Floats, Ints, Requests
+from marina.server.hosts.table import HostName
 from marina.server.state import DEFAULT_HOST
 
 HERE = "here"  # this machine, among the places to run
@@ -100,7 +101,7 @@ class Workload(Section):
     places: tuple[str, ...] = (HERE,)
     """Where it may run: `here`, or instance types of instances.yaml."""
 
-    host: str = Field(default=DEFAULT_HOST, pattern="^(torchserve|direct)$")
+    host: HostName = DEFAULT_HOST
     """What carries the workers: `torchserve` or `direct`."""
 
     price: float | None = Field(default=None, ge=0)

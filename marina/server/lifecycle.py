@@ -10,13 +10,14 @@ from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import find_archives, kept_copies
 from marina.server.drain import let_finish
+from marina.server.hosts.table import HOSTS
 from marina.server.lock import Locked, one_at_a_time
 from marina.server.management.api import Management
-from marina.server.process import HOSTS, start_process, stop_process, wait_until_listening
+from marina.server.ports import check_ports, configured_ports
+from marina.server.process import stop_process, wait_until_listening
 from marina.server.room import check_room
 from marina.server.run import prepare_run
 from marina.server.state import DEFAULT_ACCESS, DEFAULT_HOST, Access, Ports, RunState, read_state, running, write_state
-from marina.server.torchserve.config import check_ports, configured_ports
 from marina.server.upgrade import Report, bring_all_up_to_date, register_new
 
 START_S = 60  # seconds that Java may take to open its ports
@@ -76,8 +77,6 @@ def serve(
         remove_stale_run(project)
         ports = ports or configured_ports(project.config)
         host = host or DEFAULT_HOST
-        if host not in HOSTS:
-            raise ServerError(f"there is no host {host}", f"choose one of {', '.join(HOSTS)}")
         if access != DEFAULT_ACCESS and not HOSTS[host].has_access:
             raise ServerError(f"{host} needs tokens, and has no page", "add --host direct, or leave the option out")
         check_ports(ports, HOSTS[host].ports, access.address)
@@ -168,6 +167,6 @@ def _start(
     project: Project, state: RunState, timeout_s: float, models: Sequence[str], tokens: Sequence[str] = ()
 ) -> RunState:
     write_state(project, state)
-    state = start_process(project, state, models, tokens)
+    state = HOSTS[state.host].start(project, state, models, tokens)
     wait_until_listening(project, state, time.monotonic() + max(timeout_s, START_S))
     return state

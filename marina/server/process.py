@@ -1,62 +1,23 @@
-"""Starts and stops the process of a server, whatever its host is. `HOSTS` has them all."""
+"""Waits for the process of a server, and stops it, whatever its host is."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.direct.process import direct_processes, start_direct
+from marina.server.hosts.table import HOSTS
 from marina.server.management.tokens import KEY_FILE
 from marina.server.run import console_log
-from marina.server.state import DIRECT, TORCHSERVE, Ports, RunState, remove_state
-from marina.server.torchserve.process import start_torchserve, torchserve_processes
+from marina.server.state import RunState, remove_state
 
 STOP_S = 20
 STARTED = "Model server started"  # in the console log, when all ports are open
-
-
-class Host(NamedTuple):
-    """What carries workers and speaks to clients.
-
-    Attributes:
-        start: starts its process without models, given the names of those that will be registered, and tokens that
-            requests may bring beside the server's own; returns the state with its process. ServerError if it fails.
-        processes: the processes of a run, orphaned ones included.
-        ports: the names of the ports that it listens on.
-        has_access: whether it does what an `Access` says.
-    """
-
-    start: Callable[[Project, RunState, Sequence[str], Sequence[str]], RunState]
-    processes: Callable[[Project, RunState], list[psutil.Process]]
-    ports: tuple[str, ...]
-    has_access: bool
-
-
-ALL_PORTS = tuple(field.name for field in fields(Ports))
-HOSTS: Mapping[str, Host] = {
-    TORCHSERVE: Host(start_torchserve, torchserve_processes, ALL_PORTS, has_access=False),
-    DIRECT: Host(start_direct, direct_processes, ALL_PORTS[:4], has_access=True),
-}
-
-
-def start_process(project: Project, state: RunState, models: Sequence[str], tokens: Sequence[str]) -> RunState:
-    """Start the process of the state's host; returns the state with the process filled in. ServerError if it fails.
-
-    Args:
-        project, state: of the run.
-        models: the names of models that will be registered.
-        tokens: that requests may bring beside the server's own.
-    """
-    return HOSTS[state.host].start(project, state, models, tokens)
 
 
 def wait_until_listening(project: Project, state: RunState, deadline: float) -> None:

@@ -47,7 +47,7 @@ def test_each_seed_has_its_share_of_the_workloads() -> None:
         ({"models": ["a", "a"]}, "instances and lengths for each"),
         ({"share": 1.5}, "share is between 0 and 1"),
         ({"batch_size": 0}, "at least 1"),
-        ({"delay_ms": 0}, "delay_ms is 0 with the host direct"),
+        ({"delay_ms": 0}, "with the host torchserve, delay_ms is at least 1"),
         ({"batch_size": "many"}, "batch_size: Input should be a valid integer"),
         ({"speed": 1}, "exactly the fields"),
     ],

@@ -26,11 +26,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marina.client.messages import make_messages
-from marina.server.direct.open_inference import INFER
+from marina.server.hosts.direct.open_inference import INFER
 from tests.conftest import ROOT, make_project, save_tiny_model, write_spec
 from tests.embedders import save_embedder
 from tests.end_to_end.conftest import Server, port_options, run_marina, serving
-from tests.marina.server.direct.hostile import hostile_messages
+from tests.marina.server.hosts.direct.hostile import hostile_messages
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.long

@@ -25,7 +25,7 @@ import requests
 from marina.deploy.sagemaker import deploy_sagemaker
 from marina.deploy.source import read_archives
 from marina.project import Project
-from marina.server.torchserve.java import find_java_home
+from marina.server.hosts.torchserve.java import find_java_home
 from tests.conftest import ENGINE, ROOT
 from tests.end_to_end.conftest import run_marina
 from tests.ports import free_ports

@@ -206,7 +206,7 @@ SUITES = {
                 for name in ("direct", "serve", "failures", "footprint", "tasks", "openapi", "telemetry")
             ),
             "tests/chaos",
-            "tests/marina/server/direct",
+            "tests/marina/server/hosts/direct",
         ),
         options=("-m", "not torchserve"),
         files=("models", "examples/ava_intent"),

@@ -11,7 +11,7 @@ import itertools
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
-from handlers.worker.values import Call, Place, Shape
+from handlers.worker.values import TOKENS_A_TEXT, Call, Place, Shape
 
 Line = list[tuple[int, Place]]  # its rows with their places
 
@@ -87,6 +87,14 @@ def lines_of(rows: Sequence[int], places: Sequence[Place]) -> list[Line]:
     for row, place in zip(rows, places, strict=True):
         lines[place.line].append((row, place))
     return lines
+
+
+def lengths_of_lines(lengths: Sequence[int], places: Sequence[Place]) -> list[int]:
+    """The least sequence length of each line, from the tokens and the place of each row."""
+    line_lengths = [0] * (max((place.line for place in places), default=-1) + 1)
+    for tokens, place in zip(lengths, places, strict=True):
+        line_lengths[place.line] = max(place.start + tokens, TOKENS_A_TEXT * (place.number + 1))
+    return line_lengths
 
 
 def fill_room(calls: Sequence[Call], rows: Sequence[int], lengths: Sequence[int]) -> tuple[list[Call], list[int]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from handlers.worker.rows.packing import Packer, fill_room, lines_of, packed_call
-from handlers.worker.values import TOKENS_A_TEXT, Call, Place, Shape
+from handlers.worker.rows.packing import Packer, fill_room, lengths_of_lines, lines_of, packed_call
+from handlers.worker.values import Call, Place, Shape
 
 MANY_ROWS = 100  # fewer leave too little room in long lines to plan again
 ROUNDING = 1e-9  # of sums of times
@@ -26,20 +26,20 @@ class _SortedRows:
         packers: of the planner.
 
     Attributes:
-        ends: for each packer, the number of rows that fit into its lines.
+        ends: the number of rows that fit into the lines of a packer, by their length.
         tokens: the sum of the tokens of the first n rows, by n.
     """
 
     def __init__(self, order: Sequence[int], lengths: list[int], packers: Iterable[Packer]) -> None:
         self.order, self.lengths = order, lengths
-        self.ends = [bisect_right(lengths, packer.length) for packer in packers]
+        self.ends = {packer.length: bisect_right(lengths, packer.length) for packer in packers}
         self.tokens = [0, *itertools.accumulate(lengths)]
         self._packed: dict[int, tuple[list[Place], list[int]]] = {}
 
-    def packed(self, packer: Packer, end: int) -> tuple[list[Place], list[int]]:
-        """`Packer.pack` for the first rows, whose number is given, the longest of them first."""
+    def packed(self, packer: Packer) -> tuple[list[Place], list[int]]:
+        """`Packer.pack` for the rows that fit into its lines, the longest of them first."""
         if packer.length not in self._packed:
-            self._packed[packer.length] = packer.pack(self.lengths[:end][::-1])
+            self._packed[packer.length] = packer.pack(self.lengths[: self.ends[packer.length]][::-1])
         return self._packed[packer.length]
 
 
@@ -173,7 +173,7 @@ class Planner:
         rows = _SortedRows(order, [lengths[row] for row in order], self._packers)
         # by number of the first row: the best plan for the rows from there on
         parts: dict[int, _Part] = {}
-        for start in sorted({0, *rows.ends, len(order)}, reverse=True):
+        for start in sorted({0, *rows.ends.values(), len(order)}, reverse=True):
             parts[start] = self._best_part(start, rows, parts)
         calls: list[Call] = []
         part: _Part | None = parts[0]
@@ -187,32 +187,28 @@ class Planner:
         min_times, last_shapes = _solve(rows.lengths[start:], self._useful_shapes)
         best = unpacked = _Part(min_times[-1], start, last_shapes)
         # the longest lines first: they are mostly the best, which leaves out others by their bound
-        for packer, end in zip(reversed(self._packers), reversed(rows.ends), strict=True):
+        for packer in reversed(self._packers):
+            end = rows.ends[packer.length]
             if end <= start:
                 break
             bound = (rows.tokens[end] - rows.tokens[start]) * packer.min_token_time + parts[end].time
             if bound > best.time * (1 + ROUNDING):
                 continue
-            part = self._packed_part(packer, rows, end, unpacked, min_times, parts[end])
+            part = self._packed_part(packer, rows, unpacked, min_times, parts[end])
             # of equal plans, the one without packed rows, then that with the shortest lines
             if part.time < unpacked.time and part.time <= best.time:
                 best = part
         return best
 
     def _packed_part(
-        self,
-        packer: Packer,
-        rows: _SortedRows,
-        end: int,
-        unpacked: _Part,
-        min_times: Sequence[float],
-        longer: _Part,
+        self, packer: Packer, rows: _SortedRows, unpacked: _Part, min_times: Sequence[float], longer: _Part
     ) -> _Part:
-        """The plan of a part whose longest rows are packed into lines of one length, and those above `end` by `longer`.
+        """The plan of a part whose longest rows are packed into lines of one length, except those of `longer`.
 
         `min_times` has the times of its shortest rows without packing, by their number.
         """
-        places, used_lines = rows.packed(packer, end)
+        places, used_lines = rows.packed(packer)
+        end = rows.ends[packer.length]
         row_count = end - unpacked.start
         # estimates[n]: the time if the longest n rows are packed, all into calls of this length
         estimates = {
@@ -220,9 +216,7 @@ class Planner:
             for count in (range(1, row_count + 1) if self._useful_shapes[0] else (row_count,))
         }
         count = min(estimates, key=estimates.__getitem__)
-        line_lengths = [0] * used_lines[count - 1]
-        for tokens, place in zip(reversed(rows.lengths[end - count : end]), places, strict=False):
-            line_lengths[place.line] = max(place.start + tokens, TOKENS_A_TEXT * (place.number + 1))
+        line_lengths = lengths_of_lines(rows.lengths[end - count : end][::-1], places[:count])
         order = sorted(range(len(line_lengths)), key=line_lengths.__getitem__)
         line_min_times, line_last_shapes = _solve([line_lengths[line] for line in order], self._useful_line_shapes)
         return _Part(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -15,6 +14,7 @@ from handlers.worker.values import Instance
 from marina.archive.pack import model_config, parts_of
 from marina.bench.load.histogram import decoded, encoded, merged, milliseconds, new_histogram, record
 from marina.bench.load.measurement import Measurement
+from marina.bench.server.spawned import spawned_process
 from marina.compiler.examples import expand
 from marina.spec import Spec
 
@@ -80,8 +80,7 @@ def bare_graphs(spec: Spec, artifact: Path, texts: list[Instance]) -> Iterator[B
     rows = expand(spec, texts)
     settings = read_settings(model_config(parts_of(spec, artifact), version=""))
     with ExitStack() as stack:
-        context = multiprocessing.get_context("spawn")
-        processes = [stack.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(spec.workers)]
+        processes = [stack.enter_context(spawned_process()) for _ in range(spec.workers)]
         for future in [process.submit(_load, artifact, settings, rows) for process in processes]:
             future.result()
         yield BareGraphs(processes, len(texts) / len(rows))

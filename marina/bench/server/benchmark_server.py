@@ -21,7 +21,7 @@ from marina.project import Project, project_beside
 from marina.server.lifecycle import serve, stop
 from marina.server.models import register, status, unregister
 from marina.server.state import DEFAULT_HOST, Ports
-from marina.server.torchserve.config import free_ports
+from marina.server.ports import free_ports
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
 from marina.spec.bundle import Bundle

@@ -27,8 +27,8 @@ from marina.bench.report.machine import machine
 from marina.bench.server.largest_requests import LargestRequests
 from marina.errors import ServerError
 from marina.files import locked
-from marina.server.direct.bodies import ALL_BODIES_BYTES
-from marina.server.direct.worker import Worker, WorkerLost
+from marina.server.hosts.direct.bodies import ALL_BODIES_BYTES
+from marina.server.hosts.direct.worker import Worker, WorkerLost
 from marina.server.environment import serving_env
 from marina.spec import Spec
 

@@ -12,14 +12,15 @@ from handlers.worker.engines.packages import installed
 from handlers.worker.engines.releases import minor
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import HOSTS, default_host
+from marina.deploy.hosts import default_host
 from marina.deploy.image.base import BASES, Base
 from marina.deploy.image.lock import with_checksums, with_dependencies
 from marina.deploy.source import stack_of
 from marina.engines import engine_of
 from marina.errors import DeployError
 from marina.project import Project
-from marina.server.torchserve.memory import with_java_memory
+from marina.server.hosts.table import HOSTS
+from marina.server.hosts.torchserve.memory import with_java_memory
 
 FILES = Path(__file__).parent / "files"
 # packages that `marina serve` imports and workers do not

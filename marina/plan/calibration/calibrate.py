@@ -36,13 +36,12 @@ from marina.plan.calibration.server import (
 )
 from marina.plan.calibration.speed import probe
 from marina.plan.calibration.worker import RequestSample, measure_contention, measure_worker
-from marina.plan.simulator.batches import NO_DELAY
 from marina.project import Project
+from marina.server.hosts.table import HOSTS
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
 
-DELAY_MS = 1  # of the server that is measured
-SIMULATED_DELAYS_MS = {"torchserve": DELAY_MS, "direct": NO_DELAY}  # by host
+DELAY_MS = 1  # of the server that is measured, if its host lets batches wait
 QUEUE = 100_000  # so that no request is refused, as in the simulations
 MAX_SIZES = 4  # of core groups
 
@@ -106,7 +105,7 @@ def calibrate(
         measured = measured.beside(measure_loads(server, endpoint, payloads, 1, WORKER_A_CORE, progress))
         probes.append(probe(artifact, cores))
     progress("fitting", 0, 1)
-    simulator = LoadSimulator(workers, sample, cores, contention, SIMULATED_DELAYS_MS[host])
+    simulator = LoadSimulator(workers, sample, cores, contention, min(DELAY_MS, HOSTS[host].delays_ms[0]))
     idle: tuple[float, ...] = (0.0,)
     for _ in range(2):  # light loads have pauses too, so what pauses add is known only after a first fit
         fit = fit_server(measured, simulator.figures, idle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import re
 import statistics
 import time
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handlers.worker.values import Shape
+from marina.bench.server.spawned import spawned_process
 from marina.plan.calibration.record import WorkerCosts
 from marina.shapes.costs import nonnegative_factors
 
@@ -98,9 +98,8 @@ def measure_contention(folder: Path, cores: int) -> float:
 @contextmanager
 def _processes(folder: Path, groups: str, count: int) -> Iterator[list[ProcessPoolExecutor]]:
     """As many processes as there are core groups, each with the model loaded on its own group."""
-    context = multiprocessing.get_context("spawn")
     with ExitStack() as stack:
-        processes = [stack.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(count)]
+        processes = [stack.enter_context(spawned_process()) for _ in range(count)]
         for loading in [process.submit(_load, folder, groups) for process in processes]:
             loading.result()
         yield processes

@@ -6,7 +6,7 @@ them or `delay` is over. The delay is kept in whole milliseconds of the clock: e
 since the previous request are subtracted, and the next request may come within the rest of the delay. So a delay of 1
 ends with the first request that is taken after a tick, or with a millisecond without a request.
 
-Direct (`marina.server.direct.queue`): each idle worker takes its share of what waits, and waits for nothing.
+Direct (`marina.server.hosts.direct.queue`): each idle worker takes its share of what waits, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from marina.plan.simulator.values import Ints, compiled
 
 FREE = -1  # no worker forms a batch
 FORMED, WAITING = 1, 0
-NO_DELAY = 0  # the delay of the host `direct`; that of TorchServe is at least 1
+NO_DELAY = 0  # of hosts whose batches never wait for more requests
 
 
 class Queues(NamedTuple):

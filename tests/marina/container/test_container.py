@@ -23,7 +23,7 @@ from marina.errors import DeployError, ServerError
 from marina.project import Project
 from marina.server.management.api import ModelStatus
 from marina.server.state import Ports
-from marina.server.torchserve.memory import (
+from marina.server.hosts.torchserve.memory import (
     DIRECT_MIB,
     HEAP_MIB,
     LARGE_BODIES,

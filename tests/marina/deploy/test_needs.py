@@ -6,7 +6,7 @@ import pytest
 
 from marina.archive.describe import TORCH_BYTES, TORCH_SHARED_BYTES, WORKER_BYTES, Archive
 from marina.archive.footprint import Footprint
-from marina.deploy.hosts import HOSTS
+from marina.server.hosts.table import HOSTS
 from marina.deploy.needs import LIMIT_FACTOR, LIMIT_ROOM, REQUEST_FACTOR, needs_of, workers_memory
 from marina.server.state import DIRECT, TORCHSERVE
 

@@ -11,7 +11,7 @@ from marina.project import Project
 from marina.server.process import stop_process
 from marina.server.run import KEPT_RUNS, prepare_run, remove_unpacked, unpacked_archives
 from marina.server.state import Ports, RunState, logs_folder, read_state
-from marina.server.torchserve.process import config_file
+from marina.server.hosts.torchserve.process import config_file
 from marina.server.watch import rotate_console
 
 RUN = RunState(0, "", Ports(), "")

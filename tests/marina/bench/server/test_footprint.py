@@ -27,7 +27,7 @@ from marina.bench.server.largest_requests import LargestRequests
 from marina.compiler import compile_model
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.direct.worker import Worker
+from marina.server.hosts.direct.worker import Worker
 from marina.spec import Spec, read_spec
 from tests.conftest import no_progress
 
