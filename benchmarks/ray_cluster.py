@@ -19,7 +19,7 @@ import yaml
 from marina.bench.load.profile import Target
 from marina.errors import MarinaError
 from marina.project import Project
-from marina.server.ports import free_ports
+from marina.server.run.ports import free_ports
 
 START_S = 180
 MARK = "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC"  # distinguishes the cluster's processes from others

@@ -21,7 +21,7 @@ from benchmarks.peers.settings import Peer, request_bodies
 from marina.bench.load.profile import Load, Target
 from marina.bench.load.runner import measure
 from marina.errors import MarinaError
-from marina.server.ports import free_ports
+from marina.server.run.ports import free_ports
 
 HERE = Path(__file__).parent
 START_S = 180

@@ -31,7 +31,7 @@ from marina.compiler.hugging_face import find_source
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.server.models import require_running
-from marina.server.state import DIRECT, TORCHSERVE
+from marina.server.run.state import DIRECT, TORCHSERVE
 from marina.shapes.auto import PRICE
 from marina.spec import Spec, make_spec
 

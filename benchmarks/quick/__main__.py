@@ -15,7 +15,7 @@ from marina.errors import MarinaError
 from marina.files import locked
 from marina.project import find_project, project_beside
 from marina.server.hosts.table import HOSTS
-from marina.server.state import DIRECT
+from marina.server.run.state import DIRECT
 from marina.spec import read_spec
 
 MODEL = "ava-intent"

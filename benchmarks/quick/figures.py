@@ -20,8 +20,8 @@ from marina.bench.load.runner import measure
 from marina.bench.server.benchmark_server import UNLIMITED
 from marina.bench.server.endpoint import target_of
 from marina.errors import MarinaError
-from marina.server.state import Ports
-from marina.server.ports import free_ports
+from marina.server.run.ports import free_ports
+from marina.server.run.state import Ports
 from marina.spec import Spec
 
 

@@ -25,7 +25,7 @@ from marina.bench.sweep.rounds import Measure, measure_rounds
 from marina.bench.sweep.strategies import served_strategy
 from marina.bench.tables.job import TableJob
 from marina.drawing import LIMIT, new_figure, svg_of
-from marina.server.state import DIRECT, TORCHSERVE
+from marina.server.run.state import DIRECT, TORCHSERVE
 from marina.spec import Spec
 
 KIND = "table-search"

@@ -24,7 +24,7 @@ from marina.plan.calibration.record import read_calibration
 from marina.plan.places import Calibrated
 from marina.project import find_project
 from marina.server.hosts.table import HOSTS
-from marina.server.state import DEFAULT_HOST
+from marina.server.run.state import DEFAULT_HOST
 from marina.spec import read_spec
 
 ROUNDS = 2  # through all workloads, so that the two measurements of a workload are minutes apart

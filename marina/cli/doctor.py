@@ -50,7 +50,7 @@ def doctor(
         return
     from marina.doctor import examine
     from marina.engines import engine_of
-    from marina.server.ports import configured_ports
+    from marina.server.run.ports import configured_ports
 
     for name in engine or []:
         engine_of(name)

@@ -14,7 +14,7 @@ from marina.cli.options import EngineOption, HostOption, JsonOption, SomeNames
 from marina.console import print_json, print_table, progress_bar, relative, say
 from marina.errors import MarinaError, SpecError
 from marina.project import find_project
-from marina.server.state import host_option
+from marina.server.run.state import host_option
 from marina.spec import read_spec
 
 if TYPE_CHECKING:

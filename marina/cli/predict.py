@@ -47,8 +47,8 @@ def predict(
     """
     from marina.client import Client
     from marina.client.types import ranked
-    from marina.server.management.tokens import token as valid_token
     from marina.server.models import require_running
+    from marina.server.run.tokens import token as valid_token
 
     project = find_project()
     state = require_running(project)

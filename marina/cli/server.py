@@ -96,10 +96,10 @@ def serve(
     listens on 127.0.0.1. Logs and state are in build/run.
     """
     from marina.server.foreground import drop_secrets, serve_in_foreground
-    from marina.server.json_logs import line_printer
     from marina.server.lifecycle import serve as serve_models
-    from marina.server.state import DEFAULT_HOST, Access
-    from marina.server.ports import configured_ports
+    from marina.server.run.json_logs import line_printer
+    from marina.server.run.ports import configured_ports
+    from marina.server.run.state import DEFAULT_HOST, Access
     from marina.server.watch import start_watch
 
     project, trust_list = find_project(), str(trusted.absolute()) if trusted else None
@@ -154,7 +154,7 @@ def status(as_json: JsonOption = False) -> None:
     """Show the running server's models. Exits with 1 if none runs or a worker is not READY."""
     from marina.server.hosts.table import HOSTS
     from marina.server.models import status as server_status
-    from marina.server.state import DEFAULT_HOST
+    from marina.server.run.state import DEFAULT_HOST
 
     running = server_status(find_project())
     if running is None:
@@ -295,7 +295,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print what the server and its workers have logged. Texts of users are not logged."""
-    from marina.server.logs import log_lines
+    from marina.server.run.logs import log_lines
 
     for line in log_lines(find_project(), name, following=lambda: follow):
         print(line, flush=follow)
@@ -310,8 +310,8 @@ def token(
     The inference token is for predictions. The management token is for registering, scaling and
     removing models.
     """
-    from marina.server.management.tokens import token as valid_token
     from marina.server.models import require_running
+    from marina.server.run.tokens import token as valid_token
 
     project = find_project()
     value = valid_token(project.run, kind, require_running(project).ports.management)

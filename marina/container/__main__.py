@@ -19,13 +19,13 @@ from marina.container.refusals import metrics_of, refusals
 from marina.container.settings import ContainerSettings, json_logs, read_settings
 from marina.errors import DeployError, MarinaError
 from marina.project import Project, find_project
-from marina.server.environment import serving_env
 from marina.server.foreground import serve_in_foreground
 from marina.server.hosts.table import HOSTS
-from marina.server.json_logs import as_json, line_printer
-from marina.server.management.tokens import token
-from marina.server.state import Access, Ports, RunState
-from marina.server.ports import free_ports, read_properties
+from marina.server.run.environment import serving_env
+from marina.server.run.json_logs import as_json, line_printer
+from marina.server.run.ports import free_ports, read_properties
+from marina.server.run.state import Access, Ports, RunState
+from marina.server.run.tokens import token
 from marina.server.upgrade import management_of
 
 SETTINGS = "--settings-from"  # the number of an open file

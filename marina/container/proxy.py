@@ -15,7 +15,6 @@ from string import Template
 from marina.archive.describe import Archive
 from marina.container.settings import ContainerSettings
 from marina.errors import ServerError
-from marina.server.state import Ports
 from marina.server.hosts.torchserve.memory import (
     GRPC_BODIES_BYTES,
     GRPC_BODY_BYTES,
@@ -23,6 +22,7 @@ from marina.server.hosts.torchserve.memory import (
     REQUESTS,
     large_bodies,
 )
+from marina.server.run.state import Ports
 from marina.server.transform import execution_parameters
 
 CONFIGURATION = Path(__file__).parent / "nginx.conf"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from marina.errors import DeployError
 from marina.server.hosts.table import check_host
-from marina.server.state import DIRECT, TORCHSERVE
+from marina.server.run.state import DIRECT, TORCHSERVE
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")  # RFC 6750, and long enough not to be guessed
 ARCHIVES = "/srv/marina/archives"

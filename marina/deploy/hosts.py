@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from marina.deploy.scale import Scale
-from marina.server.state import DIRECT, TORCHSERVE
+from marina.server.run.state import DIRECT, TORCHSERVE
 
 
 def default_host(stack: str) -> str:

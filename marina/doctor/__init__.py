@@ -9,7 +9,7 @@ from marina.doctor.host import check_host
 from marina.engines import DEFAULT, engine_of
 from marina.findings import Finding
 from marina.project import Project
-from marina.server.state import Ports
+from marina.server.run.state import Ports
 
 
 def examine(project: Project, names: list[str], engines: list[str], ports: Ports) -> list[Finding]:

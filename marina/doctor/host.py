@@ -11,10 +11,10 @@ from handlers.worker.engines.packages import installed
 from marina.errors import ServerError
 from marina.findings import Finding, fails, note, ok
 from marina.project import Project
-from marina.server.state import Ports, running
-from marina.server.ports import check_ports
 from marina.server.hosts.torchserve.java import find_java_home, java_version
 from marina.server.hosts.torchserve.release import TESTED_RELEASE, check_release
+from marina.server.run.ports import check_ports
+from marina.server.run.state import Ports, running
 
 PYTHONS = ((3, 10), (3, 14))  # oldest supported version, first unsupported version
 MIN_FREE_BYTES = 200 << 20  # bytes of disk for logs and sockets

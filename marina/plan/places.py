@@ -28,7 +28,7 @@ from marina.plan.simulator.system import WorkerModel
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE
 from marina.project import Project
-from marina.server.state import DEFAULT_HOST, host_option
+from marina.server.run.state import DEFAULT_HOST, host_option
 from marina.spec import Spec
 
 REPORT = Path("build", "hardware", "report.json")  # of `make verify-hardware`

@@ -13,7 +13,7 @@ from marina.errors import SpecError
 from marina.fields import Section
 from marina.plan.simulator.values import Floats, Ints, Requests
 from marina.server.hosts.table import HostName
-from marina.server.state import DEFAULT_HOST
+from marina.server.run.state import DEFAULT_HOST
 
 HERE = "here"  # this machine, among the places to run
 

@@ -12,11 +12,11 @@ import psutil
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.environment import serving_env
 from marina.server.lifecycle import drain, serve, stop
-from marina.server.logs import log_lines
 from marina.server.process import stop_process
-from marina.server.state import DEFAULT_ACCESS, Access, Ports, RunState, running
+from marina.server.run.environment import serving_env
+from marina.server.run.logs import log_lines
+from marina.server.run.state import DEFAULT_ACCESS, Access, Ports, RunState, running
 from marina.server.upgrade import Report
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)

@@ -11,13 +11,22 @@ from marina.project import Project
 from marina.server.archives import find_archives, kept_copies
 from marina.server.drain import let_finish
 from marina.server.hosts.table import HOSTS
-from marina.server.lock import Locked, one_at_a_time
 from marina.server.management.api import Management
-from marina.server.ports import check_ports, configured_ports
 from marina.server.process import stop_process, wait_until_listening
 from marina.server.room import check_room
-from marina.server.run import prepare_run
-from marina.server.state import DEFAULT_ACCESS, DEFAULT_HOST, Access, Ports, RunState, read_state, running, write_state
+from marina.server.run.folder import prepare_run
+from marina.server.run.lock import Locked, one_at_a_time
+from marina.server.run.ports import check_ports, configured_ports
+from marina.server.run.state import (
+    DEFAULT_ACCESS,
+    DEFAULT_HOST,
+    Access,
+    Ports,
+    RunState,
+    read_state,
+    running,
+    write_state,
+)
 from marina.server.upgrade import Report, bring_all_up_to_date, register_new
 
 START_S = 60  # seconds that Java may take to open its ports

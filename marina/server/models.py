@@ -10,9 +10,9 @@ from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import check_trusted, find_archives, kept_copies, put_back
 from marina.server.drain import let_finish
-from marina.server.lock import one_at_a_time
 from marina.server.management.api import ModelStatus
-from marina.server.state import RunState, running, write_state
+from marina.server.run.lock import one_at_a_time
+from marina.server.run.state import RunState, running, write_state
 from marina.server.upgrade import Report, bring_all_up_to_date, bring_up_to_date, management_of, retire_others
 
 

@@ -12,9 +12,9 @@ import psutil
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.hosts.table import HOSTS
-from marina.server.management.tokens import KEY_FILE
-from marina.server.run import console_log
-from marina.server.state import RunState, remove_state
+from marina.server.run.folder import console_log
+from marina.server.run.state import RunState, remove_state
+from marina.server.run.tokens import KEY_FILE
 
 STOP_S = 20
 STARTED = "Model server started"  # in the console log, when all ports are open

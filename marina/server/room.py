@@ -16,7 +16,7 @@ from handlers.worker.placement.groups import lay_out, parse_core_groups
 from handlers.worker.placement.leases import Holder, leases_folder, read_holders
 from marina.archive.read import placement_of
 from marina.errors import ServerError
-from marina.server.state import RunState
+from marina.server.run.state import RunState
 
 SCALE_HINT = "give other models fewer workers with marina scale, or unregister one"
 

@@ -12,13 +12,13 @@ from handlers.worker.placement.limits import free_memory
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import kept_copies
-from marina.server.lock import one_at_a_time
-from marina.server.logs import WORKERS_LOG
 from marina.server.management.api import ModelStatus
 from marina.server.management.readiness import log_size, wait_until_ready
 from marina.server.models import require_running
 from marina.server.room import check_groups, need_of
-from marina.server.state import logs_folder
+from marina.server.run.lock import one_at_a_time
+from marina.server.run.logs import WORKERS_LOG
+from marina.server.run.state import logs_folder
 from marina.server.upgrade import Report, management_of
 
 FORCE_HINT = "--force starts them all the same"

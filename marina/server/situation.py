@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marina.archive.read import fingerprint_of, version_of
 from marina.server.management.api import Management
-from marina.server.state import RunState
+from marina.server.run.state import RunState
 
 
 class Situation(Enum):

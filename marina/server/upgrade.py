@@ -14,13 +14,13 @@ from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import DRAINING, in_model_store, keep_copy, kept_copies
 from marina.server.drain import refuse_new, wait_until_idle
-from marina.server.logs import WORKERS_LOG
 from marina.server.management.api import Management
 from marina.server.management.readiness import log_size, wait_until_ready
 from marina.server.room import check_free_cores, check_room, need_of, workers_of
-from marina.server.run import remove_unpacked, unpacked_archives
+from marina.server.run.folder import remove_unpacked, unpacked_archives
+from marina.server.run.logs import WORKERS_LOG
+from marina.server.run.state import Registered, RunState, logs_folder, write_state
 from marina.server.situation import STEPS, Situation, Step, situation_of
-from marina.server.state import Registered, RunState, logs_folder, write_state
 
 Report = Callable[[str], None]
 

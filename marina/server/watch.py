@@ -16,11 +16,11 @@ from pathlib import Path
 from marina.errors import ServerError
 from marina.files import locked
 from marina.project import Project, find_project
-from marina.server.environment import serving_env
 from marina.server.lifecycle import restart
-from marina.server.lock import one_at_a_time
-from marina.server.run import console_log
-from marina.server.state import read_state
+from marina.server.run.environment import serving_env
+from marina.server.run.folder import console_log
+from marina.server.run.lock import one_at_a_time
+from marina.server.run.state import read_state
 
 POLL_S = 1.0
 READY_TIMEOUT_S = 300

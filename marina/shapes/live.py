@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from handlers.worker.telemetry.metrics import ROW_TOKENS
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.management.tokens import loopback_session
 from marina.server.models import require_running
+from marina.server.run.tokens import loopback_session
 from marina.shapes.lengths import expand_histogram
 
 TIMEOUT_S = 10

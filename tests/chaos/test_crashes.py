@@ -7,7 +7,7 @@ import random
 import signal
 import time
 
-from marina.server.state import read_state
+from marina.server.run.state import read_state
 from tests.chaos.conftest import NAME, Record
 from tests.chaos.load import Connection, Counts, plain_clients, retrying_clients
 from tests.end_to_end.conftest import Server

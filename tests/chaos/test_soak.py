@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from marina.project import Project
-from marina.server.state import read_state
+from marina.server.run.state import read_state
 from tests.chaos.conftest import NAME, Record, archive_of, change
 from tests.chaos.load import Counts, body_of, plain_clients, retrying_clients, send_and_hang_up
 from tests.chaos.memory import Memory, sampled

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from marina.project import Project
-from marina.server.state import read_state
+from marina.server.run.state import read_state
 from tests.chaos.conftest import NAME, Record
 from tests.chaos.load import Counts, plain_clients
 from tests.end_to_end.conftest import MARINA, Server, port_options, run_marina, serving

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from marina.project import Project
-from marina.server.lock import one_at_a_time
+from marina.server.run.lock import one_at_a_time
 from tests.end_to_end.conftest import MARINA, port_options, run_marina
 from tests.ports import free_ports
 

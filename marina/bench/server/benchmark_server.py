@@ -20,8 +20,8 @@ from marina.files import locked
 from marina.project import Project, project_beside
 from marina.server.lifecycle import serve, stop
 from marina.server.models import register, status, unregister
-from marina.server.state import DEFAULT_HOST, Ports
-from marina.server.ports import free_ports
+from marina.server.run.ports import free_ports
+from marina.server.run.state import DEFAULT_HOST, Ports
 from marina.shapes.auto import with_shapes
 from marina.spec import Spec
 from marina.spec.bundle import Bundle

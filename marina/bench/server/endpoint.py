@@ -21,8 +21,8 @@ from marina.client import Client
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.server.management.api import Management
-from marina.server.management.tokens import token
 from marina.server.models import require_running
+from marina.server.run.tokens import token
 
 Protocol = Literal["rest", "grpc"]
 DEFAULT_PORTS: dict[Protocol, int] = {"rest": 8080, "grpc": 7070}

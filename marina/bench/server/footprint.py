@@ -29,7 +29,7 @@ from marina.errors import ServerError
 from marina.files import locked
 from marina.server.hosts.direct.bodies import ALL_BODIES_BYTES
 from marina.server.hosts.direct.worker import Worker, WorkerLost
-from marina.server.environment import serving_env
+from marina.server.run.environment import serving_env
 from marina.spec import Spec
 
 # batches are sent until so many in turn have not raised the peak by this factor, or for so many seconds

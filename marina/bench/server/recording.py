@@ -23,7 +23,7 @@ import requests
 from marina.bench.server.server_metrics import TIMEOUT_S, counters
 from marina.errors import MarinaError, ServerError
 from marina.files import write_text
-from marina.server.management.tokens import loopback_session
+from marina.server.run.tokens import loopback_session
 
 READ_INTERVAL_S = 1.0
 # times in logs: of web servers, in the common format; of TorchServe and others, at the start of a line

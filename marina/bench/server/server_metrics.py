@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from marina.bench.load.measurement import ServerMetrics
 from marina.errors import ServerError
-from marina.server.management.tokens import loopback_session
+from marina.server.run.tokens import loopback_session
 
 FLUSH_S = 1.3  # until workers have published their counters
 TIMEOUT_S = 10

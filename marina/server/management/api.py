@@ -12,7 +12,7 @@ from urllib.parse import quote
 import requests
 
 from marina.errors import ServerError
-from marina.server.management.tokens import loopback_session, token
+from marina.server.run.tokens import loopback_session, token
 
 TIMEOUT_S = 60
 

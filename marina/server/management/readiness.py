@@ -10,8 +10,8 @@ from pathlib import Path
 from handlers.worker.errors import FAILURE_MARK
 from handlers.worker.placement.leases import NO_GROUP_LEFT
 from marina.errors import ServerError
-from marina.server.logs import DIED_MESSAGE
 from marina.server.management.api import Management
+from marina.server.run.logs import DIED_MESSAGE
 
 POLL_S = 0.2
 EXCEPTION_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*")

@@ -21,8 +21,6 @@ from marina.container.refusals import refusals
 from marina.container.settings import ContainerSettings, port_of, read_settings
 from marina.errors import DeployError, ServerError
 from marina.project import Project
-from marina.server.management.api import ModelStatus
-from marina.server.state import Ports
 from marina.server.hosts.torchserve.memory import (
     DIRECT_MIB,
     HEAP_MIB,
@@ -32,6 +30,8 @@ from marina.server.hosts.torchserve.memory import (
     large_bodies,
     with_java_memory,
 )
+from marina.server.management.api import ModelStatus
+from marina.server.run.state import Ports
 from tests.ports import free_ports
 from tests.waiting import wait_until
 

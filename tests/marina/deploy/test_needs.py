@@ -6,9 +6,9 @@ import pytest
 
 from marina.archive.describe import TORCH_BYTES, TORCH_SHARED_BYTES, WORKER_BYTES, Archive
 from marina.archive.footprint import Footprint
-from marina.server.hosts.table import HOSTS
 from marina.deploy.needs import LIMIT_FACTOR, LIMIT_ROOM, REQUEST_FACTOR, needs_of, workers_memory
-from marina.server.state import DIRECT, TORCHSERVE
+from marina.server.hosts.table import HOSTS
+from marina.server.run.state import DIRECT, TORCHSERVE
 
 FOOTPRINT = Footprint(300_000_000, 400_000_000, 100_000_000, 1.0, 2, "any")
 

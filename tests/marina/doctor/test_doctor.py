@@ -29,7 +29,7 @@ from marina.doctor import check_engines, examine, host
 from marina.doctor.archives import check_archives
 from marina.findings import Finding
 from marina.project import Project
-from marina.server.state import Ports
+from marina.server.run.state import Ports
 from marina.spec import read_spec
 from tests.conftest import no_progress
 from tests.ports import free_ports

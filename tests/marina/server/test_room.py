@@ -14,7 +14,7 @@ from handlers.worker.placement.leases import Lease, leases_folder, take_lease
 from marina.errors import ServerError
 from marina.server import room
 from marina.server.room import Need, check_free_cores, check_groups, check_room, variables_of, workers_of
-from marina.server.state import Ports, RunState
+from marina.server.run.state import Ports, RunState
 
 CORES = engine_module("neuronx").CORES
 GROUPS = "NEURONCORE_GROUP_SIZES"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from marina.server import situation
+from marina.server.run.state import Ports, Registered, RunState
 from marina.server.situation import STEPS, Situation, Step, situation_of
-from marina.server.state import Ports, Registered, RunState
 
 ARCHIVE = Path("m.mar")
 

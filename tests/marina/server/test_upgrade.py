@@ -11,7 +11,7 @@ import pytest
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server import upgrade
-from marina.server.state import Ports, RunState
+from marina.server.run.state import Ports, RunState
 from marina.server.upgrade import bring_all_up_to_date
 
 STATE = RunState(1, "", Ports(), "")

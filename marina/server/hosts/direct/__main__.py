@@ -30,10 +30,10 @@ from marina.server.hosts.direct.connections import IDLE_S, Connection, Connectio
 from marina.server.hosts.direct.front import Front
 from marina.server.hosts.direct.grpc_front import has_grpc, serving_grpc
 from marina.server.hosts.direct.models import Models
-from marina.server.environment import serving_env
-from marina.server.logs import WORKERS_LOG
-from marina.server.management.tokens import KEY_FILE
-from marina.server.state import LOOPBACK, Access, Ports
+from marina.server.run.environment import serving_env
+from marina.server.run.logs import WORKERS_LOG
+from marina.server.run.state import LOOPBACK, Access, Ports
+from marina.server.run.tokens import KEY_FILE
 
 LOG_BYTES, LOG_FILES = 10_000_000, 5
 BACKLOG = 1024  # connections that wait to be accepted

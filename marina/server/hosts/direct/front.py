@@ -13,7 +13,7 @@ from handlers.worker.reply import RETRY_AFTER, Reply
 from marina.server.hosts.direct.bodies import BODY_S, Bodies, ClientGone, NoMemory, Receive, Share, SlowBody
 from marina.server.hosts.direct.management import manage
 from marina.server.hosts.direct.models import Models
-from marina.server.state import Ports
+from marina.server.run.state import Ports
 
 DEAD_S = 330.0  # without a worker that is READY: then only a new process helps
 Send = Callable[[dict[str, Any]], Awaitable[None]]

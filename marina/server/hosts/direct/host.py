@@ -5,7 +5,7 @@ from __future__ import annotations
 from marina.server.hosts.direct.bodies import ALL_BODIES_BYTES
 from marina.server.hosts.direct.process import direct_processes, start_direct
 from marina.server.hosts.host import STARTER_BYTES, Host
-from marina.server.ports import HTTP
+from marina.server.run.ports import HTTP
 
 FRONT_BYTES = 90_000_000
 # a body is in the message to its worker too; and 20,000 connections

@@ -16,9 +16,9 @@ from handlers.worker.placement.choice import server_of
 from marina.files import write_json
 from marina.project import Project
 from marina.server.hosts.direct.worker import MODULE as WORKER
-from marina.server.environment import serving_env
-from marina.server.run import console_log
-from marina.server.state import RunState, logs_folder, write_state
+from marina.server.run.environment import serving_env
+from marina.server.run.folder import console_log
+from marina.server.run.state import RunState, logs_folder, write_state
 
 SERVER = "marina.server.hosts.direct"
 # gRPC looks for threads at each start of a worker, and says so, unless it is told that no child uses it

@@ -13,7 +13,7 @@ from handlers.worker.hosts.frames import Message
 from handlers.worker.telemetry.metrics import READY_SECONDS
 from handlers.worker.values import Json
 from marina.server.hosts.direct.worker import Worker, WorkerLost
-from marina.server.logs import DIED_MESSAGE
+from marina.server.run.logs import DIED_MESSAGE
 
 PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # before a worker is started again, while it does not become READY
 METRICS_S = 1.0  # for a busy worker to give its counts

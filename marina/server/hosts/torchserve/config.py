@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from marina.server.state import Ports
+from marina.server.run.state import Ports
 
 
 def write_config(base: Path, ports: Ports, target: Path) -> None:

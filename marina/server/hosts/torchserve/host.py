@@ -6,7 +6,7 @@ from marina.archive.describe import JAVA_BYTES
 from marina.server.hosts.host import STARTER_BYTES, Host
 from marina.server.hosts.torchserve.memory import JAVA_MAX_BYTES
 from marina.server.hosts.torchserve.process import start_torchserve, torchserve_processes
-from marina.server.ports import GRPC, HTTP
+from marina.server.run.ports import GRPC, HTTP
 
 NGINX_BYTES = 100_000_000
 

@@ -15,12 +15,12 @@ from handlers.worker.engines.packages import programs_path
 from handlers.worker.placement.choice import server_of
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.environment import serving_env
-from marina.server.run import console_log
-from marina.server.state import RunState, logs_folder, write_state
 from marina.server.hosts.torchserve.config import write_config
 from marina.server.hosts.torchserve.java import find_java_home
 from marina.server.hosts.torchserve.release import check_release
+from marina.server.run.environment import serving_env
+from marina.server.run.folder import console_log
+from marina.server.run.state import RunState, logs_folder, write_state
 
 PID_FILE = ".model_server.pid"  # TorchServe's launcher writes the server's pid to it
 LAUNCHER, SERVER, WORKER = "ts.model_server", "org.pytorch.serve.ModelServer", "model_service_worker.py"

@@ -18,7 +18,7 @@ from marina.server.hosts.direct import bodies
 from marina.server.hosts.direct.front import Front
 from marina.server.hosts.direct.models import Models, ServedModel
 from marina.server.hosts.direct.pages import pages
-from marina.server.state import Ports
+from marina.server.run.state import Ports
 from tests.marina.server.hosts.direct.fake import served, until_ready
 
 PORTS = Ports()

@@ -15,7 +15,7 @@ from handlers.worker.reply import Reply
 from handlers.worker.telemetry.metrics import READY_SECONDS
 from marina.server.hosts.direct.version import Version
 from marina.server.hosts.direct.worker import WorkerLost
-from marina.server.logs import DIED_MESSAGE
+from marina.server.run.logs import DIED_MESSAGE
 from tests.marina.server.hosts.direct.fake import served, until_logged, until_ready
 
 

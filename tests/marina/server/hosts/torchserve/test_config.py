@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from marina.server.state import Ports
 from marina.server.hosts.torchserve.config import write_config
+from marina.server.run.state import Ports
 from tests.conftest import ROOT
 
 

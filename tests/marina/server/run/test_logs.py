@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from marina.server.logs import LogFile
+from marina.server.run.logs import LogFile
 
 
 def test_a_log_is_followed_through_its_rotation(tmp_path: Path) -> None:

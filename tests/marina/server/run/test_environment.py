@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marina.server.environment import PATTERN, serving_env
+from marina.server.run.environment import PATTERN, serving_env
 from tests.conftest import ROOT
 
 SECRETS = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from marina.errors import ServerError
-from marina.server.management.tokens import KEY_FILE, token
+from marina.server.run.tokens import KEY_FILE, token
 
 
 def write_keys(folder: Path, key: str, minutes: float) -> None:

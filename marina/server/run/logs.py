@@ -9,7 +9,7 @@ from pathlib import Path
 
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.state import logs_folder
+from marina.server.run.state import logs_folder
 
 POLL_S = 0.3
 SERVER_LOG = "ts_log.log"

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from marina.errors import ServerError
-from marina.server.ports import check_ports, configured_ports
-from marina.server.state import Ports
+from marina.server.run.ports import check_ports, configured_ports
+from marina.server.run.state import Ports
 from tests.conftest import ROOT
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from handlers.worker.placement import PLACEMENT_VARIABLES
 from marina.project import Project
-from marina.server.logs import CONSOLE_LOG
-from marina.server.management.tokens import KEY_FILE
-from marina.server.state import RunState, logs_folder, write_state
+from marina.server.run.logs import CONSOLE_LOG
+from marina.server.run.state import RunState, logs_folder, write_state
+from marina.server.run.tokens import KEY_FILE
 
 SOCKET_NAME = "/.ts.sock.99999"
 SOCKET_PATH_LIMIT = 107  # bytes in the path of a Unix socket on Linux

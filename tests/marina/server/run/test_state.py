@@ -6,7 +6,7 @@ import pytest
 
 from handlers.worker.placement.choice import server_of
 from marina.project import Project
-from marina.server.state import Ports, Registered, RunState, read_state, remove_state, running, write_state
+from marina.server.run.state import Ports, Registered, RunState, read_state, remove_state, running, write_state
 
 
 def test_a_state_is_read_as_it_was_written(project: Project) -> None:

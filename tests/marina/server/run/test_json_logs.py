@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marina.server.json_logs import as_json
+from marina.server.run.json_logs import as_json
 
 LOG_LINES = st.from_regex(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[,.]\d{3} \[[A-Z]{1,5}\] (W-\d-[a-z_]{1,9}-stdout|main) x - .{0,40}", fullmatch=True

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from marina.errors import ServerError
-from marina.server.state import LOOPBACK, Ports
+from marina.server.run.state import LOOPBACK, Ports
 
 HTTP, GRPC = ("inference", "management", "metrics"), ("grpc_inference", "grpc_management")  # ports of `Ports`
 PORT_RANGE = (20_000, 32_000)  # above the ports of Ray's workers, below those of outgoing connections

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from marina.project import Project
-from marina.server.process import stop_process
-from marina.server.run import KEPT_RUNS, prepare_run, remove_unpacked, unpacked_archives
-from marina.server.state import Ports, RunState, logs_folder, read_state
 from marina.server.hosts.torchserve.process import config_file
+from marina.server.process import stop_process
+from marina.server.run.folder import KEPT_RUNS, prepare_run, remove_unpacked, unpacked_archives
+from marina.server.run.state import Ports, RunState, logs_folder, read_state
 from marina.server.watch import rotate_console
 
 RUN = RunState(0, "", Ports(), "")
