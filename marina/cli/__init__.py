@@ -1,4 +1,7 @@
-"""The command `marina`: every subcommand parses its arguments, calls one function, and shows the result."""
+"""The command `marina`: every subcommand parses its arguments, calls one function, and shows the result.
+
+Enters: arguments. Leaves: lines or JSON, and an exit status. Not known here: how anything is done.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Compiles a model spec into an artifact.
 
+Enters: a spec. Leaves: an artifact. Not known here: servers.
+
 spec -> job -> exported model -> graphs, each checked against the reference -> artifact
 """
 

@@ -1,5 +1,7 @@
 """What images of `marina deploy image` run: the host `direct`, or TorchServe behind nginx, configured by variables.
 
+Enters: environment variables. Leaves: a server on the container's ports. Not known here: which target runs the image.
+
 settings.py     the environment variables
 proxy.py        nginx: the ports that others reach, SageMaker's URLs, the token
 nginx.conf      its configuration, as a template

@@ -1,4 +1,8 @@
-"""Checks whether this machine can serve, before anything is started: `examine` runs every check."""
+"""Checks whether this machine can serve, before anything is started: `examine` runs every check.
+
+Enters: a project, and names of archives. Leaves: findings, each with its fix. Nothing here changes a server or
+a file of the project.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Engines compile graphs, and define everything else that Marina needs to know about an engine.
 
+Enters: an exported model and a shape. Leaves: the files of a graph. Not known here: specs and jobs.
+
 An engine is one value in one file here, and one file in `handlers/worker/engines/`, which runs its graphs inside the
 server. All other code uses the value; no other code refers to an engine by name. docs/develop/engines.md shows how to
 add an engine.

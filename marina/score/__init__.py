@@ -1,5 +1,8 @@
 """Scores in bulk: rows of files and databases in, answers out.
 
+Enters: the spec of a job. Leaves: rows with answers, in its place, each once. Not known here: compiling, and servers of
+this machine.
+
 spec       the spec of a job
 score      runs a job: opens its places, starts processes, and returns how it ended
 places/    files and databases: rows to read, answers to write, and which shards are done

@@ -1,5 +1,7 @@
 """Chooses the shapes to compile from the lengths of texts and the times of graphs.
 
+Enters: lengths of texts, and times of graphs. Leaves: shapes. Not known here: servers.
+
 lengths.py   the lengths of texts: from a file of texts, a file of lengths, or a histogram
 costs.py     the time of one call of any shape, fitted to measured times
 choice.py    the best shapes for given lengths and times, by dynamic programming

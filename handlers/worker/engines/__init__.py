@@ -1,5 +1,7 @@
 """Engines run graphs. One file per engine; each imports its runtime only when the engine is opened.
 
+Enters: files of graphs, and arrays in place. Leaves: arrays of outputs. Not known here: requests and tasks.
+
 Other engines come from installed packages, through an entry point with the engine's name in the group
 `marina.runtimes`. Its file is then copied into archives, where it is in this folder.
 """

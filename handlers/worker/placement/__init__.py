@@ -1,5 +1,7 @@
 """Places a worker on its core group, before the engine's runtime is loaded.
 
+Enters: a group of cores as a spec writes it. Leaves: the cores that this process has. Not known here: models.
+
 NeuronCores belong to one process, so a group of them is leased to one worker exclusively. CPU cores may be
 shared by several models. Source for the environment variables: the Neuron runtime's configuration guide.
 """

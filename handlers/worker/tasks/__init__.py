@@ -1,4 +1,8 @@
-"""Tasks define what a model answers. One file per task; each defines its `TASK`."""
+"""Tasks define what a model answers. One file per task; each defines its `TASK`.
+
+Enters: the fields of instances, and the outputs of their rows. Leaves: answers, and their columns in bulk. Not known
+here: engines, protocols and hosts.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Generates a load on a server and measures the answers. Independent of the other subpackages of bench.
 
+Enters: bodies, and a load. Leaves: a measurement. Not known here: models and Marina's servers.
+
 profile.py      where requests go, how they are sent, and for how long
 mix.py          generated texts of common words
 payload.py      JSON bodies with texts from a file, a histogram of lengths, or the built-in mix

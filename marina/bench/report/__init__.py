@@ -1,5 +1,7 @@
 """Stored results, and the reports that are made from results alone. Depends on the values of bench/load.
 
+Enters: results. Leaves: tables, pictures and pages. Not known here: how anything was measured.
+
 results.py      what is stored: configurations, the measurements of each round, machine and command
 machine.py      a description of the machine that was measured
 pricing.py      USD per million inferences, from instances.yaml

@@ -1,5 +1,7 @@
 """What is measured. Depends on bench/load and on the values of results.
 
+Enters: archives. Leaves: an endpoint, and figures of its processes. Not known here: reports.
+
 endpoint.py          a served model: its address, its known configuration, and how it is measured
 server_metrics.py    the server's own metrics for the duration of a load
 benchmark_server.py  a separate TorchServe for benchmarks, which serves one model at a time

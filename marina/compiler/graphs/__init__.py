@@ -1,5 +1,7 @@
 """Graphs: compiled, checked against the reference, and timed.
 
+Enters: a job and an exported model. Leaves: graphs whose outputs are right. Not known here: any engine by its name.
+
 make.py       makes every graph of an artifact, adding mitigations one by one until outputs are finite
 session.py    compiles and checks one graph after another
 processes.py  compiles each graph in its own process, for engines that take minutes

@@ -1,4 +1,8 @@
-"""Locates the weights that a spec names, as a folder on this machine."""
+"""Locates the weights that a spec names, as a folder on this machine.
+
+Enters: the name or the folder of a model. Leaves: the folder, and what its files say. Not known here: other fields of
+specs.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Where a model comes from: `open_source` gives a spec's source, which knows its files and how they become a model.
 
+Enters: the source of a spec. Leaves: a value that knows its files, its fingerprint and its model. Not known here:
+graphs.
+
 One file a kind: folders of Hugging Face and of sentence-transformers, and TorchScript files.
 """
 

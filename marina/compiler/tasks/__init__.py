@@ -1,4 +1,8 @@
-"""The compiler's part of each task, one file each; the part that answers requests is in `handlers/worker/tasks/`."""
+"""The compiler's part of each task, one file each; the part that answers requests is in `handlers/worker/tasks/`.
+
+Enters: the folder of a model. Leaves: the exported model, its reference answers, and how answers are compared. Not
+known here: any engine by its name, and graphs.
+"""
 
 from __future__ import annotations
 

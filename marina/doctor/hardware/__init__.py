@@ -1,5 +1,7 @@
 """Verifies Marina on an Inferentia or Trainium instance: `marina doctor --hardware`.
 
+Enters: a project on an instance. Leaves: a report. Not known here: any engine by its name.
+
 Runs the checks of `marina doctor`, and those of the SDK's packages. Then it makes its trials, says what they confirm of
 AWS's documentation, and writes a report. Without a device it stops after compiling.
 """

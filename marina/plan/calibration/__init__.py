@@ -1,5 +1,7 @@
 """Measures what serving a model costs on this machine, once; kept beside its artifact, never in an archive.
 
+Enters: a spec, and a server for benchmarks. Leaves: a calibration in its file. Not known here: workloads and promises.
+
 record.py     the values, and their file
 speed.py      how fast the machine is, from one graph
 worker.py     in a process like a worker: graphs, their spread, and the worker's stages

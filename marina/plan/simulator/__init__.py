@@ -1,5 +1,7 @@
 """Simulates servers: requests arrive, wait in TorchServe's queues, are batched, planned, computed and answered.
 
+Enters: arrays of requests, costs and settings. Leaves: when each request was answered. Not known here: files and specs.
+
 values.py       the inputs and the result: plain arrays, read by functions that Numba compiles
 system.py       makes the arrays from costs of models and from how they are served
 state.py        the arrays that change during a simulation

@@ -1,4 +1,7 @@
-"""Formats of files, one module each: how rows are found in a file, read and written."""
+"""Formats of files, one module each: how rows are found in a file, read and written.
+
+Enters: bytes. Leaves: Arrow batches, and bytes again. Not known here: places and models.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Places that hold rows or answers, one module each. Rows of any place can be answered into any other.
 
+Enters: a URL. Leaves: shards of rows, and a sink that knows which are done. Not known here: models.
+
 The scheme of a URL decides the place; a URL without the scheme of a database is a path or URL of files.
 """
 
