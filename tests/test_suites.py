@@ -72,7 +72,7 @@ def test_what_a_test_begins_to_reach_counts_from_then_on(tmp_path: Path) -> None
     copy = tree_of(ROOT).copy(tmp_path)
     test = copy.root / "tests" / "chaos" / "test_disk.py"
     for line, reached in (
-        ("import marina.plan.search\n", "marina/plan/simulator/run.py"),
+        ("import marina.plan.evaluation.search\n", "marina/plan/simulator/run.py"),
         ('COMMAND = ["-m", "examples.resume_match"]\n', "examples/resume_match/__main__.py"),
         ('COMMAND = run_marina(project, "shapes")\n', "marina/cli/shapes.py"),
         ('PAGE = ROOT / "docs" / "faq.md"\n', "docs/faq.md"),

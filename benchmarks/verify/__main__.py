@@ -21,7 +21,7 @@ from marina.errors import MarinaError
 from marina.files import write_json
 from marina.plan.calibration.calibrate import calibrate
 from marina.plan.calibration.record import read_calibration
-from marina.plan.places import Calibrated
+from marina.plan.options.places import Calibrated
 from marina.project import find_project
 from marina.server.hosts.table import HOSTS
 from marina.server.run.state import DEFAULT_HOST

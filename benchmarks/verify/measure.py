@@ -22,8 +22,8 @@ from marina.bench.load.profile import Load
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.bench.server.endpoint import Endpoint, measure_endpoint
 from marina.errors import SpecError
-from marina.plan.evaluate import machines_at
-from marina.plan.places import Calibrated, place_here
+from marina.plan.evaluation.evaluate import machines_at
+from marina.plan.options.places import Calibrated, place_here
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, models_of
 from marina.plan.simulator.uncertainty import RANGE, range_around

@@ -11,9 +11,9 @@ from benchmarks.verify.cases import Case
 from benchmarks.verify.measure import capacity, measure, measure_closed, predict, serve, texts_of
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.console import Progress
-from marina.plan.candidates import Candidate, candidates_of
-from marina.plan.places import Calibrated, place_here
-from marina.plan.search import search
+from marina.plan.evaluation.search import search
+from marina.plan.options.candidates import Candidate, candidates_of
+from marina.plan.options.places import Calibrated, place_here
 from marina.plan.workload import Promise, Traffic
 from marina.server.hosts.table import HOSTS
 

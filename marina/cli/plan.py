@@ -115,11 +115,11 @@ def plan(
     batches with the times that marina calibrate measured. Times for Inferentia and Trainium are estimates from AWS's
     published figures, and marked as such.
     """
-    from marina.plan.answer import COLUMNS
+    from marina.plan.answers.answer import COLUMNS
+    from marina.plan.answers.picture import picture
+    from marina.plan.answers.recommender import comparison_table, read_recommendations
+    from marina.plan.answers.write import write_choice
     from marina.plan.make import make_plan
-    from marina.plan.picture import picture
-    from marina.plan.recommender import comparison_table, read_recommendations
-    from marina.plan.write import write_choice
 
     project = find_project()
     if workload is None:

@@ -17,12 +17,12 @@ from marina.compiler.examples import expand, rows_of_text
 from marina.console import Progress
 from marina.errors import SpecError
 from marina.plan import fleet
-from marina.plan.answer import Recommendation, first_change
-from marina.plan.candidates import Candidate, candidates_of
-from marina.plan.evaluate import with_ranges
-from marina.plan.limits import find_reach, largest_request
-from marina.plan.places import Calibrated, place_here, place_of
-from marina.plan.search import FINE_REQUESTS, search
+from marina.plan.answers.answer import Recommendation, first_change
+from marina.plan.evaluation.evaluate import with_ranges
+from marina.plan.evaluation.limits import find_reach, largest_request
+from marina.plan.evaluation.search import FINE_REQUESTS, search
+from marina.plan.options.candidates import Candidate, candidates_of
+from marina.plan.options.places import Calibrated, place_here, place_of
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE, Demand, Traffic, Workload, read_log
 from marina.project import Project

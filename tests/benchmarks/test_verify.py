@@ -17,8 +17,8 @@ from benchmarks.verify.cases import Case, draw_cases, read_cases
 from benchmarks.verify.measure import Comparison, Figures, Prediction, Texts
 from benchmarks.verify.report import coverage, medians, picture, rows
 from marina.errors import SpecError
-from marina.plan.candidates import Candidate
-from tests.marina.plan.places import place, variant
+from marina.plan.options.candidates import Candidate
+from tests.marina.plan.options.places import place, variant
 
 
 def as_entry(case: Case) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from handlers.worker.values import Shape
-from marina.plan.candidates import MachineType, Variant
+from marina.plan.options.candidates import MachineType, Variant
 from marina.plan.simulator.system import WorkerModel
 from marina.plan.workload import Traffic
 

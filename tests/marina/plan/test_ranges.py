@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marina.plan.answer import Recommendation
-from marina.plan.candidates import Candidate
-from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate, with_ranges
-from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult, search
+from marina.plan.answers.answer import Recommendation
+from marina.plan.answers.trials import trial_json
+from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Prediction, evaluate, with_ranges
+from marina.plan.evaluation.search import FINE_REQUESTS, Evaluation, SearchResult, search
+from marina.plan.options.candidates import Candidate
 from marina.plan.simulator.system import Service, WorkerModel, models_of
 from marina.plan.simulator.uncertainty import (
     CERTAIN,
@@ -20,9 +21,8 @@ from marina.plan.simulator.uncertainty import (
     slowdown_that_explains,
     slowdowns_of,
 )
-from marina.plan.trials import trial_json
 from marina.plan.workload import Demand, Promise, Workload
-from tests.marina.plan.places import place, traffic, variant
+from tests.marina.plan.options.places import place, traffic, variant
 
 LOOSE = Promise(latency_ms=1000)
 DOUBTFUL = Uncertainty(Slowdowns(0.0, 0.05, 8), Slowdowns(0.0, 0.1, 8))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from marina.errors import SpecError
-from marina.plan.answer import Recommendation
-from marina.plan.recommender import comparison_table, read_recommendations
-from marina.plan.search import SearchResult
+from marina.plan.answers.answer import Recommendation
+from marina.plan.answers.recommender import comparison_table, read_recommendations
+from marina.plan.evaluation.search import SearchResult
 from marina.plan.workload import Demand, Promise, Workload
 
 RECOMMENDED = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from marina.plan.candidates import Candidate
-from marina.plan.evaluate import evaluate
+from marina.plan.evaluation.evaluate import evaluate
+from marina.plan.options.candidates import Candidate
 from marina.plan.workload import Promise, Traffic
 
 STEPS = 9  # of a bisection: the result is within half a percent

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marina.plan.candidates import Candidate
-from marina.plan.evaluate import SEED, system_of
-from marina.plan.limits import Reach
+from marina.plan.evaluation.evaluate import SEED, system_of
+from marina.plan.evaluation.limits import Reach
+from marina.plan.options.candidates import Candidate
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.values import ANSWERED, Machines
 from marina.plan.workload import Promise, Traffic, Workload, draw

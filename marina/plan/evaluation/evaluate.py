@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from marina.bench.report.pricing import cost_per_1m
-from marina.plan.candidates import Candidate, MachineType
+from marina.plan.options.candidates import Candidate, MachineType
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, WorkerModel, machines_of, models_of
 from marina.plan.simulator.uncertainty import RANGE, range_around

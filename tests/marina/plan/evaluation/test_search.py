@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from marina.plan.answer import Recommendation, first_change
-from marina.plan.bounds import latency_alone, min_instances
-from marina.plan.candidates import candidates_of
-from marina.plan.evaluate import evaluate
-from marina.plan.limits import find_reach, largest_request
-from marina.plan.picture import picture
-from marina.plan.search import FINE_REQUESTS, SearchResult, cost, search
-from marina.plan.trials import describe
+from marina.plan.answers.answer import Recommendation, first_change
+from marina.plan.answers.picture import picture
+from marina.plan.answers.trials import describe
+from marina.plan.evaluation.bounds import latency_alone, min_instances
+from marina.plan.evaluation.evaluate import evaluate
+from marina.plan.evaluation.limits import find_reach, largest_request
+from marina.plan.evaluation.search import FINE_REQUESTS, SearchResult, cost, search
+from marina.plan.options.candidates import candidates_of
 from marina.plan.workload import Demand, Promise, Workload
-from tests.marina.plan.places import place, traffic, variant
+from tests.marina.plan.options.places import place, traffic, variant
 
 
 def quiet(*_: object) -> None:

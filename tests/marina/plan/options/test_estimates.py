@@ -9,7 +9,7 @@ import pytest
 
 from handlers.worker.values import Shape
 from marina.errors import SpecError
-from marina.plan.estimates import BERT_BASE_WEIGHTS, BOUNDS, estimated_times, published_line, reported_line
+from marina.plan.options.estimates import BERT_BASE_WEIGHTS, BOUNDS, estimated_times, published_line, reported_line
 
 # texts a second and the cores they were measured on, batch size, weights of the encoder: AWS's table
 PUBLISHED = [

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from marina.bench.report.table import number
-from marina.plan.bounds import latency_alone
-from marina.plan.candidates import Candidate, candidates_of
-from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
-from marina.plan.fleet import HOURS, Disruption, by_hour
-from marina.plan.limits import Reach
-from marina.plan.search import FINE_REQUESTS, Evaluation, SearchResult
+from marina.plan.answers.trials import describe, plain_json, rank, recommendation, trial_json, trial_key
+from marina.plan.evaluation.bounds import latency_alone
+from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Prediction, evaluate
+from marina.plan.evaluation.fleet import HOURS, Disruption, by_hour
+from marina.plan.evaluation.limits import Reach
+from marina.plan.evaluation.search import FINE_REQUESTS, Evaluation, SearchResult
+from marina.plan.options.candidates import Candidate, candidates_of
 from marina.plan.simulator.uncertainty import COVERAGE
-from marina.plan.trials import describe, plain_json, rank, recommendation, trial_json, trial_key
 from marina.plan.workload import Traffic, Workload
 
 BUSY = 0.7  # of the workers' time: above it, waiting for other requests is most of a tail

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from handlers.worker.values import Shape
-from marina.plan.proposals import propose
+from marina.plan.options.proposals import propose
 from tests.marina.plan.test_calibration import WORKERS, calibration
 
 

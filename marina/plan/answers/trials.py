@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from marina.plan.limits import Reach
-from marina.plan.search import Evaluation
+from marina.plan.evaluation.limits import Reach
+from marina.plan.evaluation.search import Evaluation
 from marina.plan.workload import HERE
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from marina.bench.report.table import number
 from marina.errors import SpecError
-from marina.plan.answer import Recommendation
-from marina.plan.trials import describe, recommendation
+from marina.plan.answers.answer import Recommendation
+from marina.plan.answers.trials import describe, recommendation
 
 COLUMNS = ["", "instances", "calls a minute", "latency ms", "USD an hour", "USD for 1M"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from marina.drawing import COLOURS, INK, LIMIT, legend, new_figure, plain_numbers, svg_of
-from marina.plan.answer import Recommendation
-from marina.plan.trials import rank
+from marina.plan.answers.answer import Recommendation
+from marina.plan.answers.trials import rank
 
 
 def picture(answer: Recommendation) -> bytes:

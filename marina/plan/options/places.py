@@ -21,9 +21,9 @@ from marina.errors import MarinaError, SpecError
 from marina.plan.calibration.costs import core_usage_of, costs_of
 from marina.plan.calibration.record import SUFFIX, Calibration, WorkerCosts, read_calibration
 from marina.plan.calibration.speed import probe
-from marina.plan.candidates import MachineType, Variant
-from marina.plan.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
-from marina.plan.proposals import propose
+from marina.plan.options.candidates import MachineType, Variant
+from marina.plan.options.estimates import BOUNDS, DEVICES, estimated_times, published_line, reported_line
+from marina.plan.options.proposals import propose
 from marina.plan.simulator.system import WorkerModel
 from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from marina.plan.candidates import Candidate
-from marina.plan.fleet import by_hour, lose_instance, upgrade
-from marina.plan.limits import Reach
+from marina.plan.evaluation.fleet import by_hour, lose_instance, upgrade
+from marina.plan.evaluation.limits import Reach
+from marina.plan.options.candidates import Candidate
 from marina.plan.workload import Demand, Promise, Workload
-from tests.marina.plan.places import place, traffic, variant
+from tests.marina.plan.options.places import place, traffic, variant
 
 PROMISE = Promise(latency_ms=50)
 

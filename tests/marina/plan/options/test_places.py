@@ -15,12 +15,12 @@ from marina.bench.report.machine import machine
 from marina.errors import MarinaError
 from marina.plan import places
 from marina.plan.calibration.record import WorkerCosts, write_calibration
-from marina.plan.places import Calibrated, place_of
+from marina.plan.options.places import Calibrated, place_of
 from marina.plan.simulator.uncertainty import CERTAIN
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import write_spec
-from tests.marina.plan.places import place, variant
+from tests.marina.plan.options.places import place, variant
 from tests.marina.plan.test_calibration import calibration
 
 BERT_BASE = 110_000_000

@@ -1,6 +1,6 @@
 """Finds the cheapest candidate that keeps a promise, without simulating all of them.
 
-Bounds leave out some candidates without a simulation (`marina.plan.bounds`). The others are simulated in ascending
+Bounds leave out some candidates without a simulation (`marina.plan.evaluation.bounds`). The others are simulated in ascending
 order of their bound of cost; a candidate that fails comes back with more instances. So the first cost at which a
 candidate keeps the promise is the lowest, and all costlier candidates are left out.
 """
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from marina.console import Progress
-from marina.plan.bounds import latency_alone, min_instances
-from marina.plan.candidates import Candidate
-from marina.plan.evaluate import HOURS_A_MONTH, Prediction, evaluate
+from marina.plan.evaluation.bounds import latency_alone, min_instances
+from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Prediction, evaluate
+from marina.plan.options.candidates import Candidate
 from marina.plan.workload import Promise, Traffic
 
 ROUGH_REQUESTS, FINE_REQUESTS = 1500, 30_000  # requests of a simulation

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from handlers.worker.values import Shape
-from marina.plan.candidates import Candidate
+from marina.plan.options.candidates import Candidate
 from marina.plan.simulator.system import WorkerModel
 from marina.plan.workload import Traffic
 

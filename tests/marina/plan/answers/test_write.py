@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from marina.plan.answer import Recommendation
-from marina.plan.candidates import candidates_of
-from marina.plan.limits import Reach
-from marina.plan.search import SearchResult, search
+from marina.plan.answers.answer import Recommendation
+from marina.plan.answers.write import write_choice
+from marina.plan.evaluation.limits import Reach
+from marina.plan.evaluation.search import SearchResult, search
+from marina.plan.options.candidates import candidates_of
 from marina.plan.workload import Demand, Promise, Workload
-from marina.plan.write import write_choice
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import write_spec
-from tests.marina.plan.places import place, traffic
+from tests.marina.plan.options.places import place, traffic
 
 
 @pytest.mark.parametrize("host", ["torchserve", "direct"])

@@ -8,8 +8,8 @@ import yaml
 
 from marina.errors import MarinaError
 from marina.files import write_json
-from marina.plan.answer import SCALE_AT, Recommendation, total_rate
-from marina.plan.trials import trial_json
+from marina.plan.answers.answer import SCALE_AT, Recommendation, total_rate
+from marina.plan.answers.trials import trial_json
 from marina.plan.workload import HERE
 from marina.project import Project
 from marina.shapes.write import write_fields
