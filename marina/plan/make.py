@@ -16,8 +16,8 @@ from marina.client.stream import Limits
 from marina.compiler.examples import expand, rows_of_text
 from marina.console import Progress
 from marina.errors import SpecError
-from marina.plan import fleet
 from marina.plan.answers.answer import Recommendation, first_change
+from marina.plan.evaluation import fleet
 from marina.plan.evaluation.evaluate import with_ranges
 from marina.plan.evaluation.limits import find_reach, largest_request
 from marina.plan.evaluation.search import FINE_REQUESTS, search

@@ -1,8 +1,8 @@
 """Finds the cheapest candidate that keeps a promise, without simulating all of them.
 
-Bounds leave out some candidates without a simulation (`marina.plan.evaluation.bounds`). The others are simulated in ascending
-order of their bound of cost; a candidate that fails comes back with more instances. So the first cost at which a
-candidate keeps the promise is the lowest, and all costlier candidates are left out.
+Bounds leave out some candidates without a simulation (`marina.plan.evaluation.bounds`). The others are simulated in
+ascending order of their bound of cost; a candidate that fails comes back with more instances. So the first cost at
+which a candidate keeps the promise is the lowest, and all costlier candidates are left out.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.values import Shape
 from marina.bench.report.machine import machine
 from marina.errors import MarinaError
-from marina.plan import places
 from marina.plan.calibration.record import WorkerCosts, write_calibration
+from marina.plan.options import places
 from marina.plan.options.places import Calibrated, place_of
 from marina.plan.simulator.uncertainty import CERTAIN
 from marina.project import Project
