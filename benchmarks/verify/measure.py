@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks.verify.cases import LENGTHS, Case
 from handlers.worker.artifact import read_artifact
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.prompts import default_rows
-from handlers.worker.rows.reader import open_reader
+from handlers.worker.tokens.prompts import default_rows
+from handlers.worker.tokens.reader import open_reader
 from marina.bench.load.arrivals import arrival_times
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import MIX, LoadCase, Payload, bodies_of, documents_of, read_instances

@@ -7,14 +7,14 @@ from enum import Enum
 from typing import Any
 
 from docs.made.tables import table
-from handlers.worker.rows import backlog
+from handlers.worker.admission import backlog
 from marina.score import shards
 from marina.server.hosts.direct import queue
 from marina.server.situation import STEPS
 
 # the files of the code, by their names in marks
 TABLES: dict[str, Mapping[tuple[Any, Any], Enum]] = {
-    "handlers/worker/rows/backlog.py": backlog.TRANSITIONS,
+    "handlers/worker/admission/backlog.py": backlog.TRANSITIONS,
     "marina/score/shards.py": shards.TRANSITIONS,
     "marina/server/hosts/direct/queue.py": queue.TRANSITIONS,
 }

@@ -8,7 +8,9 @@
     engines/          runs graphs; one file per engine
     settings          how a model is served, read from its archive
     request/          parses bodies into instances, and writes answers into bodies; one file per protocol
-    rows/             tokenizes instances into rows, plans calls and runs them
+    tokens/           tokenizes instances into rows
+    rows/             plans calls of rows and runs them
+    admission/        chooses the requests that are computed now
     tasks/            turns outputs into answers; one file per task
     telemetry/        metrics, tracing, and the description of the served model
     member, loading   one model in memory, and all models of an archive on the worker's cores

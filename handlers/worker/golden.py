@@ -14,9 +14,9 @@ from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
 from handlers.worker.rows.calls import Graphs, full_row, run_call, write_call
 from handlers.worker.rows.packing import calls_of, spread_call
-from handlers.worker.rows.reader import RowReader
-from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.signature import Signature
+from handlers.worker.tokens.reader import RowReader
+from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape
 
 

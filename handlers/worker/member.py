@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from handlers.worker.admission.costs import Costs
 from handlers.worker.artifact import REMEDY, Artifact, check_files, read_artifact
 from handlers.worker.engines import Runtime
 from handlers.worker.errors import ArtifactError, RequestError, request_error
@@ -19,14 +20,13 @@ from handlers.worker.request.protocols import read_request
 from handlers.worker.request.schema import required_fields
 from handlers.worker.request.text import check_text
 from handlers.worker.rows.calls import ModelGraphs, load_graphs
-from handlers.worker.rows.costs import Costs
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.reader import RowReader, open_reader, reader_file
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.settings import MemberSettings
 from handlers.worker.signature import QUERY
 from handlers.worker.tasks.base import Example, Task, default_parameters
+from handlers.worker.tokens.reader import RowReader, open_reader, reader_file
+from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Json, Outputs
 
 # opens the reader of an artifact; artifacts may share a reader

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker import pipeline
+from handlers.worker.admission.backlog import Backlog
+from handlers.worker.admission.bounds import Admission
+from handlers.worker.admission.pace import Pace
 from handlers.worker.chain import ChainedRequest
 from handlers.worker.contents import read_contents
 from handlers.worker.errors import RequestError, request_error
@@ -20,9 +23,6 @@ from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply,
 from handlers.worker.request.instances import Answered
 from handlers.worker.request.protocols import tokens, write_answers
 from handlers.worker.routing import Lines, ReadRequest, Router, chains_of
-from handlers.worker.rows.admission import Admission
-from handlers.worker.rows.backlog import Backlog
-from handlers.worker.rows.pace import Pace
 from handlers.worker.rows.timing import time_switches
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task

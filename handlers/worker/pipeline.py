@@ -17,10 +17,10 @@ from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import tokens
 from handlers.worker.rows.calls import Runner
 from handlers.worker.rows.plan import Planner
-from handlers.worker.rows.reader import RowReader
 from handlers.worker.rows.schedule import Schedule
-from handlers.worker.rows.tokenizer import Text, Tokenized
 from handlers.worker.signature import QUERY
+from handlers.worker.tokens.reader import RowReader
+from handlers.worker.tokens.tokenizer import Text, Tokenized
 from handlers.worker.values import Call, Instance, Json, Outputs, Row
 
 

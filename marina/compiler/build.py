@@ -13,7 +13,7 @@ from handlers.worker.golden import GoldenRow, check_tokenizer
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.reader import open_reader, reader_file
+from handlers.worker.tokens.reader import open_reader, reader_file
 from handlers.worker.values import Instance
 from marina.compiler.cache import discard
 from marina.compiler.job import CompileJob

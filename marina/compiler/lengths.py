@@ -7,8 +7,8 @@ from pathlib import Path
 
 from handlers.worker.artifact import Artifact
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.prompts import default_rows
-from handlers.worker.rows.reader import open_reader
+from handlers.worker.tokens.prompts import default_rows
+from handlers.worker.tokens.reader import open_reader
 from handlers.worker.values import Instance
 from marina.compiler.examples import expand
 from marina.spec import Spec

@@ -9,8 +9,8 @@ import numpy as np
 
 from handlers.worker.artifact import read_artifact
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.prompts import default_rows
-from handlers.worker.rows.reader import open_reader
+from handlers.worker.tokens.prompts import default_rows
+from handlers.worker.tokens.reader import open_reader
 from marina.bench.load.payload import MIX, read_instances, texts_of
 from marina.client.stream import Limits
 from marina.compiler.examples import expand, rows_of_text

@@ -16,7 +16,7 @@ from handlers.worker import pipeline
 from handlers.worker.errors import RequestError
 from handlers.worker.pipeline import Graphs, Inference
 from handlers.worker.request.instances import Answered, Request, read_instance
-from handlers.worker.rows.tokenizer import Tokenized
+from handlers.worker.tokens.tokenizer import Tokenized
 from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
 from marina.archive.unpacked import load, read_unpacked

@@ -1,4 +1,4 @@
-"""Rows: tokenizes instances, truncates or windows them, plans calls by their times, runs and times graphs.
+"""Rows: plans calls by their times, packs rows into lines, and runs and times graphs.
 
-Enters: instances. Leaves: calls of graphs, and the outputs of each row. Not known here: requests and tasks.
+Enters: rows. Leaves: calls of graphs, and the outputs of each row. Not known here: requests and tasks.
 """

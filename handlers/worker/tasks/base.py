@@ -10,9 +10,9 @@ from handlers.worker.artifact import Artifact
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.columns import Column
+from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Json, Outputs
 
 Parameters = Mapping[str, Json]

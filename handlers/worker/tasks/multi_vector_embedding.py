@@ -20,12 +20,12 @@ import numpy.typing as npt
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.prompts import in_role
-from handlers.worker.rows.tokenizer import RowTokenizer, Text
 from handlers.worker.signature import DOCUMENT, QUERY, Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind
 from handlers.worker.tasks.sentence_embedding import window
+from handlers.worker.tokens.prompts import in_role
+from handlers.worker.tokens.tokenizer import RowTokenizer, Text
 from handlers.worker.values import Instance, Json, Row
 
 DTYPES = {"float32": "<f4", "float16": "<f2", "int8": "i1"}

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, flag, integer
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind
 from handlers.worker.tasks.spans import Span, best_spans, place_in_text
+from handlers.worker.tokens.tokenizer import RowTokenizer, Window
 from handlers.worker.values import Json
 
 DEFAULT_LENGTH = 384  # tokens in a window, if the shapes allow it

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from handlers.worker.request.parameters import choice
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
+from handlers.worker.tokens.tokenizer import RowTokenizer, Window
 from handlers.worker.values import Json
 
 

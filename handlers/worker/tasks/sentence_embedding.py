@@ -21,11 +21,11 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
 from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.prompts import add_prompt
-from handlers.worker.rows.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
+from handlers.worker.tokens.prompts import add_prompt
+from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.values import Json
 
 PARAMETERS: Mapping[str, Parameter] = {

@@ -17,13 +17,13 @@ import numpy as np
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.prompts import add_prompt
-from handlers.worker.rows.reader import RowReader
-from handlers.worker.rows.tokenizer import RowTokenizer, Text
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, items, whole_answer
 from handlers.worker.tasks.sentence_embedding import window
+from handlers.worker.tokens.prompts import add_prompt
+from handlers.worker.tokens.reader import RowReader
+from handlers.worker.tokens.tokenizer import RowTokenizer, Text
 from handlers.worker.values import Json, Outputs
 
 PARAMETERS: Mapping[str, Parameter] = {

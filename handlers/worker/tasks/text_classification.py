@@ -16,11 +16,11 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, numbers_by_name
 from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
-from handlers.worker.rows.tokenizer import RowTokenizer, Text
 from handlers.worker.signature import Head, Signature, label_text
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, Take, ValueKind, item, whole_answer
+from handlers.worker.tokens.tokenizer import RowTokenizer, Text
 from handlers.worker.values import Json
 
 ONLY_OUTPUT = ("logits",)  # for a model without named heads

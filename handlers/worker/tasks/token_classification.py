@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, integer, words
 from handlers.worker.request.schema import Fields
-from handlers.worker.rows.tokenizer import RowTokenizer, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.tasks.entities import Token, join_tokens, join_windows
+from handlers.worker.tokens.tokenizer import RowTokenizer, Window
 from handlers.worker.values import Json
 
 PARAMETERS: Mapping[str, Parameter] = {

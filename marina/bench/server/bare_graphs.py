@@ -103,8 +103,8 @@ def _load(artifact: Path, settings: Settings, texts: list[Instance]) -> None:
     from handlers.worker.contents import read_contents
     from handlers.worker.loading import load_members
     from handlers.worker.rows.plan import Planner, max_sequence_length
-    from handlers.worker.rows.prompts import default_rows
     from handlers.worker.tasks import TASKS
+    from handlers.worker.tokens.prompts import default_rows
 
     rss_before = psutil.Process().memory_info().rss
     (member,), _, _ = load_members(artifact, read_contents(artifact), settings, TASKS)

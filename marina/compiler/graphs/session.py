@@ -11,9 +11,9 @@ from pathlib import Path
 from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.prompts import default_rows
-from handlers.worker.rows.reader import open_reader
 from handlers.worker.signature import Signature
+from handlers.worker.tokens.prompts import default_rows
+from handlers.worker.tokens.reader import open_reader
 from handlers.worker.values import Row, Shape
 from marina.compiler.examples import too_few
 from marina.compiler.graphs.diagnosis import diagnose, reason_of

@@ -9,8 +9,8 @@ from functools import cached_property
 from handlers.worker.golden import GoldenRow
 from handlers.worker.rows.calls import run_all
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.reader import open_reader
 from handlers.worker.signature import Signature
+from handlers.worker.tokens.reader import open_reader
 from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from handlers.worker.golden import GoldenRow
 from handlers.worker.request.parameters import read_parameters
-from handlers.worker.rows.tokenizer import RowTokenizer, Text, Tokenized, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Task
+from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Tokenized, Window
 
 
 def spans_of(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.question_answering import TASK
+from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.loading import load_model

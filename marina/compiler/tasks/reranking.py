@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.signature import Signature
+from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation, is_cross_encoder

@@ -10,8 +10,8 @@ import numpy as np
 from torch import nn
 
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.signature import POOLING_MASK, Signature
+from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import MODULES_FILE
 from marina.compiler.hugging_face.architecture import architectures_of

@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.signature import Head, Signature, label_text
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.text_classification import ranking
+from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation

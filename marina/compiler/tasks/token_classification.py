@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.golden import GoldenRow
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.token_classification import TASK
+from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.reference import Reference, TransformersReference

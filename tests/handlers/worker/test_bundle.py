@@ -17,9 +17,9 @@ from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import KINDS, ArtifactError
 from handlers.worker.model import Model
 from handlers.worker.reply import TRUNCATED_HEADER
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.settings import Settings, read_settings
 from handlers.worker.tasks import TASKS
+from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Shape
 from marina.archive.bundle import pack_bundle
 from marina.archive.pack import pack

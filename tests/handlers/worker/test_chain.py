@@ -11,11 +11,11 @@ import pytest
 import sentence_transformers
 import yaml
 
+from handlers.worker.admission.bounds import Admission
 from handlers.worker.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import RequestError
 from handlers.worker.model import Model
 from handlers.worker.reply import TRUNCATED_HEADER, Reply
-from handlers.worker.rows.admission import Admission
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS
 from handlers.worker.unpack import unpack

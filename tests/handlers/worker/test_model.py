@@ -23,8 +23,8 @@ from handlers.worker.pipeline import Inference
 from handlers.worker.request.instances import RequestLimits
 from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.schedule import Schedule
-from handlers.worker.rows.tokenizer import RowTokenizer, Tokenized
 from handlers.worker.tasks import TASKS
+from handlers.worker.tokens.tokenizer import RowTokenizer, Tokenized
 from handlers.worker.values import Shape
 from tests.conftest import ENGINE, ENGINES, WORDS, scores
 from tests.handlers.worker.conftest import COMPILED, Tiny

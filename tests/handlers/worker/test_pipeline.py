@@ -20,9 +20,9 @@ from handlers.worker.member import Member
 from handlers.worker.pipeline import Graphs, Inference
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.rows.calls import ModelGraphs, new_inputs
-from handlers.worker.rows.tokenizer import K, Text, Tokenized, Window
 from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import whole_outputs
+from handlers.worker.tokens.tokenizer import K, Text, Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape
 
 SIGNATURE = Signature(("input_ids", "attention_mask"), ("out",), 0, 0, "right", {}, {}, {}, None, False)

@@ -70,7 +70,7 @@ def test_each_version_is_in_the_key(project: Project, add_tiny: object, monkeypa
 def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
     code = versioned_code()
     compiler, task = set(code["compiler"].modules), set(code["task question-answering"].modules)
-    assert {"marina.compiler.build", "marina.compiler.reference", "handlers.worker.rows.tokenizer"} <= compiler
+    assert {"marina.compiler.build", "marina.compiler.reference", "handlers.worker.tokens.tokenizer"} <= compiler
     assert {"handlers.worker.golden", "marina.compiler.precision.trials"} <= compiler
     assert {"marina.compiler.tasks.question_answering", "handlers.worker.tasks.question_answering"} <= task
     counted = {name for versioned in code.values() for name in versioned.modules}
@@ -112,7 +112,7 @@ def test_the_text_of_an_error_does_not_count_and_what_a_graph_computes_does() ->
     assert needs_no_decision(
         "marina.compiler.tasks.text_classification", "does not fit the spec's heads", "fits no head"
     )
-    assert needs_no_decision("handlers.worker.rows.tokenizer", "the tokenizer cannot read the text", "cannot be read")
+    assert needs_no_decision("handlers.worker.tokens.tokenizer", "the tokenizer cannot read the text", "cannot be read")
     assert not needs_no_decision("marina.compiler.tasks.wrappers", "return tuple(head(", "return tuple(-head(")
     assert not needs_no_decision("handlers.worker.tasks.activation", "0.5 * (1.0 + np.tanh", "0.4 * (1.0 + np.tanh")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.rows.tokenizer import Text
+from handlers.worker.tokens.tokenizer import Text
 from handlers.worker.values import Shape
 
 # by whether a text is ASCII, as English usually is

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from handlers.worker.admission.backlog import Backlog
+from handlers.worker.admission.costs import Costs
+from handlers.worker.admission.pace import Pace
 from handlers.worker.errors import RequestError
-from handlers.worker.rows.backlog import Backlog
-from handlers.worker.rows.costs import Costs
-from handlers.worker.rows.pace import Pace
 
 COSTLY_DIVISOR = 4  # a request is costly if it needs more than `max_batch_ms` divided by this
 COSTLY_ROWS = 2  # and more than this many rows of the longest shape, so that a single text is not costly

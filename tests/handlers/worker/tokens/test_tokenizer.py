@@ -9,11 +9,11 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from handlers.worker.errors import ArtifactError, RequestError
-from handlers.worker.rows.tokenizer import RowTokenizer, Text, Tokenized, Window
+from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Tokenized, Window
 from handlers.worker.values import Instance, Row
 from tests.conftest import WORDS
-from tests.handlers.worker.rows.encoding import encode
 from tests.handlers.worker.tasks.architectures import save_model
+from tests.handlers.worker.tokens.encoding import encode
 
 texts = st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
 in_any_project = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.rows.admission import Admission
-from handlers.worker.rows.backlog import Backlog
-from handlers.worker.rows.costs import Costs
-from handlers.worker.rows.pace import STALE_S, Pace
-from handlers.worker.rows.tokenizer import Text, Window
+from handlers.worker.admission.backlog import Backlog
+from handlers.worker.admission.bounds import Admission
+from handlers.worker.admission.costs import Costs
+from handlers.worker.admission.pace import STALE_S, Pace
+from handlers.worker.tokens.tokenizer import Text, Window
 from handlers.worker.values import Instance, Shape
 
 TIMES = {Shape(1, 16): 2.0, Shape(8, 16): 8.0, Shape(1, 64): 5.0, Shape(8, 64): 24.0}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import quote
-from handlers.worker.rows.reader import RowReader
-from handlers.worker.rows.tokenizer import Text, Tokenized, Window
 from handlers.worker.signature import DOCUMENT, Signature
+from handlers.worker.tokens.reader import RowReader
+from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Row
 
 

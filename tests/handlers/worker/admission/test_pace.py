@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.worker.rows.pace import STALE_FACTOR, STALE_S, Pace
+from handlers.worker.admission.pace import STALE_FACTOR, STALE_S, Pace
 
 
 class Worker:

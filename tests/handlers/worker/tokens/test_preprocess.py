@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from handlers.worker.errors import ArtifactError
-from handlers.worker.rows.preprocess import Preprocessor, rows_of
-from handlers.worker.rows.tokenizer import Tokenized, Window
+from handlers.worker.tokens.preprocess import Preprocessor, rows_of
+from handlers.worker.tokens.tokenizer import Tokenized, Window
 from handlers.worker.values import Instance
-from tests.handlers.worker.rows.encoding import encode
+from tests.handlers.worker.tokens.encoding import encode
 
 MASK = [[1, 1, 0], [1, 1, 1]]
 IDS = [[5, 6, 0], [7, 8, 9]]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from handlers.worker.artifact import PREPROCESSOR_FILE, TOKENIZER_FILE, Locate
-from handlers.worker.rows.preprocess import Preprocessor
-from handlers.worker.rows.tokenizer import RowTokenizer
 from handlers.worker.signature import Signature
+from handlers.worker.tokens.preprocess import Preprocessor
+from handlers.worker.tokens.tokenizer import RowTokenizer
 
 RowReader = RowTokenizer | Preprocessor
 

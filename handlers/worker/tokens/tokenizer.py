@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from handlers.worker.errors import ArtifactError, RequestError, request_error
-from handlers.worker.rows.truncation import truncate
 from handlers.worker.signature import Filling
+from handlers.worker.tokens.truncation import truncate
 from handlers.worker.values import Instance, Json, Row
 
 # exceptions that end the process, and are not an error of one request

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from handlers.worker.errors import RequestError
-from handlers.worker.rows.reader import RowReader
-from handlers.worker.rows.tokenizer import Text, Tokenized, Window
+from handlers.worker.tokens.reader import RowReader
+from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance
 
 

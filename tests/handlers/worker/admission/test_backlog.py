@@ -8,7 +8,14 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.worker.rows.backlog import LATE_DIVISOR, PROBE_DEADLINES, TRANSITIONS, Backlog, QueueEvent, QueueState
+from handlers.worker.admission.backlog import (
+    LATE_DIVISOR,
+    PROBE_DEADLINES,
+    TRANSITIONS,
+    Backlog,
+    QueueEvent,
+    QueueState,
+)
 
 BATCH, QUEUE = 4, 40
 DEADLINE_S = 4.0
