@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.new import new_project, new_spec

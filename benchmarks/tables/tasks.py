@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.random_models import TOKENIZER
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.tasks import TASKS as KNOWN
 from marina.bench.load.histogram import new_histogram

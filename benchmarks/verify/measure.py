@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.verify.cases import LENGTHS, Case
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.tokens.prompts import default_rows
 from handlers.worker.tokens.reader import open_reader

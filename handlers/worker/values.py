@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
     prompt_tokens is the number of tokens at the start that belong to a prompt that pooling excludes. tensors are the
     values that a preprocessor gives for inputs, by name: one per token, or one for the row. filled is the number of
-    tokens at the end that the row was filled up with, see `handlers.worker.signature.Filling`.
+    tokens at the end that the row was filled up with, see `handlers.worker.archive.signature.Filling`.
     """
 
     ids: Sequence[int]

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from handlers.worker.artifact import ARTIFACT_FILE, GOLDEN_FILE, Artifact, read_artifact
-from handlers.worker.contents import BUNDLE_FILE
+from handlers.worker.archive.artifact import ARTIFACT_FILE, GOLDEN_FILE, Artifact, read_artifact
+from handlers.worker.archive.contents import BUNDLE_FILE
 from handlers.worker.placement.groups import parse_core_groups
 from marina.archive.pack import Packed, Parts, files_of, write_archive
 from marina.engines import engine_of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import CONFIG_FILE, Artifact
+from handlers.worker.archive.artifact import CONFIG_FILE, Artifact
 from handlers.worker.engines.packages import installed
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.groups import parse_core_groups

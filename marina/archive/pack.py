@@ -23,8 +23,8 @@ from typing import NamedTuple
 import yaml
 
 import handlers
-from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
-from handlers.worker.contents import BUNDLE_FILE
+from handlers.worker.archive.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
+from handlers.worker.archive.contents import BUNDLE_FILE
 from handlers.worker.engines import engine_module
 from handlers.worker.tasks import TASKS
 from marina.archive.read import fingerprint_of

@@ -9,7 +9,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from handlers.worker.artifact import (
+from handlers.worker.archive.artifact import (
     ARTIFACT_FILE,
     ARTIFACT_FOLDER,
     CONFIG_FILE,
@@ -19,7 +19,7 @@ from handlers.worker.artifact import (
     Artifact,
     artifact_from,
 )
-from handlers.worker.contents import BUNDLE_FILE, Contents, contents_of
+from handlers.worker.archive.contents import BUNDLE_FILE, Contents, contents_of
 from handlers.worker.errors import ArtifactError
 
 

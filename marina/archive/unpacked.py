@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE, Artifact, read_artifact
-from handlers.worker.contents import Contents, read_contents
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER, CONFIG_FILE, Artifact, read_artifact
+from handlers.worker.archive.contents import Contents, read_contents
 from handlers.worker.engines import engine_module
-from handlers.worker.loading import load_members
-from handlers.worker.member import Member
+from handlers.worker.members.loading import load_members
+from handlers.worker.members.member import Member
 from handlers.worker.placement import Placement, core_groups
 from handlers.worker.settings import MemberSettings, Settings, read_settings
 from handlers.worker.tasks import TASKS
@@ -30,7 +30,7 @@ def read_unpacked(folder: Path, model: str | None) -> Unpacked:
     """Read what an unpacked archive holds, and choose one model of it.
 
     Args:
-        folder: from `handlers.worker.unpack.unpack`.
+        folder: from `handlers.worker.archive.unpack.unpack`.
         model: the name of a model of a bundle; None if the archive holds only one.
 
     Raises:

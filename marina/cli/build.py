@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.archive.artifact import Artifact
 from handlers.worker.values import Shape
 from marina.cli.each import for_each_spec
 from marina.cli.options import EngineOption, JsonOption, Names, ShapesOption
@@ -106,7 +106,7 @@ def _footprint(path: Path, specs: list[Spec], project: Project, show: bool) -> d
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     """Compile one model; returns its document for `--json`."""
-    from handlers.worker.artifact import read_artifact
+    from handlers.worker.archive.artifact import read_artifact
     from marina.compiler import compile_model
     from marina.compiler.graphs.times import read_measured, read_times
     from marina.compiler.lengths import share_too_long, too_long_line

@@ -23,7 +23,7 @@ def check(
 
     Nothing is compiled and no weights are loaded. Exits with 1 if a model could not be compiled.
     """
-    from handlers.worker.artifact import read_artifact
+    from handlers.worker.archive.artifact import read_artifact
     from marina.compiler.forecast import forecast
     from marina.compiler.lengths import share_too_long, too_long_line
     from marina.shapes.auto import with_known_shapes

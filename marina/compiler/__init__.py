@@ -11,7 +11,7 @@ from pathlib import Path
 from traceback import format_exception
 from typing import NamedTuple
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.errors import WorkerError
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import default_parameters

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from handlers.worker.golden import GoldenRow, check_tokenizer
+from handlers.worker.members.golden import GoldenRow, check_tokenizer
 from handlers.worker.placement import group_cores
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import max_sequence_length

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from handlers.worker.artifact import FORMAT, check_files, read_artifact
+from handlers.worker.archive.artifact import FORMAT, check_files, read_artifact
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import group_cores
 from marina.compiler.job import CompileJob

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.archive.artifact import Artifact
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.tokens.prompts import default_rows
 from handlers.worker.tokens.reader import open_reader

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from handlers.worker.artifact import ARTIFACT_FILE, FORMAT, GOLDEN_FILE, GraphFile, sha256_of
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import Signature
+from handlers.worker.archive.artifact import ARTIFACT_FILE, FORMAT, GOLDEN_FILE, GraphFile, sha256_of
+from handlers.worker.archive.signature import Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Shape
 from marina.compiler.job import CompileJob
 from marina.files import write_json

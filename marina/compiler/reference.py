@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from handlers.worker.golden import GoldenRow
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Instance, Row
 from marina.compiler.hugging_face.loading import ENCODER, load_model, source_errors
 from marina.spec import Spec

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.worker.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER
+from handlers.worker.archive.artifact import ARTIFACT_FILE, ARTIFACT_FOLDER
 from marina.compiler.cache import artifact_key
 from marina.compiler.job import prepare_job
 from marina.errors import MarinaError

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handlers.worker.rows.positions import number_positions
-from handlers.worker.signature import (
+from handlers.worker.archive.signature import (
     ATTENTION_MASK,
     INPUT_IDS,
     POOLING_MASK,
@@ -27,6 +26,7 @@ from handlers.worker.signature import (
     Role,
     hides_filling,
 )
+from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Json, Row, Shape
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ExportedModel:
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
     unit_length, padding_position, fields, tensors, token_outputs, dimensions, ranges, defaults and roles, see
-    `handlers.worker.artifact.Signature`.
+    `handlers.worker.archive.artifact.Signature`.
     preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
     None if there are none. pack makes `packed` for a mask with that number of dimensions; None if the model's rows
     cannot be packed, for the reason in unpackable.

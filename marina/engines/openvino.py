@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.packing import calls_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.tokens.prompts import default_rows
 from handlers.worker.tokens.reader import open_reader

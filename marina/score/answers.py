@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.request.documents import dump
-from handlers.worker.signature import Signature
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Parameters
 from handlers.worker.tasks.columns import ValueKind

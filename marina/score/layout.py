@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.archive.artifact import Artifact
 from handlers.worker.errors import RequestError
 from handlers.worker.request.instances import Answered
 from handlers.worker.request.parameters import read_parameters

@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handlers.worker.unpack import private_folder, unpack
+from handlers.worker.archive.unpack import private_folder, unpack
 from marina.archive.unpacked import usable_cores
 from marina.errors import MarinaError
 from marina.score.values import Shard

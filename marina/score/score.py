@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from handlers.worker.archive.unpack import unpack
 from handlers.worker.engines import engine_module
-from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
 from marina.archive.read import fingerprint_of
 from marina.archive.unpacked import Unpacked, artifact_and_settings, core_group_sizes, cores_per_process, read_unpacked

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from handlers.worker import pipeline
+from handlers.worker.answering import pipeline
+from handlers.worker.answering.pipeline import Graphs, Inference
+from handlers.worker.archive.unpack import unpack
 from handlers.worker.errors import RequestError
-from handlers.worker.pipeline import Graphs, Inference
 from handlers.worker.request.instances import Answered, Request, read_instance
 from handlers.worker.tokens.tokenizer import Tokenized
-from handlers.worker.unpack import unpack
 from handlers.worker.values import Json
 from marina.archive.unpacked import load, read_unpacked
 from marina.score.layout import AnswerOptions, layout_of

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.worker.artifact import MANIFEST, sha256_of
+from handlers.worker.archive.artifact import MANIFEST, sha256_of
 from marina.archive.footprint import read_footprint, write_footprint
 from marina.archive.read import fingerprint_of
 from marina.errors import ServerError

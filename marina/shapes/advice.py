@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.placement import group_cores
 from handlers.worker.rows.calls import load_graphs

@@ -26,7 +26,7 @@ UPGRADE_EVERY_S = 60
 GROWTH_MB = 10
 # each batch keeps 200 kB
 LEAK = """
-from handlers.worker.model import Model as _Model
+from handlers.worker.answering.model import Model as _Model
 _reply, _kept = _Model.reply, []
 def _leaking_reply(self, *arguments, **options):
     _kept.append(b"x" * 200_000)

@@ -15,8 +15,8 @@ import pytest
 import requests
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FOLDER
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS
 from marina.client import Client

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.worker.unpack import unpack
+from handlers.worker.archive.unpack import unpack
 from marina.archive.describe import describe_archive
 from marina.archive.footprint import Footprint
 from marina.bench.server.footprint import memory_of

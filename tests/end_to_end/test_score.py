@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from handlers.worker.unpack import PARTIAL
+from handlers.worker.archive.unpack import PARTIAL
 from marina.project import Project
 from tests.conftest import ROOT
 from tests.marina.score.archives import project_with, texts_of

@@ -19,7 +19,7 @@ from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
 from hypothesis import HealthCheck, given, settings
 
-from handlers.worker.unpack import unpack
+from handlers.worker.archive.unpack import unpack
 from marina import Client
 from marina.bench.server.largest_requests import LargestRequests
 from marina.errors import ClientError, FailedError, RefusedError, UnauthorizedError, UnknownModelError, UnreachableError

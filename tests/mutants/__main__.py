@@ -23,7 +23,14 @@ from tests.suites.tree import tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "mutants"
-ROOMS = ("handlers/worker/rows", "handlers/worker/request", "marina/shapes", "marina/plan/simulator")
+ROOMS = (
+    "handlers/worker/rows",
+    "handlers/worker/tokens",
+    "handlers/worker/admission",
+    "handlers/worker/request",
+    "marina/shapes",
+    "marina/plan/simulator",
+)
 # those that reach these rooms in their own process
 TESTS = ("tests/handlers", "tests/marina/shapes", "tests/marina/plan/simulator")
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from handlers.worker.artifact import check_files, read_artifact
+from handlers.worker.archive.artifact import check_files, read_artifact
 from marina.compiler import compile_model
 from marina.compiler.record import read_graphs
 from marina.engines import engine_of

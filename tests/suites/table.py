@@ -146,7 +146,7 @@ SUITES = {
                 )
             ),
             f"{END}test_torchscript.py",
-            "tests/handlers/worker/test_bundle.py",
+            "tests/handlers/worker/answering/test_bundle.py",
         ),
         files=("deploy", "models/ava-intent.yaml", "models/resume-search.yaml", "models/torchscript-intent.yaml"),
         needs=(f"{TRAINED}ava-intent", f"{TRAINED}torchscript-intent"),

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from handlers.worker.model import Model
-from handlers.worker.reply import Reply
+from handlers.worker.answering.model import Model
+from handlers.worker.answering.reply import Reply
 
 Headers = Mapping[str, str]
 

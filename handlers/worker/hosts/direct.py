@@ -28,10 +28,10 @@ from typing import Any
 
 import yaml
 
-from handlers.worker.artifact import CONFIG_FILE
+from handlers.worker.answering.model import Model
+from handlers.worker.archive.artifact import CONFIG_FILE
 from handlers.worker.hosts.frames import PROTOCOL, Message, read_message
 from handlers.worker.hosts.start import load_model
-from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from handlers.worker.telemetry.metrics import WORKER_STARTS
 

@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST, sha256_of
-from handlers.worker.contents import read_contents
+from handlers.worker.answering.model import Model
+from handlers.worker.answering.reply import Reply, error_reply
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST, sha256_of
+from handlers.worker.archive.contents import read_contents
+from handlers.worker.archive.unpack import private_folder, unpack
 from handlers.worker.engines import engine_module
 from handlers.worker.errors import PlacementError, RequestError
 from handlers.worker.hosts.batches import Batches
 from handlers.worker.hosts.urls import BODY_BYTES, Urls, read_tokens, refusal, unknown_version
-from handlers.worker.model import Model
 from handlers.worker.placement.groups import parse_core_groups
-from handlers.worker.reply import Reply, error_reply
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS
 from handlers.worker.telemetry.metrics import COUNTERS, READY_SECONDS, WORKER_STARTS
-from handlers.worker.unpack import private_folder, unpack
 from handlers.worker.values import Json
 
 ARCHIVES = "MARINA_ARCHIVES"  # the folder of archives on every node; by default "archives" in the working folder

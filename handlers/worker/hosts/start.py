@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.answering.model import Model
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import FAILURE_MARK, WorkerError
-from handlers.worker.model import Model
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks.base import Task
 

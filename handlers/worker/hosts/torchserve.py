@@ -8,11 +8,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from handlers.worker.answering.reply import error_reply
 from handlers.worker.errors import RequestError
 from handlers.worker.hosts.start import load_model
 from handlers.worker.hosts.torchserve_metrics import Emitter
 from handlers.worker.hosts.torchserve_socket import install_buffered_reads
-from handlers.worker.reply import error_reply
 from handlers.worker.request.documents import dump
 from handlers.worker.tasks.base import Task
 from handlers.worker.telemetry.tracing import REQUEST_ID, client_request_id, returned_headers

@@ -18,9 +18,9 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
+from handlers.worker.answering.reply import JSON, RETRY_AFTER, Reply, error_reply
 from handlers.worker.errors import RequestError
 from handlers.worker.hosts.tei import info, multi_vector_body, sparse_body, tokenize_body
-from handlers.worker.reply import JSON, RETRY_AFTER, Reply, error_reply
 from handlers.worker.request.documents import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
 from handlers.worker.values import Json

@@ -10,13 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import GraphFile, Locate
-from handlers.worker.engines import Graph, GraphLoad, Runtime, load_all
-from handlers.worker.errors import RequestError, request_error
-from handlers.worker.rows.lines import read_packed, write_packed
-from handlers.worker.rows.packing import calls_of
-from handlers.worker.rows.positions import number_positions
-from handlers.worker.signature import (
+from handlers.worker.archive.artifact import GraphFile, Locate
+from handlers.worker.archive.signature import (
     ATTENTION_MASK,
     INPUT_IDS,
     POOLING_MASK,
@@ -27,6 +22,11 @@ from handlers.worker.signature import (
     Signature,
     hides_filling,
 )
+from handlers.worker.engines import Graph, GraphLoad, Runtime, load_all
+from handlers.worker.errors import RequestError, request_error
+from handlers.worker.rows.lines import read_packed, write_packed
+from handlers.worker.rows.packing import calls_of
+from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Call, Outputs, Row, Shape
 
 Graphs = Mapping[Shape, Graph]

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.archive.signature import INPUT_IDS, POOLING_MASK, POSITION_IDS, SEGMENTS, TOKEN_TYPE_IDS, Signature
 from handlers.worker.engines import Graph
 from handlers.worker.rows.positions import number_positions
-from handlers.worker.signature import INPUT_IDS, POOLING_MASK, POSITION_IDS, SEGMENTS, TOKEN_TYPE_IDS, Signature
 from handlers.worker.values import Call, Outputs, Place, Row
 
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Graph
 from handlers.worker.rows.calls import Graphs, ModelGraphs, full_row, write_call
 from handlers.worker.rows.packing import spread_call
-from handlers.worker.signature import Signature
 from handlers.worker.values import Row, Shape
 
 MIN_ROUNDS, MAX_ROUNDS = 3, 50

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.archive.artifact import Artifact
+from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.columns import Column
 from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Json, Outputs

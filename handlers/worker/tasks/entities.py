@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.signature import label_text
+from handlers.worker.archive.signature import label_text
 from handlers.worker.values import Json
 
 Entity = dict[str, Any]

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.archive.signature import DOCUMENT, QUERY, Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag
 from handlers.worker.request.schema import Fields
-from handlers.worker.signature import DOCUMENT, QUERY, Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind
 from handlers.worker.tasks.sentence_embedding import window

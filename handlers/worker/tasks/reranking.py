@@ -6,9 +6,9 @@ protocol `rerank`) is answered with the documents in the order of their scores, 
 
 from __future__ import annotations
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.request.parameters import choice
 from handlers.worker.request.schema import Fields
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer

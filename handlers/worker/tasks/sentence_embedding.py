@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
 from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Fields
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.tokens.prompts import add_prompt

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
 from handlers.worker.request.schema import Fields
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, items, whole_answer
 from handlers.worker.tasks.sentence_embedding import window

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.request.schema import Fields
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, item
 from handlers.worker.values import Json

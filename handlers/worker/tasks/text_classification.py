@@ -12,11 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.archive.signature import Head, Signature, label_text
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, numbers_by_name
 from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
-from handlers.worker.signature import Head, Signature, label_text
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, Take, ValueKind, item, whole_answer

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, integer, words
 from handlers.worker.request.schema import Fields
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer

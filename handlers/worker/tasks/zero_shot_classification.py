@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from handlers.worker.archive.signature import Signature, label_text
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, flag, integer, word, words
 from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
-from handlers.worker.signature import Signature, label_text
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Window

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from handlers.worker.member import Member
+from handlers.worker.members.member import Member
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.settings import Settings
 from handlers.worker.values import Json

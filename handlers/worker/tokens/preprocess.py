@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.archive.signature import ATTENTION_MASK, INPUT_IDS, VALID_LENGTH
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.scripts import load_script
-from handlers.worker.signature import ATTENTION_MASK, INPUT_IDS, VALID_LENGTH
 from handlers.worker.tokens.tokenizer import Text, Tokenized, Tokens, Window
 from handlers.worker.values import Instance, Row
 

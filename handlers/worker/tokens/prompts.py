@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from handlers.worker.archive.signature import DOCUMENT, Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import quote
-from handlers.worker.signature import DOCUMENT, Signature
 from handlers.worker.tokens.reader import RowReader
 from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Row

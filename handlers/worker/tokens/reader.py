@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from handlers.worker.artifact import PREPROCESSOR_FILE, TOKENIZER_FILE, Locate
-from handlers.worker.signature import Signature
+from handlers.worker.archive.artifact import PREPROCESSOR_FILE, TOKENIZER_FILE, Locate
+from handlers.worker.archive.signature import Signature
 from handlers.worker.tokens.preprocess import Preprocessor
 from handlers.worker.tokens.tokenizer import RowTokenizer
 

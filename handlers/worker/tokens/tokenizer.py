@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from handlers.worker.archive.signature import Filling
 from handlers.worker.errors import ArtifactError, RequestError, request_error
-from handlers.worker.signature import Filling
 from handlers.worker.tokens.truncation import truncate
 from handlers.worker.values import Instance, Json, Row
 

@@ -100,8 +100,8 @@ _loaded: list[_LoadedModel] = []  # of this process: one entry
 def _load(artifact: Path, settings: Settings, texts: list[Instance]) -> None:
     import psutil
 
-    from handlers.worker.contents import read_contents
-    from handlers.worker.loading import load_members
+    from handlers.worker.archive.contents import read_contents
+    from handlers.worker.members.loading import load_members
     from handlers.worker.rows.plan import Planner, max_sequence_length
     from handlers.worker.tasks import TASKS
     from handlers.worker.tokens.prompts import default_rows

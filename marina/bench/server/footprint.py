@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import yaml
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE
-from handlers.worker.contents import read_contents
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER, CONFIG_FILE
+from handlers.worker.archive.contents import read_contents
 from handlers.worker.errors import FAILURE_MARK
 from handlers.worker.hosts.frames import Message
 from handlers.worker.placement import group_cores

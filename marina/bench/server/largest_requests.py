@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.golden import read_golden_rows
+from handlers.worker.members.golden import read_golden_rows
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Instance
 from marina.bench.load.payload import documents_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from marina.bench.load.measurement import MeasuredWindow
 from marina.bench.load.payload import MIX, LoadCase, payload_for, read_instances, read_payload, texts_of
 from marina.bench.load.profile import Load

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Inputs
 from handlers.worker.errors import GoldenError
-from handlers.worker.golden import GoldenRow, check_graph, check_rows
+from handlers.worker.members.golden import GoldenRow, check_graph, check_rows
 from handlers.worker.rows.calls import new_inputs
-from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
 from marina.engines import engines
 from marina.engines.base import Engine

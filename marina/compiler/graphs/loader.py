@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import psutil
 
-from handlers.worker.artifact import GraphFile
+from handlers.worker.archive.artifact import GraphFile
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Graph, Runtime, Setup, open_runtime
 from handlers.worker.placement import group_cores
 from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
 from marina.compiler.graphs.device import EngineProcess
 from marina.compiler.job import CompileJob

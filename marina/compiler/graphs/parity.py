@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Graph
-from handlers.worker.golden import GoldenRow, check_graph
-from handlers.worker.signature import Signature
+from handlers.worker.members.golden import GoldenRow, check_graph
 from handlers.worker.values import Shape
 from marina.engines.model import ExportedModel, row_inputs
 

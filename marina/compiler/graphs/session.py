@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import GoldenError, NotFiniteError, WorkerError
-from handlers.worker.golden import GoldenRow
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.signature import Signature
 from handlers.worker.tokens.prompts import default_rows
 from handlers.worker.tokens.reader import open_reader
 from handlers.worker.values import Row, Shape

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Graph
 from handlers.worker.rows.timing import warm_up
-from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
 from marina.compiler.record import CheckedGraph, MeasuredGraphs, PrecisionRecord
 

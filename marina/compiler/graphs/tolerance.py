@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from handlers.worker.golden import GoldenRow
+from handlers.worker.members.golden import GoldenRow
 from marina.compiler.graphs.parity import estimate_parity, round_up
 from marina.compiler.job import CompileJob
 from marina.compiler.record import CheckedGraph

@@ -13,7 +13,7 @@ import logging
 import math
 from pathlib import Path
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from marina.errors import SourceError
 from marina.spec.sections import Source
 

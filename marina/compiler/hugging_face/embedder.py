@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.signature import TOKENIZER_INPUTS, Prompt
+from handlers.worker.archive.signature import TOKENIZER_INPUTS, Prompt
 from marina.compiler.hugging_face import encoder_folder, read_modules
 from marina.compiler.hugging_face.loading import (
     check_finite,

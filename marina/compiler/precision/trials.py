@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from handlers.worker.golden import GoldenRow
+from handlers.worker.archive.signature import Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.rows.calls import run_all
 from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.signature import Signature
 from handlers.worker.tokens.reader import open_reader
 from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard

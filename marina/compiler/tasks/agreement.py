@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from handlers.worker.golden import GoldenRow
+from handlers.worker.archive.signature import Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.request.parameters import read_parameters
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import Example, Task
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Tokenized, Window
 

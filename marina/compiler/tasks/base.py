@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import Signature
+from handlers.worker.archive.signature import Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference
 from marina.compiler.tasks.outputs import OutputRule

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from handlers.worker.signature import ATTENTION_MASK, POSITION_IDS, TOKENIZER_INPUTS, Head
+from handlers.worker.archive.signature import ATTENTION_MASK, POSITION_IDS, TOKENIZER_INPUTS, Head
 from marina.compiler.hugging_face.embedder import EMBEDDING, read_prompts
 from marina.compiler.hugging_face.loading import load_model, read_configuration
 from marina.compiler.tasks.packed import PackedEmbeddingModel, PackedTaskModel

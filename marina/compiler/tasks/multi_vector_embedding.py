@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import DOCUMENT, QUERY, ROLE_PROMPTS, Filling, Role, Signature, hides_filling
+from handlers.worker.archive.signature import DOCUMENT, QUERY, ROLE_PROMPTS, Filling, Role, Signature, hides_filling
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import encoder_folder, read_modules

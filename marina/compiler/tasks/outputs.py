@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from handlers.worker.signature import Head
+from handlers.worker.archive.signature import Head
 from handlers.worker.values import Json
 from marina.errors import SourceError
 from marina.spec import Spec

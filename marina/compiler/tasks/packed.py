@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from handlers.worker.signature import INPUT_IDS, POOLING_MASK, POSITION_IDS, SEGMENTS, TOKEN_TYPE_IDS
+from handlers.worker.archive.signature import INPUT_IDS, POOLING_MASK, POSITION_IDS, SEGMENTS, TOKEN_TYPE_IDS
 from handlers.worker.values import TOKENS_A_TEXT
 
 MASKED = -10000.0  # exp() of it is 0 in float32, and it is finite in all 16-bit types

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import Signature
+from handlers.worker.archive.signature import Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.tasks.question_answering import TASK
 from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs

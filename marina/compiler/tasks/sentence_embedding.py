@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import POOLING_MASK, Signature
+from handlers.worker.archive.signature import POOLING_MASK, Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs, Row
 from marina.compiler.hugging_face import MODULES_FILE

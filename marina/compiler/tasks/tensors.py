@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import Signature
+from handlers.worker.archive.signature import Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Outputs
 from marina.compiler.reference import Reference
 from marina.compiler.tasks.base import Agreement, TaskExporter

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import Head, Signature, label_text
+from handlers.worker.archive.signature import Head, Signature, label_text
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.text_classification import ranking
 from handlers.worker.tokens.tokenizer import RowTokenizer

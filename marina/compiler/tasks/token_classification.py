@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.golden import GoldenRow
-from handlers.worker.signature import Signature
+from handlers.worker.archive.signature import Signature
+from handlers.worker.members.golden import GoldenRow
 from handlers.worker.tasks.token_classification import TASK
 from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from handlers.worker.signature import POOLING_MASK
+from handlers.worker.archive.signature import POOLING_MASK
 
 
 class EmbeddingModel(nn.Module):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.signature import label_text
+from handlers.worker.archive.signature import label_text
 from handlers.worker.tasks.zero_shot_classification import ENTAILMENT, entailment_of
 from handlers.worker.values import Json
 from marina.compiler.hugging_face.architecture import names_head

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.errors import DeployError
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render

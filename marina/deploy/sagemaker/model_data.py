@@ -20,7 +20,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER, CONFIG_FILE
 from marina.archive.describe import Archive
 
 REQUIREMENTS = "code/requirements.txt"

@@ -8,13 +8,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from statistics import fmean
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
+from handlers.worker.archive.unpack import unpack
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.tasks import TASKS
 from handlers.worker.tokens.prompts import default_rows
 from handlers.worker.tokens.reader import open_reader
-from handlers.worker.unpack import unpack
 from handlers.worker.values import Instance
 from marina.bench.load.payload import Payload, bodies_of, documents_of, read_instances, texts_of
 from marina.bench.report.machine import machine

@@ -6,7 +6,7 @@ import statistics
 import time
 from pathlib import Path
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.rows.calls import load_graphs
 from handlers.worker.rows.timing import warm_up

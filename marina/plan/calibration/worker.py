@@ -109,8 +109,8 @@ _loaded: list[Any] = []  # of this process: the model
 
 
 def _load(folder: Path, groups: str) -> None:
-    from handlers.worker.artifact import ARTIFACT_FOLDER
-    from handlers.worker.model import Model
+    from handlers.worker.answering.model import Model
+    from handlers.worker.archive.artifact import ARTIFACT_FOLDER
     from handlers.worker.tasks import TASKS
     from marina.archive.unpacked import read_unpacked
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.placement.discovery import cpu_cores
 from marina.archive.describe import WORKER_BYTES
 from marina.bench.report.machine import machine

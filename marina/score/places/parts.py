@@ -21,7 +21,7 @@ import pyarrow as pa
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from handlers.worker.values import Json
 from marina.files import naming_path
 from marina.score.formats import FORMATS

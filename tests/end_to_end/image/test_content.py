@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from marina.project import Project
 from tests.end_to_end.image.containers import BASE, HOST, IMAGE
 from tests.end_to_end.images import Images, needs_buildah

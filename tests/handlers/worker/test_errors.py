@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.worker import reply as module
+from handlers.worker.answering import reply as module
+from handlers.worker.answering.model import Model
 from handlers.worker.errors import KINDS
-from handlers.worker.model import Model
 from handlers.worker.request.instances import RequestLimits
 from handlers.worker.tasks import TASKS
 from tests.conftest import ENGINE

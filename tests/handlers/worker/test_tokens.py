@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from handlers.worker.answering.model import Model
 from handlers.worker.hosts import tei
-from handlers.worker.model import Model
 from handlers.worker.request.instances import RequestLimits
 from handlers.worker.tasks import TASKS
 from tests.conftest import ENGINE

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from handlers.worker.artifact import check_files, read_artifact
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
+from handlers.worker.archive.artifact import check_files, read_artifact
+from handlers.worker.archive.signature import Head
 from handlers.worker.placement.discovery import cpu_cores
-from handlers.worker.signature import Head
 from handlers.worker.tasks import TASKS
 from handlers.worker.values import Shape
 from marina.compiler import compile_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from marina.compiler import compile_model
 from marina.compiler.lengths import share_too_long, too_long_line
 from marina.project import Project

@@ -71,7 +71,7 @@ def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
     code = versioned_code()
     compiler, task = set(code["compiler"].modules), set(code["task question-answering"].modules)
     assert {"marina.compiler.build", "marina.compiler.reference", "handlers.worker.tokens.tokenizer"} <= compiler
-    assert {"handlers.worker.golden", "marina.compiler.precision.trials"} <= compiler
+    assert {"handlers.worker.members.golden", "marina.compiler.precision.trials"} <= compiler
     assert {"marina.compiler.tasks.question_answering", "handlers.worker.tasks.question_answering"} <= task
     counted = {name for versioned in code.values() for name in versioned.modules}
     for serving in ("telemetry.metrics", "hosts.torchserve", "model", "request.protocols", "placement.leases"):

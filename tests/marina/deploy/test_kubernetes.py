@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.deploy.kubernetes import deploy_kubernetes
 from marina.errors import DeployError

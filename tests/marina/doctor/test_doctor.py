@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from handlers.worker.artifact import Artifact
+from handlers.worker.archive.artifact import Artifact
 from handlers.worker.engines import packages
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import check_installed, check_versions

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.engines.releases import TARGETS
 from handlers.worker.errors import ArtifactError
 from marina.compiler import compile_model

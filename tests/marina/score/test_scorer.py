@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 import marina
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.answering.model import Model
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER
+from handlers.worker.archive.unpack import unpack
 from handlers.worker.errors import RequestError
-from handlers.worker.model import Model
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS as KNOWN
-from handlers.worker.unpack import unpack
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.scorer import Scorer

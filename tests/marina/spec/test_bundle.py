@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from handlers.worker.artifact import Artifact, GraphFile
-from handlers.worker.contents import contents_of
+from handlers.worker.archive.artifact import Artifact, GraphFile
+from handlers.worker.archive.contents import contents_of
+from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import ArtifactError
-from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
 from marina.archive.bundle import check_device_memory, check_pipelines
 from marina.errors import CompileError, SpecError

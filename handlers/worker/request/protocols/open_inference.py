@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from handlers.worker.archive.signature import label_text
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
@@ -26,7 +27,6 @@ from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import check_text, quote, type_name
-from handlers.worker.signature import label_text
 from handlers.worker.values import Instance, Json
 
 NAME = "open-inference"

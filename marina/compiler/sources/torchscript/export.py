@@ -12,7 +12,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from handlers.worker.signature import ATTENTION_MASK, INPUT_IDS, POSITION_IDS, TOKEN_TYPE_IDS, VALID_LENGTH, InputTensor
+from handlers.worker.archive.signature import (
+    ATTENTION_MASK,
+    INPUT_IDS,
+    POSITION_IDS,
+    TOKEN_TYPE_IDS,
+    VALID_LENGTH,
+    InputTensor,
+)
 from handlers.worker.tokens.preprocess import Preprocessor, rows_of
 from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.examples import read_examples

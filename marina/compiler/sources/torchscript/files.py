@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from handlers.worker.artifact import sha256_of
+from handlers.worker.archive.artifact import sha256_of
 from handlers.worker.scripts import load_script
 from marina.compiler.hugging_face import PATTERNS
 from marina.compiler.hugging_face.loading import auto_tokenizer, source_errors

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from handlers.worker.signature import ATTENTION_MASK, INPUT_IDS, POSITION_IDS, TOKEN_TYPE_IDS, VALID_LENGTH
+from handlers.worker.archive.signature import ATTENTION_MASK, INPUT_IDS, POSITION_IDS, TOKEN_TYPE_IDS, VALID_LENGTH
 from handlers.worker.tokens.preprocess import Arrays, Preprocessor, rows_of
 from handlers.worker.values import Instance, Row, Shape
 from marina.compiler.hugging_face.embedder import POOLING

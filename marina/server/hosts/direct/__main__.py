@@ -24,7 +24,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from handlers.worker.reply import Reply
+from handlers.worker.answering.reply import Reply
 from marina.files import replacing
 from marina.server.hosts.direct.connections import IDLE_S, Connection, Connections
 from marina.server.hosts.direct.front import Front

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl
 
+from handlers.worker.answering.reply import RETRY_AFTER, Reply
 from handlers.worker.hosts.urls import Urls, bears_token, refusal, unauthorized
-from handlers.worker.reply import RETRY_AFTER, Reply
 from marina.server.hosts.direct.bodies import BODY_S, Bodies, ClientGone, NoMemory, Receive, Share, SlowBody
 from marina.server.hosts.direct.management import manage
 from marina.server.hosts.direct.models import Models

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from handlers.worker.answering.reply import Reply
 from handlers.worker.engines.packages import installed
-from handlers.worker.reply import Reply
 from marina.client.messages import PACKAGE, PREDICTION, make_messages
 from marina.server.hosts.direct.bodies import BODY_S, NoMemory, Share
 from marina.server.hosts.direct.front import Front

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from handlers.worker.answering.reply import RETRY_AFTER, Reply
 from handlers.worker.hosts.urls import refusal
-from handlers.worker.reply import RETRY_AFTER, Reply
 from handlers.worker.request.documents import dump
 from handlers.worker.values import Json
 from marina.errors import ServerError

@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from handlers.worker.artifact import CONFIG_FILE, MANIFEST
+from handlers.worker.answering.reply import Reply
+from handlers.worker.archive.artifact import CONFIG_FILE, MANIFEST
 from handlers.worker.hosts.urls import unknown_version
-from handlers.worker.reply import Reply
 from handlers.worker.telemetry.tracing import REQUEST_ID, client_request_id
 from handlers.worker.values import Json
 from marina.errors import ServerError

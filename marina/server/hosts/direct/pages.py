@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from handlers.worker.reply import JSON, Reply
+from handlers.worker.answering.reply import JSON, Reply
 from marina.server.openapi import openapi
 
 PAGE = Path(__file__).with_name("page.html")

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from handlers.worker.answering.reply import RETRY_AFTER, Reply, error_reply
 from handlers.worker.errors import RequestError
 from handlers.worker.hosts.frames import Message
 from handlers.worker.hosts.urls import BODY_BYTES, refusal
-from handlers.worker.reply import RETRY_AFTER, Reply, error_reply
 from marina.server.hosts.direct.metrics import Traffic
 from marina.server.hosts.direct.queue import Priority, Queue, Request
 from marina.server.hosts.direct.worker import Worker

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.worker.artifact import Artifact, read_artifact
+from handlers.worker.archive.artifact import Artifact, read_artifact
 from handlers.worker.engines import GraphLoad, Setup, load_all, open_runtime
 from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.errors import ArtifactError

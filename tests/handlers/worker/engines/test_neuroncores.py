@@ -22,8 +22,8 @@ from importlib.metadata import version
 from pathlib import Path
 import numpy as np, torch, torch_neuronx
 from neuron_standin import RUNTIME
-from handlers.worker.artifact import GraphFile
-from handlers.worker.signature import Signature
+from handlers.worker.archive.artifact import GraphFile
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs
 from handlers.worker.rows.timing import time_graphs

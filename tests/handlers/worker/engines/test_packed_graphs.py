@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.worker.artifact import Artifact, read_artifact
+from handlers.worker.archive.artifact import Artifact, read_artifact
 from handlers.worker.engines import Setup, open_runtime
-from handlers.worker.golden import check_graph, read_golden_rows
+from handlers.worker.members.golden import check_graph, read_golden_rows
 from handlers.worker.rows.calls import Graphs, load_graphs, run_all, run_call
 from handlers.worker.rows.packing import calls_of
 from handlers.worker.values import Row, Shape

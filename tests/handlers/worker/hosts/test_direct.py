@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from handlers.worker.answering.model import Model
 from handlers.worker.hosts.direct import answer
 from handlers.worker.hosts.frames import Message
-from handlers.worker.model import Model
 from handlers.worker.request.instances import RequestLimits
 from handlers.worker.tasks import TASKS
 from tests.conftest import ENGINE

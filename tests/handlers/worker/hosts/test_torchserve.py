@@ -8,7 +8,7 @@ import pytest
 from ts.context import Context, RequestProcessor
 
 from handlers.text_classification import TextClassification
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import FAILURE_MARK, ArtifactError, RequestError
 from tests.conftest import ENGINE, scores
 from tests.handlers.worker.conftest import Tiny

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from handlers.worker.answering.reply import Reply
 from handlers.worker.hosts.batches import Batches
 from handlers.worker.hosts.urls import BODY_BYTES, Action, Route, Urls, read_tokens, route_of
-from handlers.worker.reply import Reply
 from handlers.worker.values import Json
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.worker.artifact import artifact_from, read_json
+from handlers.worker.archive.artifact import artifact_from, read_json
 from handlers.worker.engines import Inputs
 from handlers.worker.rows.timing import MAX_ROUNDS, MAX_SWITCHES, MIN_ROUNDS, MIN_SWITCHES, time_graphs, time_switches
 from handlers.worker.values import Shape

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sentence_transformers
 
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import CompileError, NotPackable, SourceError

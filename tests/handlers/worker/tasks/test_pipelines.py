@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AddedToken, AutoModel, AutoModelForTokenClassification, AutoTokenizer, pipeline
 
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import SourceError

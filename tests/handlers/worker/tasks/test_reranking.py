@@ -9,7 +9,7 @@ import pytest
 from sentence_transformers import CrossEncoder
 from torch import nn
 
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
 from marina.compiler import compile_model
 from marina.errors import SourceError
 from marina.project import Project

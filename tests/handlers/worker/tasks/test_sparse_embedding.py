@@ -13,7 +13,7 @@ from sentence_transformers import SparseEncoder
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder
 
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import NotPackable, SourceError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from transformers import pipeline
 
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
 from handlers.worker.tasks import TASKS, zero_shot_classification
 from handlers.worker.tasks.zero_shot_classification import entailment_of
 from handlers.worker.values import Instance

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoTokenizer
 
+from handlers.worker.answering.model import Model
 from handlers.worker.errors import ArtifactError
-from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.errors import CompileError, MarinaError, SourceError, SpecError

@@ -17,8 +17,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Dropout, LayerNorm, Normalize, Pooling
 from sentence_transformers.util import quantize_embeddings
 
+from handlers.worker.answering.model import Model
 from handlers.worker.errors import ArtifactError
-from handlers.worker.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.compiler.hugging_face import fingerprint

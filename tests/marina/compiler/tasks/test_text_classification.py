@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModel, AutoTokenizer
 
-from handlers.worker.model import Model
+from handlers.worker.answering.model import Model
 from handlers.worker.tasks import TASKS
 from marina.compiler import compile_model
 from marina.compiler.tasks.wrappers import HeadsModel

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from handlers.worker.model import Model
-from handlers.worker.reply import Reply
+from handlers.worker.answering.model import Model
+from handlers.worker.answering.reply import Reply
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS
 

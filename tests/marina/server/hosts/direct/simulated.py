@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from handlers.worker.answering.reply import Reply
 from handlers.worker.hosts.frames import Message
-from handlers.worker.reply import Reply
 from marina.server.hosts.direct.models import Models, ServedModel
 from marina.server.hosts.direct.version import PRIORITY_HEADER, Version
 from marina.server.hosts.direct.worker import WorkerLost

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handlers.worker.artifact import CONFIG_FILE, MANIFEST
+from handlers.worker.archive.artifact import CONFIG_FILE, MANIFEST
 from marina.server.archives import DRAINING, write_draining
 from marina.server.hosts.direct.management import manage
 from marina.server.hosts.direct.models import WORKER_FILE, Models

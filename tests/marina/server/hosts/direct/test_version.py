@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handlers.worker.reply import Reply
+from handlers.worker.answering.reply import Reply
 from handlers.worker.telemetry.metrics import READY_SECONDS
 from marina.server.hosts.direct.version import Version
 from marina.server.hosts.direct.worker import WorkerLost

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from handlers.worker.artifact import read_artifact
+from handlers.worker.answering.model import Model
+from handlers.worker.answering.pipeline import Inference
+from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.errors import ArtifactError, GoldenError
-from handlers.worker.model import Model
-from handlers.worker.pipeline import Inference
 from handlers.worker.request.instances import RequestLimits
 from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.schedule import Schedule

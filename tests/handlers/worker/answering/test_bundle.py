@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.answering.model import Model
+from handlers.worker.answering.reply import TRUNCATED_HEADER
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER
 from handlers.worker.errors import KINDS, ArtifactError
-from handlers.worker.model import Model
-from handlers.worker.reply import TRUNCATED_HEADER
 from handlers.worker.settings import Settings, read_settings
 from handlers.worker.tasks import TASKS
 from handlers.worker.tokens.tokenizer import RowTokenizer

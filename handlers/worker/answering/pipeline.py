@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from handlers.worker.archive.signature import QUERY
 from handlers.worker.errors import WHOLE_REQUEST_KINDS, RequestError, request_error
-from handlers.worker.member import Member
+from handlers.worker.members.member import Member
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import tokens
 from handlers.worker.rows.calls import Runner
 from handlers.worker.rows.plan import Planner
 from handlers.worker.rows.schedule import Schedule
-from handlers.worker.signature import QUERY
 from handlers.worker.tokens.reader import RowReader
 from handlers.worker.tokens.tokenizer import Text, Tokenized
 from handlers.worker.values import Call, Instance, Json, Outputs, Row

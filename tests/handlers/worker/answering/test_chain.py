@@ -12,13 +12,13 @@ import sentence_transformers
 import yaml
 
 from handlers.worker.admission.bounds import Admission
-from handlers.worker.artifact import ARTIFACT_FOLDER
+from handlers.worker.answering.model import Model
+from handlers.worker.answering.reply import TRUNCATED_HEADER, Reply
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER
+from handlers.worker.archive.unpack import unpack
 from handlers.worker.errors import RequestError
-from handlers.worker.model import Model
-from handlers.worker.reply import TRUNCATED_HEADER, Reply
 from handlers.worker.settings import read_settings
 from handlers.worker.tasks import TASKS
-from handlers.worker.unpack import unpack
 from marina.archive.bundle import pack_bundle
 from marina.compiler import compile_model
 from marina.errors import SpecError

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from handlers.worker.admission.costs import Costs
-from handlers.worker.artifact import REMEDY, Artifact, check_files, read_artifact
+from handlers.worker.archive.artifact import REMEDY, Artifact, check_files, read_artifact
+from handlers.worker.archive.signature import QUERY
 from handlers.worker.engines import Runtime
 from handlers.worker.errors import ArtifactError, RequestError, request_error
-from handlers.worker.golden import GoldenRow, check_graphs, check_tokenizer, read_golden_rows
+from handlers.worker.members.golden import GoldenRow, check_graphs, check_tokenizer, read_golden_rows
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.protocols import read_request
@@ -23,7 +24,6 @@ from handlers.worker.rows.calls import ModelGraphs, load_graphs
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.rows.timing import time_graphs
 from handlers.worker.settings import MemberSettings
-from handlers.worker.signature import QUERY
 from handlers.worker.tasks.base import Example, Task, default_parameters
 from handlers.worker.tokens.reader import RowReader, open_reader, reader_file
 from handlers.worker.tokens.tokenizer import Text, Tokenized, Window

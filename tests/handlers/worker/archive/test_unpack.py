@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
+from handlers.worker.archive.unpack import PARTIAL, private_folder, unpack
 from handlers.worker.errors import ArtifactError
-from handlers.worker.unpack import PARTIAL, private_folder, unpack
 
 FILES = {CONFIG_FILE: "a: 1", MANIFEST: "{}", f"{ARTIFACT_FOLDER}/artifact.json": "{}", "handlers/model.py": "code"}
 

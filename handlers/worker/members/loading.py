@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from handlers.worker.contents import Contents
+from handlers.worker.archive.contents import Contents
 from handlers.worker.engines import Runtime, Setup, engine_module, open_runtime
 from handlers.worker.errors import ArtifactError, PlacementError
-from handlers.worker.member import Member, OpenedArtifact, open_artifact, shared_readers
+from handlers.worker.members.member import Member, OpenedArtifact, open_artifact, shared_readers
 from handlers.worker.placement import Placement, place
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task

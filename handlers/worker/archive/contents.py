@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from handlers.worker.artifact import ARTIFACT_FILE, REMEDY, read_json
+from handlers.worker.archive.artifact import ARTIFACT_FILE, REMEDY, read_json
 from handlers.worker.errors import ArtifactError
 
 BUNDLE_FILE = "bundle.json"

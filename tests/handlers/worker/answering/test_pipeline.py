@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from handlers.worker import pipeline
+from handlers.worker.answering import pipeline
+from handlers.worker.answering.pipeline import Graphs, Inference
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Inputs
 from handlers.worker.errors import RequestError
-from handlers.worker.member import Member
-from handlers.worker.pipeline import Graphs, Inference
+from handlers.worker.members.member import Member
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.rows.calls import ModelGraphs, new_inputs
-from handlers.worker.signature import Signature
 from handlers.worker.tasks.base import whole_outputs
 from handlers.worker.tokens.tokenizer import K, Text, Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape

@@ -1,7 +1,7 @@
 """Reads an artifact: the folder that holds a model's graphs and everything needed to use them.
 
 artifact.json     how each graph was made; read into `Artifact`
-golden.json       golden rows; read by `handlers.worker.golden`
+golden.json       golden rows; read by `handlers.worker.members.golden`
 tokenizer.json    the tokenizer, in the format of the `tokenizers` library; or preprocess.pt, a TorchScript module
 graphs/, weights  in a layout that depends on the engine; their paths are in `GraphFile`
 """
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import ArtifactError
-from handlers.worker.signature import Signature
 from handlers.worker.values import Shape
 
 FORMAT = 4

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from handlers.worker.artifact import GOLDEN_FILE, REMEDY, read_json
+from handlers.worker.archive.artifact import GOLDEN_FILE, REMEDY, read_json
+from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Graph
 from handlers.worker.errors import ArtifactError, GoldenError, NotFiniteError
 from handlers.worker.rows.calls import Graphs, full_row, run_call, write_call
 from handlers.worker.rows.packing import calls_of, spread_call
-from handlers.worker.signature import Signature
 from handlers.worker.tokens.reader import RowReader
 from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape

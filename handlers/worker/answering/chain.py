@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from handlers.worker import pipeline
 from handlers.worker.admission.costs import estimated_tokens
+from handlers.worker.answering import pipeline
+from handlers.worker.answering.pipeline import Part
+from handlers.worker.archive.signature import DOCUMENT, QUERY, ROLE_PROMPTS
 from handlers.worker.errors import RequestError, request_error
-from handlers.worker.member import Member
-from handlers.worker.pipeline import Part
+from handlers.worker.members.member import Member
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.request.parameters import as_integer, read_parameters
 from handlers.worker.request.protocols import rerank
-from handlers.worker.signature import DOCUMENT, QUERY, ROLE_PROMPTS
 from handlers.worker.values import Instance, Json
 
 CANDIDATES = "candidates"  # the field of a body

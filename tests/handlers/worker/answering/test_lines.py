@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handlers.worker.model import Model
-from handlers.worker.reply import Reply
+from handlers.worker.answering.model import Model
+from handlers.worker.answering.reply import Reply
 from handlers.worker.tasks import TASKS
 from tests.conftest import ENGINE, WORDS
+from tests.handlers.worker.answering.test_model import LIMITS, SETTINGS, ask
 from tests.handlers.worker.conftest import Tiny
-from tests.handlers.worker.test_model import LIMITS, SETTINGS, ask
 from tests.settings import make_settings
 
 LINES = {"content-type": "application/jsonlines; charset=utf-8"}

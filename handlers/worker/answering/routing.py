@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from handlers.worker import pipeline
-from handlers.worker.chain import ChainedRequest, is_chained, read_chain
-from handlers.worker.contents import Contents
+from handlers.worker.answering import pipeline
+from handlers.worker.answering.chain import ChainedRequest, is_chained, read_chain
+from handlers.worker.answering.pipeline import Part
+from handlers.worker.archive.contents import Contents
 from handlers.worker.errors import RequestError, request_error
-from handlers.worker.member import Member
-from handlers.worker.pipeline import Part
+from handlers.worker.members.member import Member
 from handlers.worker.request.body import Body, decode, decode_lines, has_lines
 from handlers.worker.request.selection import select
 

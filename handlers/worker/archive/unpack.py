@@ -12,7 +12,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from handlers.worker.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
+from handlers.worker.archive.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIFEST
 from handlers.worker.errors import ArtifactError
 
 PARTIAL = ".partial"  # ends the names of folders that are incomplete or damaged

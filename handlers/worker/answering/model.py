@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from handlers.worker import pipeline
 from handlers.worker.admission.backlog import Backlog
 from handlers.worker.admission.bounds import Admission
 from handlers.worker.admission.pace import Pace
-from handlers.worker.chain import ChainedRequest
-from handlers.worker.contents import read_contents
+from handlers.worker.answering import pipeline
+from handlers.worker.answering.chain import ChainedRequest
+from handlers.worker.answering.pipeline import Graphs, Part, Plan
+from handlers.worker.answering.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
+from handlers.worker.answering.routing import Lines, ReadRequest, Router, chains_of
+from handlers.worker.archive.contents import read_contents
 from handlers.worker.errors import RequestError, request_error
-from handlers.worker.loading import load_members
-from handlers.worker.pipeline import Graphs, Part, Plan
-from handlers.worker.reply import Reply, answer_reply, error_reply, joint_reply, lines_reply
+from handlers.worker.members.loading import load_members
 from handlers.worker.request.instances import Answered
 from handlers.worker.request.protocols import tokens, write_answers
-from handlers.worker.routing import Lines, ReadRequest, Router, chains_of
 from handlers.worker.rows.timing import time_switches
 from handlers.worker.settings import Settings
 from handlers.worker.tasks.base import Task
