@@ -74,7 +74,13 @@ def test_what_compiles_counts_and_what_only_serves_does_not() -> None:
     assert {"handlers.worker.members.golden", "marina.compiler.precision.trials"} <= compiler
     assert {"marina.compiler.tasks.question_answering", "handlers.worker.tasks.question_answering"} <= task
     counted = {name for versioned in code.values() for name in versioned.modules}
-    for serving in ("telemetry.metrics", "hosts.torchserve", "model", "request.protocols", "placement.leases"):
+    for serving in (
+        "telemetry.metrics",
+        "hosts.torchserve",
+        "answering.model",
+        "request.protocols",
+        "placement.leases",
+    ):
         assert f"handlers.worker.{serving}" not in counted
     serving_rooms = ("marina.bench", "marina.server", "marina.cli", "marina.score", "marina.spec.sections")
     assert not {name for name in counted if name.startswith(serving_rooms)}
