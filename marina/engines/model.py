@@ -43,7 +43,7 @@ class ExportedModel:
     module takes the `inputs` positionally, each int64 of shape (batch_size, sequence_length), and
     returns a tuple of the `outputs`, each float32 with batch_size first. For prompts, default_prompt,
     unit_length, padding_position, fields, tensors, token_outputs, dimensions, ranges, defaults and roles, see
-    `handlers.worker.archive.artifact.Signature`.
+    `handlers.worker.archive.signature.Signature`.
     preprocess is the file of the preprocessing module. packed takes the `packed_inputs` instead, for packed shapes;
     None if there are none. pack makes `packed` for a mask with that number of dimensions; None if the model's rows
     cannot be packed, for the reason in unpackable.
