@@ -36,6 +36,7 @@ from marina.spec import Spec
 BATCHES, GROWTH, MAX_S = 12, 1.01, 5.0
 TOO_LARGE = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.SERVICE_UNAVAILABLE)
 SMALLER = 0.75  # how large the next request is that is tried
+PATIENCE = 4  # times the host's time-out: only memory is measured, and this machine may be busy with other work
 WATCH_S = 0.005  # between two looks at the worker's memory
 FIELDS = ("RssAnon", "RssShmem", "RssFile")
 HEADERS = {"content-type": "application/json"}
@@ -79,7 +80,7 @@ def footprint_of(archive: Path, specs: Sequence[Spec], workdir: Path, measuring:
 
 async def _measure(folder: Path, name: str, specs: Sequence[Spec]) -> Footprint:
     config = yaml.safe_load((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-    startup_s, response_s = float(config["startupTimeout"]), float(config["responseTimeout"])
+    startup_s, response_s = float(config["startupTimeout"]), PATIENCE * float(config["responseTimeout"])
     lines: list[str] = []
     ready = False
     try:
