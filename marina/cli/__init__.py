@@ -21,24 +21,12 @@ from marina.cli.check import check
 from marina.cli.clean import clean
 from marina.cli.deploy import app as deploy_app
 from marina.cli.doctor import doctor
+from marina.cli.models import health, register, rollback, scale, unregister, upgrade
 from marina.cli.new import app as new_app
 from marina.cli.plan import calibrate, plan
 from marina.cli.predict import predict
 from marina.cli.score import score
-from marina.cli.server import (
-    health,
-    java,
-    logs,
-    register,
-    rollback,
-    scale,
-    serve,
-    status,
-    stop,
-    token,
-    unregister,
-    upgrade,
-)
+from marina.cli.server import java, logs, serve, status, stop, token
 from marina.cli.shapes import shapes
 from marina.console import print_error, print_json
 from marina.errors import MarinaError

@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 import hmac
 import math
-import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from enum import Enum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import orjson
 
 from handlers.worker.answering.reply import JSON, RETRY_AFTER, Reply, error_reply
 from handlers.worker.errors import RequestError
+from handlers.worker.hosts.routes import Action, Route, methods_of, route_of
 from handlers.worker.hosts.tei import info, multi_vector_body, sparse_body, tokenize_body
 from handlers.worker.request.documents import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
@@ -30,6 +29,13 @@ BODY_BYTES = 6_553_500  # the largest body where it is not known what models tak
 OF_BODY = ("content-type", "content-encoding", "inference-header-content-length")
 MAX_NAME = 100  # characters of a model's name that are looked at
 CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
+# how a body is rewritten for the model whose name is given too
+BODIES: Mapping[Action, Callable[[bytes, str], bytes]] = {
+    Action.TOKENIZE: tokenize_body,
+    Action.EMBED_SPARSE: sparse_body,
+    Action.EMBED_ALL: multi_vector_body,
+}
+WITH_TOKEN = (Action.PREDICT, Action.DESCRIBE, Action.LIST, Action.INFO, *BODIES)
 
 
 class ServedModel(Protocol):
@@ -47,78 +53,6 @@ class ServedModel(Protocol):
 
     async def is_ready(self, version: str | None) -> bool | None:
         """Whether a version can answer; None if there is no such version."""
-
-
-class Action(Enum):
-    """The purpose of a request."""
-
-    PREDICT = "predict"
-    TOKENIZE = "tokenize"
-    EMBED_SPARSE = "embed sparse"
-    EMBED_ALL = "embed all"
-    DESCRIBE = "describe"
-    READY = "ready"
-    LIVE = "live"
-    LIST = "list"
-    SERVER = "server"
-    LIMITS = "limits"
-    INFO = "info"
-
-
-class Route(NamedTuple):
-    """The action, model and version of a request; None stands for the only model, and for its default version."""
-
-    action: Action
-    model: str | None = None
-    version: str | None = None
-
-
-NAME, VERSION = (rf"(?P<{part}>[A-Za-z0-9][\w.-]*)" for part in ("model", "version"))
-ROUTES = {
-    ("POST", rf"/predictions/{NAME}(/{VERSION})?"): Action.PREDICT,
-    ("POST", rf"/v1/models/{NAME}:predict"): Action.PREDICT,
-    ("POST", rf"/v2/models/{NAME}(/versions/{VERSION})?/infer"): Action.PREDICT,
-    ("POST", "/invocations"): Action.PREDICT,
-    ("POST", r"(/v[12])?/rerank"): Action.PREDICT,
-    ("POST", "/v1/embeddings"): Action.PREDICT,
-    ("POST", "/embed_sparse"): Action.EMBED_SPARSE,
-    ("POST", "/embed_all"): Action.EMBED_ALL,
-    ("POST", "/tokenize"): Action.TOKENIZE,
-    ("GET", "/v1/models"): Action.LIST,
-    ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?"): Action.DESCRIBE,
-    ("GET", rf"/models/{NAME}(/{VERSION})?"): Action.DESCRIBE,
-    ("GET", rf"/v2/models/{NAME}(/versions/{VERSION})?/ready"): Action.READY,
-    ("GET", rf"/v1/models/{NAME}"): Action.READY,
-    ("GET", "/ping"): Action.READY,
-    ("GET", "/health"): Action.READY,
-    ("GET", "/v2/health/ready"): Action.READY,
-    ("GET", "/v2/health/live"): Action.LIVE,
-    ("GET", "/v2"): Action.SERVER,
-    ("GET", "/execution-parameters"): Action.LIMITS,
-    ("GET", "/info"): Action.INFO,
-}
-# how a body is rewritten for the model whose name is given too
-BODIES: Mapping[Action, Callable[[bytes, str], bytes]] = {
-    Action.TOKENIZE: tokenize_body,
-    Action.EMBED_SPARSE: sparse_body,
-    Action.EMBED_ALL: multi_vector_body,
-}
-WITH_TOKEN = (Action.PREDICT, Action.DESCRIBE, Action.LIST, Action.INFO, *BODIES)
-_COMPILED = [(method, re.compile(pattern), action) for (method, pattern), action in ROUTES.items()]
-
-
-def route_of(method: str, path: str) -> Route | None:
-    """The route of a request; None if there is no such URL."""
-    for route_method, pattern, action in _COMPILED:
-        match = pattern.fullmatch(path)
-        if match and route_method == method:
-            return Route(action, **match.groupdict())
-    return None
-
-
-def methods_of(path: str) -> list[str]:
-    """The methods that a path has; none if there is no such URL."""
-    return [method for method, pattern, _ in _COMPILED if pattern.fullmatch(path)]
 
 
 class Urls:

@@ -13,7 +13,8 @@ import pytest
 
 from handlers.worker.answering.reply import Reply
 from handlers.worker.hosts.batches import Batches
-from handlers.worker.hosts.urls import BODY_BYTES, Action, Route, Urls, read_tokens, route_of
+from handlers.worker.hosts.routes import Action, Route, route_of
+from handlers.worker.hosts.urls import BODY_BYTES, Urls, read_tokens
 from handlers.worker.values import Json
 
 
