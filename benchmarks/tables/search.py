@@ -211,7 +211,7 @@ def _conclusion(result: Result) -> str:
         sentence = f"The p99 stays within {PROMISE_MS:g} ms {', '.join(parts)}"
     else:
         parts = [f"{number(tail)} ms with {name}" for name, tail in lowest.items()]
-        sentence = f"The p99 is above {PROMISE_MS:g} ms at every rate; at best it is {', '.join(parts)}"
+        sentence = f"The p99 is above {PROMISE_MS:g} ms at the lowest rate already; at best it is {', '.join(parts)}"
     return f"{sentence}. In bulk, {number(_pairs(result))} pairs per second are compared."
 
 
