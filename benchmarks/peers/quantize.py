@@ -56,7 +56,7 @@ def infinity(task, source, folder, _texts):
     from optimum.onnxruntime import ORTQuantizer
     from optimum.onnxruntime.configuration import AutoQuantizationConfig
 
-    quantizer = ORTQuantizer.from_pretrained(onnx(task, source, folder).parent)
+    quantizer = ORTQuantizer(onnx(task, source, folder))
     quantizer.quantize(AutoQuantizationConfig.avx512_vnni(is_static=False, per_channel=True), folder)
     for path in (*source.glob("*token*.json"), source / "config.json"):
         shutil.copy(path, folder)
