@@ -25,7 +25,6 @@ SAMPLES = 300  # as sentence-transformers' own export
 LENGTH = 128
 # of the original that int8_models.py reads, and their names; ctranslate2 has a config.json of its own
 FILES = {"tokenizer.json": "tokenizer.json", "config.json": "original.json"}
-FASTEMBED_FILES = ("config.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 def onnx(task, source, folder):
@@ -58,14 +57,18 @@ def infinity(task, source, folder, _texts):
 
     quantizer = ORTQuantizer(onnx(task, source, folder))
     quantizer.quantize(AutoQuantizationConfig.avx512_vnni(is_static=False, per_channel=True), folder)
-    for path in (*source.glob("*token*.json"), source / "config.json"):
-        shutil.copy(path, folder)
+    copy_tokenizer(source, folder)
 
 
 def fastembed(task, source, folder, texts):
     onnxruntime(task, source, folder, texts)
-    for name in FASTEMBED_FILES:
-        shutil.copy(source / name, folder)
+    copy_tokenizer(source, folder)
+
+
+def copy_tokenizer(source, folder):
+    """Copy what transformers and fastembed read beside a graph: the tokenizer and its settings, and config.json."""
+    for path in (*source.glob("*token*.json"), source / "config.json"):
+        shutil.copy(path, folder)
 
 
 def openvino(task, source, folder, texts, length=LENGTH):
