@@ -19,7 +19,7 @@ from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import default_parameters
 from handlers.worker.values import Json
 from marina.errors import MarinaError
-from marina.score.answers import ERROR, TRUNCATED, TypedColumn, answer_columns
+from marina.score.answers import ERROR, TRUNCATED, TypedColumn, answer_columns, array_of
 from marina.score.values import Counts
 
 CHUNK_ROWS = 1000  # answers turned into columns together; lists of Python's numbers are large
@@ -132,7 +132,7 @@ class Layout:
             errors += sum(isinstance(answer, RequestError) for answer in batch)
             truncated += sum(isinstance(answer, Answered) and answer.truncated for answer in batch)
             for chunks, field, values in zip(column_chunks, answer_fields, self._column_values(batch), strict=True):
-                chunks.append(pa.array(values, field.type))
+                chunks.append(array_of(values, field.type))
         columns = [
             pa.chunked_array(chunks, field.type) for chunks, field in zip(column_chunks, answer_fields, strict=True)
         ]

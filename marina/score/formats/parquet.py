@@ -87,12 +87,13 @@ def _slices(parquet_file: pq.ParquetFile, piece: Piece, columns: list[str]) -> I
 
 
 def write(rows: pa.Table, path: Path) -> None:
-    pq.write_table(rows.cast(_typed(rows.schema)), path, compression="zstd")
+    schema = _typed(rows.schema)
+    pq.write_table(rows.cast(schema), path, compression="zstd", use_dictionary=_repetitive(schema))
 
 
 def join(parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
     schema = _typed(schema)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=_repetitive(schema)) as writer:
         batches: list[pa.RecordBatch] = []
         for part in parts:
             for batch in pq.ParquetFile(part).iter_batches(GROUP_ROWS):
@@ -102,6 +103,11 @@ def join(parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
                     batches = []
         if batches:
             writer.write_table(pa.Table.from_batches(batches, schema=schema))
+
+
+def _repetitive(schema: pa.Schema) -> list[str]:
+    """The columns whose values may repeat; a dictionary of the numbers of embeddings makes a file larger."""
+    return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
 
 def _typed(schema: pa.Schema) -> pa.Schema:

@@ -1,0 +1,43 @@
+"""Values become the Arrow arrays that pyarrow itself would make of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.worker.tasks.columns import ValueKind
+from marina.score.answers import ERROR, TRUNCATED, TYPES, array_of
+
+VECTOR = TYPES[ValueKind.VECTOR]
+VALUES = {
+    VECTOR: st.lists(st.floats(width=32, allow_nan=False), max_size=4),
+    TRUNCATED.type: st.booleans(),
+    ERROR.type: st.text(max_size=4),
+    TYPES[ValueKind.NUMBER]: st.floats(allow_nan=False),
+    TYPES[ValueKind.MATRIX]: st.lists(st.lists(st.floats(width=32, allow_nan=False), max_size=2), max_size=3),
+}
+
+
+@given(st.data(), st.sampled_from(list(VALUES)))
+def test_values_come_back(data: st.DataObject, data_type: pa.DataType) -> None:
+    values = data.draw(st.lists(st.none() | VALUES[data_type], max_size=20))
+    array = array_of(values, data_type)
+    array.validate(full=True)
+    assert array.equals(pa.array(values, data_type))
+
+
+@pytest.mark.parametrize("values", ["[[0.5, 1.0], None]", "[True, False, None]", "[None, None]"])
+def test_the_values_of_every_embedding_import_no_pandas(values: str) -> None:
+    data_type = "pa.list_(pa.float32())" if "[0.5" in values else "pa.bool_()"
+    code = (
+        "import sys, pyarrow as pa\n"
+        "from marina.score.answers import array_of\n"
+        f"array_of({values}, {data_type})\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
