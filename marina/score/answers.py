@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -83,7 +82,7 @@ def array_of(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if data_type == TYPES[ValueKind.VECTOR]:
         offsets = np.zeros(len(values) + 1, np.int32)
         np.cumsum([0 if vector is None else len(vector) for vector in values], out=offsets[1:])
-        floats = np.fromiter(itertools.chain.from_iterable(filter(None, values)), np.float32, offsets[-1])
+        floats = np.concatenate([vector for vector in values if vector is not None], dtype=np.float32)
         vectors = pa.Array.from_buffers(pa.float32(), len(floats), [None, pa.py_buffer(floats)])
         return pa.Array.from_buffers(data_type, len(values), [_bits(valid), pa.py_buffer(offsets)], children=[vectors])
     if pa.types.is_boolean(data_type):

@@ -14,5 +14,5 @@ def write_error(error: RequestError, where: str = "") -> bytes:
 
 
 def dump(value: Json) -> bytes:
-    """Encode as JSON in UTF-8, on one line."""
-    return orjson.dumps(value)
+    """Encode as JSON in UTF-8, on one line; numbers in arrays have the digits that their type needs."""
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -57,7 +57,7 @@ class Task(Schema):
 
     Attributes:
         name: the name in specs.
-        answer: computes the answer for one instance, as JSON types, from its outputs. Its last
+        answer: computes the answer for one instance, as JSON types or an array of numbers, from its outputs. Its last
             argument is the `RowTokenizer`, which tasks with offsets need, or another `RowReader`.
         columns: the columns of a model's answers to requests with these parameters.
         window: chooses how the tokens of an instance are laid out in rows, from a request's parameters, the maximum

@@ -1,4 +1,4 @@
-"""Sentence embeddings: the answer for a text is its embedding, a list of floats.
+"""Sentence embeddings: the answer for a text is its embedding, an array of 32-bit floats.
 
 The parameters are the same as in Hugging Face's feature-extraction task. prompt_name selects a prompt of the model;
 null means no prompt. normalize scales to unit length. truncate controls whether a text that is too long is truncated.
@@ -76,7 +76,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     vector = vector[:size]
     if (signature.unit_length or parameters["normalize"]) and not is_unit_length:
         vector = vector / max(float(np.linalg.norm(vector)), np.finfo(np.float32).tiny)
-    return quantize(vector, parameters["precision"], signature.ranges).tolist()
+    return quantize(vector, parameters["precision"], signature.ranges)
 
 
 def quantize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -29,6 +30,13 @@ def test_values_come_back(data: st.DataObject, data_type: pa.DataType) -> None:
     array = array_of(values, data_type)
     array.validate(full=True)
     assert array.equals(pa.array(values, data_type))
+
+
+def test_vectors_of_graphs_become_buffers() -> None:
+    vectors = [np.array([0.5, -1.0], np.float32), None, np.array([0.1, 3.0], np.float32)]
+    array = array_of(vectors, VECTOR)
+    assert array.type == VECTOR
+    assert array.to_pylist() == [None if vector is None else vector.tolist() for vector in vectors]
 
 
 @pytest.mark.parametrize("values", ["[[0.5, 1.0], None]", "[True, False, None]", "[None, None]"])

@@ -184,8 +184,9 @@ def _tensors(answers: list[Json], datatype: str) -> list[Json]:
     first = answers[0]
     if isinstance(first, float):
         return [{"name": "score", "datatype": "FP32", "shape": [len(answers)], "data": answers}]
-    if isinstance(first, list) and first and isinstance(first[0], float | int):
-        return [_tensor("embedding", datatype, answers)]
+    if isinstance(first, np.ndarray):
+        shape = [len(answers), len(first)]
+        return [{"name": "embedding", "datatype": datatype, "shape": shape, "data": np.concatenate(answers)}]
     if _is_ranking(first):
         return _ranking("", answers)
     if isinstance(first, dict) and all(_is_ranking(value) for value in first.values()):
