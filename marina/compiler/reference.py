@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ import torch
 
 from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Instance, Row
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import ENCODER, load_model, source_errors
 from marina.spec import Spec
 
@@ -134,15 +134,14 @@ class TransformersReference:
     """A transformers model with its own tokenizer.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         head: the suffix of transformers' class names for the head; "" for an encoder without a head.
     """
 
     prompts: tuple[str | None, ...] = (None,)
 
-    def __init__(self, spec: Spec, folder: Path, head: str) -> None:
-        model, self._tokenizer = load_model(spec, folder, f"{ENCODER}{head}")
+    def __init__(self, source: HuggingFaceFolder, head: str) -> None:
+        model, self._tokenizer = load_model(source, f"{ENCODER}{head}")
         self._model, self._run_in_float64 = model, Float64Runner(model)
         self._accepted = inspect.signature(model.forward).parameters
 

@@ -12,7 +12,7 @@ import transformers
 from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Shape
 from marina.compiler.graphs.packable import with_packed
-from marina.compiler.tasks import export_model
+from marina.compiler.sources.folder import ModelFolder
 from marina.engines.model import ExportedModel, example_inputs
 from marina.errors import NotPackable
 from marina.spec import make_spec
@@ -64,7 +64,7 @@ def _export(folder: Path, architecture: str, task: str, engine: str) -> Exported
     try:
         save_model(folder, architecture, task, described=EVERY[architecture])
         spec = {"name": "m", "task": task, "engine": engine, "source": {"path": str(folder)}}
-        model = export_model(make_spec({**spec, "shapes": {"exact": [str(SHAPE)]}}), folder)
+        model = ModelFolder(make_spec({**spec, "shapes": {"exact": [str(SHAPE)]}}), folder).export()
     except Exception as error:  # the libraries may raise any
         return " ".join(str(error).split()).replace(str(folder), "its folder").removeprefix("m: ")[:150]
     return model

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from marina.compiler.hugging_face import weight_shapes
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import read_configuration
 from marina.errors import SourceError
-from marina.spec import Spec
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -29,15 +29,14 @@ def names_head(head: str) -> Callable[[Path, Mapping[str, Any]], bool]:
     return lambda _, config: bool(tasks_of_architectures(architectures_of(config), {"": head}))
 
 
-def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> None:
+def check_architecture(source: HuggingFaceFolder, heads: Mapping[str, str]) -> None:
     """Refuse a model with the head of another task.
 
     The `architectures` in config.json decide. If they name no head, the names and shapes of the weights decide:
     a task fits if the weights fill its model, and the tasks with the fewest unused weights match best.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         heads: for each task, the suffix of transformers' class names for its head.
 
     Raises:
@@ -45,28 +44,28 @@ def check_architecture(spec: Spec, folder: Path, heads: Mapping[str, str]) -> No
     """
     import transformers
 
-    config = read_configuration(spec, folder)
+    config = read_configuration(source)
     architectures = config.architectures or []
     tasks = tasks_of_architectures(architectures, heads)
-    if tasks and spec.task not in tasks:
+    if tasks and source.spec.task not in tasks:
         raise SourceError(
-            f"{spec.name}: source {spec.source} is a {', '.join(architectures)}, and the task {spec.task} needs a "
-            f"...{heads[spec.task]}; correct the task or the source in the spec"
+            f"{source.title} is a {', '.join(architectures)}, and the task {source.spec.task} needs a "
+            f"...{heads[source.spec.task]}; correct the task or the source in the spec"
         )
     if tasks:
         return
-    stored_shapes = weight_shapes(folder)
+    stored_shapes = weight_shapes(source.folder)
     classes = {task: getattr(transformers, f"AutoModel{head}") for task, head in heads.items()}
     unused_counts = {task: _count_unused(auto_class, config, stored_shapes) for task, auto_class in classes.items()}
     fitting_counts = {task: count for task, count in unused_counts.items() if count is not None}
     best_tasks = [task for task, count in fitting_counts.items() if count == min(fitting_counts.values())]
     best_heads = list(dict.fromkeys(heads[task] for task in best_tasks))
-    if best_heads and best_heads != [heads[spec.task]]:
+    if best_heads and best_heads != [heads[source.spec.task]]:
         fit = " and ".join(f"...{head}" for head in best_heads)
         raise SourceError(
-            f"{spec.name}: source {spec.source} names no head in the architectures of config.json, and its weights are "
-            f'those of a {fit}; write "architectures": ["...{heads[spec.task]}"] there if it was trained for the task '
-            f"{spec.task}"
+            f"{source.title} names no head in the architectures of config.json, and its weights are "
+            f'those of a {fit}; write "architectures": ["...{heads[source.spec.task]}"] there if it was trained for '
+            f"the task {source.spec.task}"
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from marina.compiler.hugging_face import read_modules
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import source_errors
 from marina.errors import SourceError
 from marina.files import read_object
-from marina.spec import Spec
 
 # fields that CrossEncoder writes: before release 4, from 4 on, and from 6 on
 MARKER_FIELDS = {
@@ -25,7 +25,7 @@ def is_cross_encoder(folder: Path) -> bool:
     )
 
 
-def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
+def cross_encoder_activation(source: HuggingFaceFolder) -> str | None:
     """The activation of the scores of `CrossEncoder.predict`; None for a folder that CrossEncoder has not written.
 
     It differs from transformers' pipeline: several labels have no activation, and one label has the saved one.
@@ -33,17 +33,17 @@ def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
     Raises:
         SourceError: the library scores in a way that Marina has not.
     """
-    if not is_cross_encoder(folder):
+    if not is_cross_encoder(source.folder):
         return None
-    where = f"{spec.name}: source {spec.source} is a CrossEncoder of sentence-transformers"
-    modules = [module["type"].rpartition(".")[2] for module in read_modules(folder)]
+    where = f"{source.title} is a CrossEncoder of sentence-transformers"
+    modules = [module["type"].rpartition(".")[2] for module in read_modules(source.folder)]
     if modules not in ([], ["Transformer"]):
         raise SourceError(f"{where} with the modules {', '.join(modules)}; only a Transformer alone can be compiled")
-    with source_errors(spec, "sentence-transformers"):
+    with source_errors(source.spec, "sentence-transformers"):
         from sentence_transformers import CrossEncoder
 
         model = CrossEncoder(
-            str(folder),
+            str(source.folder),
             device="cpu",
             model_kwargs={"use_safetensors": True},
             local_files_only=True,
@@ -53,7 +53,7 @@ def cross_encoder_activation(spec: Spec, folder: Path) -> str | None:
         prompts, default_prompt = getattr(model, "prompts", None) or {}, getattr(model, "default_prompt_name", None)
     if prompts.get(default_prompt):
         raise SourceError(
-            f"{where} that puts the prompt {default_prompt!r} before texts, which the task {spec.task} does not",
+            f"{where} that puts the prompt {default_prompt!r} before texts, which the task {source.spec.task} does not",
             "set default_prompt_name to null in config_sentence_transformers.json, and send texts with their prompts",
         )
     if activation not in ACTIVATIONS:

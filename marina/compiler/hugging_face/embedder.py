@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.archive.signature import TOKENIZER_INPUTS, Prompt
-from marina.compiler.hugging_face import encoder_folder, read_modules
+from marina.compiler.hugging_face import read_modules
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import (
     check_finite,
     check_tokenizer_files,
@@ -27,42 +28,40 @@ EMBEDDING = "sentence_embedding"  # the feature in which modules store the embed
 POOLING = {"mean": "mean", "cls": "cls", "max": "max", "last": "lasttoken"}
 
 
-def load_embedder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
+def load_embedder(source: HuggingFaceFolder, attention: str | None = None) -> Any:
     """The `SentenceTransformer` in a folder, with the pooling and the normalisation of the spec if it sets them.
 
     A folder without sentence-transformers files is read as the library would: an encoder with mean pooling.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         attention: the attention implementation; None for transformers' own choice.
 
     Raises:
         SourceError: the model cannot be loaded, or has parts that cannot be compiled.
     """
-    check_modules(spec, folder)
-    model = read_model(spec, folder, "SentenceTransformer", attention)
-    with source_errors(spec, "sentence-transformers"):
-        model = _with_spec_modules(model, spec).eval()
-    check_model(spec, folder, model, "Pooling")
+    check_modules(source)
+    model = read_model(source, "SentenceTransformer", attention)
+    with source_errors(source.spec, "sentence-transformers"):
+        model = _with_spec_modules(model, source.spec).eval()
+    check_model(source, model, "Pooling")
     return model
 
 
-def read_model(spec: Spec, folder: Path, kind: str, attention: str | None) -> Any:
+def read_model(source: HuggingFaceFolder, kind: str, attention: str | None) -> Any:
     """The model in a folder, as a class of sentence-transformers; SourceError if the library cannot load it.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         kind: the name of the class.
         attention: the attention implementation; None for transformers' own choice.
     """
     attention_option = {} if attention is None else {"attn_implementation": attention}
-    with source_errors(spec, "sentence-transformers"):
+    with source_errors(source.spec, "sentence-transformers"):
         import sentence_transformers
 
         model = getattr(sentence_transformers, kind)(
-            str(folder),
+            str(source.folder),
             device="cpu",
             model_kwargs={"use_safetensors": True, **attention_option},
             local_files_only=True,
@@ -72,12 +71,11 @@ def read_model(spec: Spec, folder: Path, kind: str, attention: str | None) -> An
     return model.eval()
 
 
-def check_model(spec: Spec, folder: Path, model: Any, pooling: str, fills: bool = False) -> None:
+def check_model(source: HuggingFaceFolder, model: Any, pooling: str, fills: bool = False) -> None:
     """Refuse a loaded model that cannot be compiled.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         model: from `read_model`.
         pooling: the library's name of the module that makes one vector from those of the tokens, or chooses among them.
         fills: whether it may fill queries up.
@@ -85,56 +83,55 @@ def check_model(spec: Spec, folder: Path, model: Any, pooling: str, fills: bool 
     Raises:
         SourceError: the message names what cannot be compiled.
     """
-    check_tokenizer_files(spec, encoder_folder(folder), model.tokenizer)
-    check_finite(spec, model)
-    check_vocabulary(spec, model[0].auto_model, model.tokenizer)
-    with source_errors(spec, "sentence-transformers"):
-        _check_features(spec, model, pooling, fills)
+    check_tokenizer_files(source.encoder(), model.tokenizer)
+    check_finite(source, model)
+    check_vocabulary(source, model[0].auto_model, model.tokenizer)
+    with source_errors(source.spec, "sentence-transformers"):
+        _check_features(source, model, pooling, fills)
 
 
-def check_encoder(spec: Spec, folder: Path, encoder: Any, encoder_only: bool = True) -> None:
+def check_encoder(source: HuggingFaceFolder, encoder: Any, encoder_only: bool = True) -> None:
     """Refuse an encoder, with a head unless `encoder_only`, if some of its weights were randomly initialised.
 
     sentence-transformers does not report missing weights, so transformers loads the encoder again. SourceError names
     a weight.
     """
-    with source_errors(spec, "transformers"):
+    with source_errors(source.spec, "transformers"):
         _, loading = type(encoder).from_pretrained(
-            encoder_folder(folder),
+            source.encoder().folder,
             config=encoder.config,
             use_safetensors=True,
             output_loading_info=True,
             local_files_only=True,
             trust_remote_code=False,
         )
-    check_weights(spec, loading["missing_keys"], encoder_only)
+    check_weights(source, loading["missing_keys"], encoder_only)
 
 
-def check_modules(spec: Spec, folder: Path, compiled: Sequence[str] = MODULES, alias: str = f"{LIBRARY}.") -> None:
+def check_modules(source: HuggingFaceFolder, compiled: Sequence[str] = MODULES, alias: str = f"{LIBRARY}.") -> None:
     """Refuse modules that are not the library's, or that cannot be compiled, before any of them is loaded.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         compiled: the library's names of those that can be compiled; the model begins with the first.
         alias: begins the types of another library's modules, which this one reads as its own.
 
     Raises:
         SourceError: a module is refused; the message names it.
     """
-    for number, module in enumerate(read_modules(folder)):
+    for number, module in enumerate(read_modules(source.folder)):
         package, _, name = module["type"].rpartition(".")
-        where = f"{spec.name}: source {spec.source}: module {number} of modules.json, {module['type']},"
+        where = f"{source.title}: module {number} of modules.json, {module['type']},"
         if package.partition(".")[0] != LIBRARY and not package.startswith(alias):
             raise SourceError(f"{where} is not of sentence-transformers: code of a model is not run")
         # the library's name for a Transformer with a masked language model, until its release 5.4
         name = "Transformer" if name == "MLMTransformer" else name
         if name not in compiled or (name == compiled[0]) != (number == 0):
             raise SourceError(
-                f"{where} cannot be compiled; for the task {spec.task}, Marina compiles a {compiled[0]}, and after it "
-                f"{', '.join(compiled[1:])}"
+                f"{where} cannot be compiled; for the task {source.spec.task}, Marina compiles a {compiled[0]}, and "
+                f"after it {', '.join(compiled[1:])}"
             )
-        module_folder = folder / module["path"]
+        module_folder = source.folder / module["path"]
         if any(module_folder.glob("*.bin")) and not any(module_folder.glob("*.safetensors")):
             raise SourceError(
                 f"{where} has pickled weights, which are not read; load the model once with sentence-transformers and "
@@ -154,18 +151,18 @@ def _config(folder: Path) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def pooling_of(spec: Spec, folder: Path) -> str:
+def pooling_of(source: HuggingFaceFolder) -> str:
     """The pooling for heads on an encoder: from the spec, else from the folder's own files, else the mean."""
-    if spec.pooling:
-        return POOLING[spec.pooling]
-    for module in read_modules(folder):
+    if source.spec.pooling:
+        return POOLING[source.spec.pooling]
+    for module in read_modules(source.folder):
         if module["type"].endswith(".Pooling"):
-            with source_errors(spec, "sentence-transformers"):
+            with source_errors(source.spec, "sentence-transformers"):
                 from sentence_transformers.sentence_transformer.modules import Pooling
 
-                mode = Pooling.load(str(folder), subfolder=module["path"]).pooling_mode
+                mode = Pooling.load(str(source.folder), subfolder=module["path"]).pooling_mode
             if mode not in POOLING.values():
-                raise SourceError(f"{spec.name}: heads cannot be put on the model's own pooling {mode}; set pooling")
+                raise SourceError(f"{source.title}: heads cannot be put on its pooling {mode}; set pooling")
             return str(mode)
     return "mean"
 
@@ -239,18 +236,16 @@ def _with_spec_modules(model: Any, spec: Spec) -> Any:
     )
 
 
-def _check_features(spec: Spec, model: Any, pooling: str, fills: bool) -> None:
+def _check_features(source: HuggingFaceFolder, model: Any, pooling: str, fills: bool) -> None:
     """Refuse models that read more than the tokens of a text, or read tokens in a way that a graph cannot."""
     features = model.preprocess(["x"])
     tensors: Sequence[str] = [name for name, value in features.items() if hasattr(value, "shape")]
     if features.get("modality", "text") != "text" or not set(tensors) <= set(TOKENIZER_INPUTS):
         raise SourceError(
-            f"{spec.name}: source {spec.source} does not read a text by its tokens alone: sentence-transformers gives "
+            f"{source.title} does not read a text by its tokens alone: sentence-transformers gives "
             f"it {', '.join(tensors)} as {features.get('modality', 'text')}"
         )
     if getattr(model[0], "processing_kwargs", None) or (getattr(model[0], "query_expansion", None) and not fills):
-        raise SourceError(
-            f"{spec.name}: source {spec.source} sets processing_kwargs or query_expansion, which cannot be compiled"
-        )
+        raise SourceError(f"{source.title} sets processing_kwargs or query_expansion, which cannot be compiled")
     if not any(type(module).__name__ == pooling for module in model):
-        raise SourceError(f"{spec.name}: source {spec.source} pools no token vectors; its modules lack a {pooling}")
+        raise SourceError(f"{source.title} pools no token vectors; its modules lack a {pooling}")

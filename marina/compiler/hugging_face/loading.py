@@ -6,22 +6,21 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.errors import SourceError
 from marina.spec import Spec
 
 ENCODER = "AutoModel"  # transformers' class for encoders without a head
 
 
-def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None = None) -> tuple[Any, Any]:
+def load_model(source: HuggingFaceFolder, auto_class: str, attention: str | None = None) -> tuple[Any, Any]:
     """A transformers model and its fast tokenizer.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         auto_class: the class of transformers that loads it; "AutoModel" for an encoder without a head.
         attention: the attention implementation; None for transformers' own choice.
 
@@ -30,13 +29,13 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
     """
     import transformers
 
-    config, tokenizer = load_configuration(spec, folder)
+    config, tokenizer = load_configuration(source)
     # the cache that a decoder keeps for the next token is useless here, and OpenVINO cannot convert it
     config.use_cache = False
     disable_torch_compile(config)
-    with source_errors(spec, "transformers"):
+    with source_errors(source.spec, "transformers"):
         model, loading = getattr(transformers, auto_class).from_pretrained(
-            folder,
+            source.folder,
             config=config,
             use_safetensors=True,
             output_loading_info=True,
@@ -45,10 +44,10 @@ def load_model(spec: Spec, folder: Path, auto_class: str, attention: str | None 
             local_files_only=True,
             trust_remote_code=False,
         )
-    check_sizes(spec, loading["mismatched_keys"])
-    check_weights(spec, loading["missing_keys"], encoder_only=auto_class == ENCODER)
-    check_finite(spec, model)
-    check_vocabulary(spec, model, tokenizer)
+    check_sizes(source, loading["mismatched_keys"])
+    check_weights(source, loading["missing_keys"], encoder_only=auto_class == ENCODER)
+    check_finite(source, model)
+    check_vocabulary(source, model, tokenizer)
     return model, tokenizer
 
 
@@ -61,30 +60,30 @@ def disable_torch_compile(config: Any) -> None:
         config.reference_compile = False
 
 
-def load_configuration(spec: Spec, folder: Path) -> tuple[Any, Any]:
+def load_configuration(source: HuggingFaceFolder) -> tuple[Any, Any]:
     """The transformers configuration of a model and its fast tokenizer; SourceError as in `load_model`."""
-    config = read_configuration(spec, folder)
-    tokenizer = auto_tokenizer(spec, folder)
-    check_tokenizer_files(spec, folder, tokenizer)
+    config = read_configuration(source)
+    tokenizer = auto_tokenizer(source)
+    check_tokenizer_files(source, tokenizer)
     return config, tokenizer
 
 
-def read_configuration(spec: Spec, folder: Path) -> Any:
+def read_configuration(source: HuggingFaceFolder) -> Any:
     """The transformers configuration of a model; SourceError if it cannot be read."""
     import transformers
 
-    check_labels(spec, folder)
-    with source_errors(spec, "transformers"):
-        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    check_labels(source)
+    with source_errors(source.spec, "transformers"):
+        return transformers.AutoConfig.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
 
 
-def auto_tokenizer(spec: Spec, folder: Path) -> Any:
+def auto_tokenizer(source: HuggingFaceFolder) -> Any:
     """The tokenizer that transformers finds in a folder; SourceError if it cannot be loaded."""
     import transformers
 
-    with source_errors(spec, "transformers", "load the tokenizer of"):
+    with source_errors(source.spec, "transformers", "load the tokenizer of"):
         return transformers.AutoTokenizer.from_pretrained(
-            folder, use_fast=True, local_files_only=True, trust_remote_code=False
+            source.folder, use_fast=True, local_files_only=True, trust_remote_code=False
         )
 
 
@@ -108,68 +107,68 @@ def source_errors(spec: Spec, library: str, action: str = "load") -> Iterator[No
         raise SourceError(f"{spec.name}: {library} cannot {action} source {spec.source}: {reason}") from None
 
 
-def check_tokenizer_files(spec: Spec, folder: Path, tokenizer: Any) -> None:
+def check_tokenizer_files(source: HuggingFaceFolder, tokenizer: Any) -> None:
     """Refuse a folder without a tokenizer, for which transformers 5 creates an empty one, and slow tokenizers."""
     names = {"tokenizer.json", *type(tokenizer).vocab_files_names.values()}
-    if not any((folder / name).is_file() for name in names if isinstance(name, str)):
+    if not any((source.folder / name).is_file() for name in names if isinstance(name, str)):
         raise SourceError(
-            f"{spec.name}: source {spec.source} has no tokenizer files (none of {', '.join(sorted(names))}); save the "
+            f"{source.title} has no tokenizer files (none of {', '.join(sorted(names))}); save the "
             "model's own there with its save_pretrained"
         )
     if not tokenizer.is_fast:
-        raise SourceError(f"{spec.name}: source {spec.source} has no fast tokenizer (tokenizer.json)")
+        raise SourceError(f"{source.title} has no fast tokenizer (tokenizer.json)")
 
 
-def check_labels(spec: Spec, folder: Path) -> None:
+def check_labels(source: HuggingFaceFolder) -> None:
     """Refuse a configuration whose labels are not those of outputs 0, 1, 2 and so on."""
     try:
-        labels = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
+        labels = json.loads((source.folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
     except (OSError, ValueError, AttributeError):  # transformers reports these better
         return
     if labels is None or (isinstance(labels, dict) and set(labels) == {str(i) for i in range(len(labels))}):
         return
     kind = f"labels for {', '.join(labels)[:100]}" if isinstance(labels, dict) else f"a {type(labels).__name__}"
     raise SourceError(
-        f"{spec.name}: id2label in config.json of source {spec.source} has {kind}",
+        f"{source.title}: id2label in its config.json has {kind}",
         'write a label for each output of the head, from 0 without gaps: {"0": "first", "1": "second"}',
     )
 
 
-def check_sizes(spec: Spec, mismatched_keys: Iterable[Any]) -> None:
+def check_sizes(source: HuggingFaceFolder, mismatched_keys: Iterable[Any]) -> None:
     """Refuse weights of other sizes than the configuration gives."""
     # transformers 4 has names or tuples that begin with them, by release, and 5 has such tuples in a set
     names = sorted(key if isinstance(key, str) else key[0] for key in mismatched_keys)
     if names:
         raise SourceError(
-            f"{spec.name}: the weights {names[0]} of source {spec.source} have another size than config.json says",
+            f"{source.title}: its weights {names[0]} have another size than config.json says",
             "restore the config.json that was saved with them; its id2label has a label for each output of the head",
         )
 
 
-def check_weights(spec: Spec, missing_keys: list[str], encoder_only: bool) -> None:
+def check_weights(source: HuggingFaceFolder, missing_keys: list[str], encoder_only: bool) -> None:
     """Refuse a model if some of its weights were randomly initialised."""
     # the pooler of an encoder does not affect its token vectors
     missing = sorted(key for key in missing_keys if not (encoder_only and "pooler." in key))
     if missing:
         raise SourceError(
-            f"{spec.name}: source {spec.source} has no weights for {missing[0]} ({len(missing)} missing); "
-            f"it was not trained for the task {spec.task}"
+            f"{source.title} has no weights for {missing[0]} ({len(missing)} missing); "
+            f"it was not trained for the task {source.spec.task}"
         )
 
 
-def check_finite(spec: Spec, model: Any) -> None:
+def check_finite(source: HuggingFaceFolder, model: Any) -> None:
     """Refuse a model with weights that are NaN or infinite, as after a training that has failed."""
     import torch
 
     name = next((name for name, weight in model.named_parameters() if not torch.isfinite(weight).all()), None)
     if name is not None:
         raise SourceError(
-            f"{spec.name}: the weights {name} of source {spec.source} have NaN or infinite numbers",
+            f"{source.title}: its weights {name} have NaN or infinite numbers",
             "take a checkpoint from before the training failed",
         )
 
 
-def check_vocabulary(spec: Spec, model: Any, tokenizer: Any) -> None:
+def check_vocabulary(source: HuggingFaceFolder, model: Any, tokenizer: Any) -> None:
     """Refuse a tokenizer with tokens for which the model has no embedding."""
     try:
         rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
@@ -178,6 +177,6 @@ def check_vocabulary(spec: Spec, model: Any, tokenizer: Any) -> None:
     token, largest = max(tokenizer.get_vocab().items(), key=lambda entry: int(entry[1]), default=("", -1))
     if rows is not None and largest >= rows:
         raise SourceError(
-            f"{spec.name}: the tokenizer of source {spec.source} numbers tokens up to {largest} ({token!r}), the model "
-            f"has embeddings for {rows}; take the tokenizer that it was trained with"
+            f"{source.title}: its tokenizer numbers tokens up to {largest} ({token!r}), the model has "
+            f"embeddings for {rows}; take the tokenizer that it was trained with"
         )

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marina.compiler.hugging_face import count_weights, encoder_folder, find_source, fingerprint
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import load_configuration
 from marina.compiler.sources.base import Description
-from marina.errors import SourceError
-from marina.spec import Spec
 
 if TYPE_CHECKING:
     from marina.compiler.reference import Reference
     from marina.engines.model import ExportedModel
 
 
-@dataclass(frozen=True)
-class ModelFolder:
-    """See `ModelSource`.
-
-    Attributes:
-        spec: the model's spec.
-        folder: the model's folder.
-    """
-
-    spec: Spec
-    folder: Path
-
-    @classmethod
-    def find(cls, spec: Spec, root: Path) -> ModelFolder:
-        """The folder that a spec names, in the project, a package or the hub; SourceError if none is there."""
-        try:
-            return cls(spec, find_source(spec.source, root))
-        except SourceError as error:
-            raise SourceError(f"{spec.name}: {error}") from None
-
-    def fingerprint(self) -> str:
-        return fingerprint(self.folder)
-
-    def count_weights(self) -> int:
-        return count_weights(self.folder)
+class ModelFolder(HuggingFaceFolder):
+    """See `ModelSource`."""
 
     def describe(self) -> Description:
         from marina.compiler.tasks import EXPORTERS, check_head
         from marina.compiler.tasks.export import positions_of
 
-        check_head(self.spec, self.folder)
-        EXPORTERS[self.spec.task].check_folder(self.spec, self.folder)
-        config, tokenizer = load_configuration(self.spec, encoder_folder(self.folder))
+        check_head(self)
+        EXPORTERS[self.spec.task].check_folder(self)
+        config, tokenizer = load_configuration(self.encoder())
         return Description(
             architecture=", ".join(config.architectures or [config.model_type]),
             tokenizer=f"{type(tokenizer).__name__}, {len(tokenizer)} tokens",
@@ -57,11 +30,13 @@ class ModelFolder:
         )
 
     def export(self) -> ExportedModel:
-        from marina.compiler.tasks import export_model
+        from marina.compiler.tasks import EXPORTERS, check_head
+        from marina.compiler.tasks.export import attention_of
 
-        return export_model(self.spec, self.folder)
+        check_head(self)
+        return EXPORTERS[self.spec.task].export(self, attention_of(self.encoder()))
 
     def open_reference(self) -> Reference:
         from marina.compiler.tasks import EXPORTERS
 
-        return EXPORTERS[self.spec.task].open_reference(self.spec, self.folder)
+        return EXPORTERS[self.spec.task].open_reference(self)

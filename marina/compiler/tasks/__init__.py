@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from marina.compiler.hugging_face import encoder_folder
 from marina.compiler.hugging_face.architecture import check_architecture
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.tasks import (
     multi_vector_embedding,
     question_answering,
@@ -24,9 +24,6 @@ from marina.compiler.tasks import (
     zero_shot_classification,
 )
 from marina.compiler.tasks.base import TaskExporter
-from marina.compiler.tasks.export import attention_of
-from marina.engines.model import ExportedModel
-from marina.spec import Spec
 
 # of tasks that recognise the same model, the first is meant
 EXPORTERS: Mapping[str, TaskExporter] = {
@@ -50,17 +47,7 @@ def recognise(folder: Path, config: Mapping[str, Any]) -> str | None:
     return next((name for name, task in EXPORTERS.items() if task.recognises(folder, config)), None)
 
 
-def check_head(spec: Spec, folder: Path) -> None:
+def check_head(source: HuggingFaceFolder) -> None:
     """Refuse a model with the head of another task; heads that the spec names itself are checked when loaded."""
-    if spec.task in HEADS and not spec.heads:
-        check_architecture(spec, folder, HEADS)
-
-
-def export_model(spec: Spec, folder: Path) -> ExportedModel:
-    """Load a model of a folder and its tokenizer for the spec's task, in float32.
-
-    Raises:
-        SourceError: the folder does not hold what the task needs.
-    """
-    check_head(spec, folder)
-    return EXPORTERS[spec.task].export(spec, folder, attention_of(spec, encoder_folder(folder)))
+    if source.spec.task in HEADS and not source.spec.heads:
+        check_architecture(source, HEADS)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from handlers.worker.archive.signature import Signature
 from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Outputs
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.reference import Reference
 from marina.compiler.tasks.outputs import OutputRule
 from marina.engines.model import ExportedModel
-from marina.spec import Spec
 
 
 class Agreement(NamedTuple):
@@ -32,7 +32,7 @@ def unknown_length(_: Path) -> int | None:
     return None
 
 
-def accept(_: Spec, __: Path) -> None:
+def accept(_: HuggingFaceFolder) -> None:
     """Accept every folder."""
 
 
@@ -53,11 +53,11 @@ class TaskExporter(NamedTuple):
         check_folder: refuses a spec's folder before anything of it is loaded. SourceError names the reason.
     """
 
-    export: Callable[[Spec, Path, str | None], ExportedModel]
-    open_reference: Callable[[Spec, Path], Reference]
+    export: Callable[[HuggingFaceFolder, str | None], ExportedModel]
+    open_reference: Callable[[HuggingFaceFolder], Reference]
     agree: Callable[[Sequence[GoldenRow], Sequence[Outputs], Signature, Any, Mapping[str, Any]], Agreement]
     outputs: OutputRule
     recognises: Callable[[Path, Mapping[str, Any]], bool]
     head: str | None = None
-    check_folder: Callable[[Spec, Path], None] = accept
+    check_folder: Callable[[HuggingFaceFolder], None] = accept
     library_length: Callable[[Path], int | None] = unknown_length

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from handlers.worker.archive.signature import ATTENTION_MASK, POSITION_IDS, TOKENIZER_INPUTS, Head
 from marina.compiler.hugging_face.embedder import EMBEDDING, read_prompts
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import load_model, read_configuration
 from marina.compiler.tasks.packed import PackedEmbeddingModel, PackedTaskModel
 from marina.compiler.tasks.wrappers import EmbeddingModel, TaskModel
 from marina.engines import engine_of
 from marina.engines.model import ExportedModel, packed_names
-from marina.spec import Spec
 
 
 def export_classifier(
-    spec: Spec, folder: Path, head: str, attention: str | None, activation: str | None, per_token: bool = False
+    source: HuggingFaceFolder, head: str, attention: str | None, activation: str | None, per_token: bool = False
 ) -> ExportedModel:
     """A transformers model with a head that has labels, in float32.
 
     Args:
-        spec: the model's spec.
-        folder: the model's folder.
+        source: the model's folder.
         head: the suffix of transformers' class names for the head.
         attention: the attention implementation, or None.
         activation: the activation of its logits; None for the one in the model's configuration.
         per_token: whether the outputs are for tokens.
     """
-    model, tokenizer = load_model(spec, folder, f"AutoModel{head}", attention)
+    model, tokenizer = load_model(source, f"AutoModel{head}", attention)
     inputs = inputs_of(model, tokenizer)
     labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
     return ExportedModel(
@@ -105,17 +103,17 @@ def padding_position_of(model: nn.Module) -> int | None:
     return next(padding, None)
 
 
-def attention_of(spec: Spec, folder: Path) -> str | None:
+def attention_of(source: HuggingFaceFolder) -> str | None:
     """The attention implementation: the engine's, else transformers' own choice, with one exception.
 
     In models with local attention, a padding token may have no token within reach. The fused kernels then
     give NaN, which spreads to real tokens. For these models the eager implementation is used, which masks with a
     finite number.
     """
-    engine_attention = engine_of(spec.engine).attention
+    engine_attention = engine_of(source.spec.engine).attention
     if engine_attention is not None:
         return engine_attention
-    config = read_configuration(spec, folder)
+    config = read_configuration(source)
     has_local_attention = any(getattr(config, name, None) for name in ("local_attention", "sliding_window"))
     return "eager" if has_local_attention else None
 

@@ -21,6 +21,7 @@ from marina.compiler.hugging_face.embedder import (
     is_unit_length,
     read_model,
 )
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_embedder, inputs_for_pooling, padding_position_of
@@ -28,7 +29,6 @@ from marina.compiler.tasks.outputs import OutputRule
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 from marina.files import read_object
-from marina.spec import Spec
 
 CONFIG_FILE = "config_sentence_transformers.json"
 MASK = "MultiVectorMask"
@@ -62,44 +62,40 @@ def library_length(folder: Path) -> int | None:
     return max((length for length in lengths if isinstance(length, int) and length > 0), default=None)
 
 
-def check(spec: Spec, folder: Path) -> None:
+def check(source: HuggingFaceFolder) -> None:
     """Refuse modules that cannot be compiled, and a pickle that the library would read; see `check_modules`."""
-    check_modules(spec, folder, MODULES, PYLATE)
-    weights = folder / "model.safetensors"
-    if not weights.is_file() and not read_modules(folder):
-        raise SourceError(
-            f"{spec.name}: source {spec.source} has no {weights.name}, which has the projection of tokens"
-        )
+    check_modules(source, MODULES, PYLATE)
+    weights = source.folder / "model.safetensors"
+    if not weights.is_file() and not read_modules(source.folder):
+        raise SourceError(f"{source.title} has no {weights.name}, which has the projection of tokens")
 
 
-def load_multi_vector_encoder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
+def load_multi_vector_encoder(source: HuggingFaceFolder, attention: str | None = None) -> Any:
     """The `MultiVectorEncoder` in a folder; SourceError if it cannot be compiled."""
     import sentence_transformers
 
     if not hasattr(sentence_transformers, "MultiVectorEncoder"):
         raise SourceError(
-            f"{spec.name}: the task {spec.task} needs sentence-transformers 6, and release "
+            f"{source.spec.name}: the task {source.spec.task} needs sentence-transformers 6, and release "
             f"{sentence_transformers.__version__} is installed",
             "compile the model where a newer release runs",
         )
-    check(spec, folder)
-    model = read_model(spec, folder, "MultiVectorEncoder", attention)
-    check_model(spec, folder, model, MASK, fills=True)
+    check(source)
+    model = read_model(source, "MultiVectorEncoder", attention)
+    check_model(source, model, MASK, fills=True)
     if sum(type(module).__name__ == MASK for module in model) != 1:
-        raise SourceError(f"{spec.name}: source {spec.source} has several modules {MASK}")
+        raise SourceError(f"{source.title} has several modules {MASK}")
     if model[0].query_expansion is not None and model.tokenizer.padding_side != "right":
-        raise SourceError(f"{spec.name}: source {spec.source} fills queries up on the left, which cannot be compiled")
+        raise SourceError(f"{source.title} fills queries up on the left, which cannot be compiled")
     if any(getattr(module, "keep_only_token_ids", None) for module in model):
-        raise SourceError(
-            f"{spec.name}: source {spec.source} keeps some tokens of documents only, as models of images do"
-        )
+        raise SourceError(f"{source.title} keeps some tokens of documents only, as models of images do")
     return model
 
 
-def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
-    model = load_multi_vector_encoder(spec, folder, attention)
+def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
+    model = load_multi_vector_encoder(source, attention)
     encoder, tokenizer = model[0].auto_model, model.tokenizer
-    check_encoder(spec, folder, encoder)
+    check_encoder(source, encoder)
     inputs = inputs_for_pooling(encoder, tokenizer)
     roles = roles_of(model)
     return export_embedder(
@@ -162,8 +158,8 @@ class _Reference:
 
     prompts: tuple[str | None, ...] = (None,)
 
-    def __init__(self, spec: Spec, folder: Path) -> None:
-        self._name, self._model = spec.name, load_multi_vector_encoder(spec, folder)
+    def __init__(self, source: HuggingFaceFolder) -> None:
+        self._name, self._model = source.spec.name, load_multi_vector_encoder(source)
         self._run_in_float64 = Float64Runner(self._model)
         self._roles = roles_of(self._model)
 

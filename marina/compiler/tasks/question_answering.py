@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from handlers.worker.tasks.question_answering import TASK
 from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Instance, Outputs
 from marina.compiler.hugging_face.architecture import names_head
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import load_model
 from marina.compiler.reference import ExactOutputs, TransformersReference
 from marina.compiler.tasks.agreement import spans_of
@@ -24,19 +24,18 @@ from marina.compiler.tasks.packed import PackedTaskModel
 from marina.compiler.tasks.wrappers import TaskModel
 from marina.engines.model import ExportedModel, packed_names
 from marina.errors import SourceError
-from marina.spec import Spec
 
 SPANS = ("start_logits", "end_logits")
 HEAD = "ForQuestionAnswering"
 
 
-def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
     """Export the head that the model was trained with; SourceError if its questions come after contexts."""
-    model, tokenizer = load_model(spec, folder, f"AutoModel{HEAD}", attention)
+    model, tokenizer = load_model(source, f"AutoModel{HEAD}", attention)
     if tokenizer.padding_side == "left":
         raise SourceError(
-            f"{spec.name}: the tokenizer of source {spec.source} pads on the left, where the question comes after "
-            "the context; Marina reads it before"
+            f"{source.title}: its tokenizer pads on the left, where the question comes after the context; Marina reads "
+            "it before"
         )
     inputs = inputs_of(model, tokenizer)
     module = TaskModel(model, 2, inputs).float().eval()
@@ -58,8 +57,8 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
 class _Reference(TransformersReference):
     """A reference model with two outputs."""
 
-    def __init__(self, spec: Spec, folder: Path) -> None:
-        super().__init__(spec, folder, HEAD)
+    def __init__(self, source: HuggingFaceFolder) -> None:
+        super().__init__(source, HEAD)
 
     def answer(self, instance: Instance, _: str | None) -> ExactOutputs:
         result = self.run(instance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation, is_cross_encoder
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import read_configuration
-from marina.compiler.reference import Reference, TransformersReference
+from marina.compiler.reference import TransformersReference
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
 from marina.compiler.tasks.outputs import ONE_HEAD, OutputRule
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
-from marina.spec import Spec
 
 HEAD = "ForSequenceClassification"
 TIE_TOLERANCE = 0.01  # of the standard deviation; scores with a smaller difference have no order
@@ -33,25 +34,20 @@ def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
     return names_head(HEAD)(folder, config) and is_cross_encoder(folder) and labels is not None and len(labels) == 1
 
 
-def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
     """Export the head; SourceError if it has several values.
 
     A folder that sentence-transformers has not written gets the activation of its `CrossEncoder`, which for a single
     value is the sigmoid function.
     """
-    labels = read_configuration(spec, folder).num_labels
+    labels = read_configuration(source).num_labels
     if labels != 1:
         raise SourceError(
-            f"{spec.name}: source {spec.source} has {labels} labels, and the task reranking needs a single value",
+            f"{source.title} has {labels} labels, and the task reranking needs a single value",
             "use the task text-classification, or a model that was trained with num_labels=1",
         )
-    activation = cross_encoder_activation(spec, folder) or "sigmoid"
-    return export_classifier(spec, folder, HEAD, attention, activation)
-
-
-def open_reference(spec: Spec, folder: Path) -> Reference:
-    """The model, run by its own library."""
-    return TransformersReference(spec, folder, HEAD)
+    activation = cross_encoder_activation(source) or "sigmoid"
+    return export_classifier(source, HEAD, attention, activation)
 
 
 def agree(
@@ -75,4 +71,6 @@ def agree(
     return Agreement("same order", same_order, len(rows))
 
 
-EXPORTER = TaskExporter(export, open_reference, agree, OutputRule((ONE_HEAD,), score=True), recognises, HEAD)
+EXPORTER = TaskExporter(
+    export, partial(TransformersReference, head=HEAD), agree, OutputRule((ONE_HEAD,), score=True), recognises, HEAD
+)

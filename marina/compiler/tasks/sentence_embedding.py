@@ -23,6 +23,7 @@ from marina.compiler.hugging_face.embedder import (
     load_embedder,
     read_prompts,
 )
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.reference import ExactOutputs, Float64Runner, Reference, ReferenceRow
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_embedder, inputs_for_pooling
@@ -30,7 +31,6 @@ from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.wrappers import StaticPooling
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
-from marina.spec import Spec
 
 
 def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
@@ -38,10 +38,10 @@ def recognises(folder: Path, config: Mapping[str, Any]) -> bool:
     return (folder / MODULES_FILE).is_file() or any(name.endswith("Model") for name in architectures_of(config))
 
 
-def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
-    model = load_embedder(spec, folder, attention)
+def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
+    model = load_embedder(source, attention)
     encoder, tokenizer = model[0].auto_model, model.tokenizer
-    check_encoder(spec, folder, encoder)
+    check_encoder(source, encoder)
     inputs = inputs_for_pooling(encoder, tokenizer)
     if any(prompt.tokens for prompt in read_prompts(model).values()):
         inputs = (*inputs, POOLING_MASK)
@@ -53,7 +53,7 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
         width=model.truncate_dim,
         default_prompt=model.default_prompt_name,
         unit_length=is_unit_length(model),
-        dimensions=dimensions_of(model, spec),
+        dimensions=dimensions_of(model, source.spec),
     )
 
 
@@ -64,21 +64,21 @@ def _with_static_pooling(module: nn.Module) -> nn.Module:
     return StaticPooling([module.pooling_mode] if isinstance(module.pooling_mode, str) else module.pooling_mode)
 
 
-def open_reference(spec: Spec, folder: Path) -> Reference:
+def open_reference(source: HuggingFaceFolder) -> Reference:
     """The model, run by its own library."""
-    return EmbeddingReference(spec, load_embedder(spec, folder))
+    return EmbeddingReference(source.spec.name, load_embedder(source))
 
 
 class EmbeddingReference:
     """A model of sentence-transformers, called through `encode`.
 
     Args:
-        spec: the model's spec.
+        name: the spec's.
         model: a `SentenceTransformer` or `SparseEncoder`.
     """
 
-    def __init__(self, spec: Spec, model: Any) -> None:
-        self._name = spec.name
+    def __init__(self, name: str, model: Any) -> None:
+        self._name = name
         self._prompts = read_prompts(model)
         self._model, self._run_in_float64 = model, Float64Runner(model)
         # requests may also ask for no prompt; prompts with equal text are read identically

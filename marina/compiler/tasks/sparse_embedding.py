@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from handlers.worker.values import Instance
-from marina.compiler.hugging_face import encoder_folder, read_modules
+from marina.compiler.hugging_face import read_modules
 from marina.compiler.hugging_face.architecture import tasks_of_architectures
 from marina.compiler.hugging_face.embedder import check_encoder, check_model, check_modules, read_model
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import read_configuration
 from marina.compiler.reference import ExactOutputs
 from marina.compiler.tasks.base import TaskExporter
@@ -22,7 +23,6 @@ from marina.compiler.tasks.outputs import OutputRule
 from marina.compiler.tasks.sentence_embedding import EmbeddingReference, agree
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
-from marina.spec import Spec
 
 HEAD = "ForMaskedLM"
 POOLING = "SpladePooling"
@@ -34,33 +34,33 @@ def recognises(folder: Path, _: Mapping[str, Any]) -> bool:
     return any(module["type"].endswith(f".{POOLING}") for module in read_modules(folder))
 
 
-def check(spec: Spec, folder: Path) -> None:
+def check(source: HuggingFaceFolder) -> None:
     """Refuse modules that cannot be compiled, and folders of other models without modules."""
-    check_modules(spec, folder, MODULES)
-    architectures = read_configuration(spec, encoder_folder(folder)).architectures or []
-    if not tasks_of_architectures(architectures, {spec.task: HEAD}):
+    check_modules(source, MODULES)
+    architectures = read_configuration(source.encoder()).architectures or []
+    if not tasks_of_architectures(architectures, {source.spec.task: HEAD}):
         raise SourceError(
-            f"{spec.name}: source {spec.source} is no masked language model: the architectures of its config.json are "
-            f"{', '.join(architectures) or 'missing'}, and the task {spec.task} needs a ...{HEAD}"
+            f"{source.title} is no masked language model: the architectures of its config.json are "
+            f"{', '.join(architectures) or 'missing'}, and the task {source.spec.task} needs a ...{HEAD}"
         )
 
 
-def load_sparse_encoder(spec: Spec, folder: Path, attention: str | None = None) -> Any:
+def load_sparse_encoder(source: HuggingFaceFolder, attention: str | None = None) -> Any:
     """The `SparseEncoder` in a folder; SourceError if it cannot be compiled.
 
     A masked language model without sentence-transformers files is read as the library would: with the maximum over its
     tokens.
     """
-    check(spec, folder)
-    model = read_model(spec, folder, "SparseEncoder", attention)
-    check_model(spec, folder, model, POOLING)
+    check(source)
+    model = read_model(source, "SparseEncoder", attention)
+    check_model(source, model, POOLING)
     return model
 
 
-def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
-    model = load_sparse_encoder(spec, folder, attention)
+def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
+    model = load_sparse_encoder(source, attention)
     encoder, tokenizer = model[0].auto_model, model.tokenizer
-    check_encoder(spec, folder, encoder, encoder_only=False)
+    check_encoder(source, encoder, encoder_only=False)
     inputs = inputs_for_pooling(encoder, tokenizer)
     return export_embedder(
         model,
@@ -101,10 +101,10 @@ class StaticSplade(nn.Module):
 class _SparseReference(EmbeddingReference):
     """A `SparseEncoder`, called through `encode`, with all weights that are not 0."""
 
-    def __init__(self, spec: Spec, folder: Path) -> None:
-        model = load_sparse_encoder(spec, folder)
+    def __init__(self, source: HuggingFaceFolder) -> None:
+        model = load_sparse_encoder(source)
         model.max_active_dims = None
-        super().__init__(spec, model)
+        super().__init__(source.spec.name, model)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         embedding = self.encode(instance, prompt, convert_to_sparse_tensor=False)

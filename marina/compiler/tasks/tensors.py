@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,20 @@ import numpy as np
 from handlers.worker.archive.signature import Signature
 from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Outputs
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.reference import Reference
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.outputs import OutputRule
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
-from marina.spec import Spec
 
 
-def export(spec: Spec, _: Path, __: str | None) -> ExportedModel:
-    raise SourceError(f"{spec.name}: the task tensors belongs to source.torchscript")
+def export(source: HuggingFaceFolder, _: str | None) -> ExportedModel:
+    raise SourceError(f"{source.spec.name}: the task tensors belongs to source.torchscript")
 
 
-def open_reference(spec: Spec, _: Path) -> Reference:
-    raise SourceError(f"{spec.name}: the task tensors belongs to source.torchscript")
+def open_reference(source: HuggingFaceFolder) -> Reference:
+    raise SourceError(f"{source.spec.name}: the task tensors belongs to source.torchscript")
 
 
 def agree(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from handlers.worker.values import Instance, Outputs
 from marina.compiler.hugging_face.architecture import names_head
 from marina.compiler.hugging_face.cross_encoder import cross_encoder_activation
 from marina.compiler.hugging_face.embedder import pooling_of
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import ENCODER, load_model
 from marina.compiler.reference import ExactOutputs, Reference, TransformersReference, pool_tokens
 from marina.compiler.tasks.base import Agreement, TaskExporter
@@ -30,7 +30,6 @@ from marina.compiler.tasks.packed import PackedHeadsModel
 from marina.compiler.tasks.wrappers import HeadsModel, StaticPooling
 from marina.engines.model import ExportedModel, packed_names
 from marina.errors import SourceError
-from marina.spec import Spec
 
 HEAD = "ForSequenceClassification"
 HEADS_FILE = "heads.safetensors"
@@ -38,15 +37,15 @@ REGRESSION_TOLERANCE = 0.05  # of the reference's standard deviation; a smaller 
 Array = npt.NDArray[Any]
 
 
-def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
     """Export the head that the model was trained with, or the heads in the spec."""
-    if not spec.heads:
-        return export_classifier(spec, folder, HEAD, attention, cross_encoder_activation(spec, folder))
-    model, tokenizer = load_model(spec, folder, ENCODER, attention)
+    if not source.spec.heads:
+        return export_classifier(source, HEAD, attention, cross_encoder_activation(source))
+    model, tokenizer = load_model(source, ENCODER, attention)
     inputs = inputs_of(model, tokenizer)
-    pooling = StaticPooling([pooling_of(spec, folder)])
-    module = HeadsModel(model, pooling, read_heads(spec, folder, model.config.hidden_size), inputs)
-    heads = {name: Head(head.labels, head.activation) for name, head in spec.heads.items()}
+    pooling = StaticPooling([pooling_of(source)])
+    module = HeadsModel(model, pooling, read_heads(source, model.config.hidden_size), inputs)
+    heads = {name: Head(head.labels, head.activation) for name, head in source.spec.heads.items()}
     positions = positions_of(model.config, tokenizer)
     padding = padding_position_of(model)
     return ExportedModel(
@@ -61,31 +60,32 @@ def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
     )
 
 
-def read_heads(spec: Spec, folder: Path, width: int) -> nn.ModuleDict:
+def read_heads(source: HuggingFaceFolder, width: int) -> nn.ModuleDict:
     """The heads in the spec, with the weights from `heads.safetensors`; SourceError if they do not fit."""
     from safetensors.torch import load_file
 
-    heads = nn.ModuleDict({name: nn.Linear(width, len(head.labels)) for name, head in (spec.heads or {}).items()})
+    specs = source.spec.heads or {}
+    heads = nn.ModuleDict({name: nn.Linear(width, len(head.labels)) for name, head in specs.items()})
     try:
-        heads.load_state_dict(load_file(str(folder / HEADS_FILE)))
+        heads.load_state_dict(load_file(str(source.folder / HEADS_FILE)))
     except Exception as error:  # missing, damaged, or with other names and sizes
         reason = " ".join(str(error).split())[:300]
-        raise SourceError(f"{spec.name}: {spec.source}/{HEADS_FILE} does not fit the spec's heads: {reason}") from None
+        raise SourceError(f"{source.title}/{HEADS_FILE} does not fit the spec's heads: {reason}") from None
     return heads
 
 
-def open_reference(spec: Spec, folder: Path) -> Reference:
+def open_reference(source: HuggingFaceFolder) -> Reference:
     """The model, run by its own library."""
-    return _HeadsReference(spec, folder) if spec.heads else TransformersReference(spec, folder, HEAD)
+    return _HeadsReference(source) if source.spec.heads else TransformersReference(source, HEAD)
 
 
 class _HeadsReference(TransformersReference):
     """An encoder with heads on one pooled vector."""
 
-    def __init__(self, spec: Spec, folder: Path) -> None:
-        super().__init__(spec, folder, "")
-        self._pooling = pooling_of(spec, folder)
-        self._heads = read_heads(spec, folder, self._model.config.hidden_size)
+    def __init__(self, source: HuggingFaceFolder) -> None:
+        super().__init__(source, "")
+        self._pooling = pooling_of(source)
+        self._heads = read_heads(source, self._model.config.hidden_size)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
         vectors = self.run(instance).last_hidden_state[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from handlers.worker.archive.signature import Signature
@@ -12,34 +12,29 @@ from handlers.worker.tasks.token_classification import TASK
 from handlers.worker.tokens.tokenizer import RowTokenizer
 from handlers.worker.values import Outputs
 from marina.compiler.hugging_face.architecture import names_head
-from marina.compiler.reference import Reference, TransformersReference
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
+from marina.compiler.reference import TransformersReference
 from marina.compiler.tasks.agreement import f1, spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_classifier
 from marina.compiler.tasks.outputs import ONE_HEAD, OutputRule
 from marina.engines.model import ExportedModel
 from marina.errors import SourceError
-from marina.spec import Spec
 
 HEAD = "ForTokenClassification"
 
 
-def export(spec: Spec, folder: Path, attention: str | None) -> ExportedModel:
+def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
     """Export the head that the model was trained with."""
-    exported = export_classifier(spec, folder, HEAD, attention, activation="softmax", per_token=True)
+    exported = export_classifier(source, HEAD, attention, activation="softmax", per_token=True)
     if exported.tokenizer.padding_side == "left":
         # transformers' pipeline pads the last window of a long text there, which moves the positions of its tokens
         raise SourceError(
-            f"{spec.name}: the tokenizer of source {spec.source} pads on the left, which changes the entities that "
-            "transformers finds in windows",
+            f"{source.title}: its tokenizer pads on the left, which changes the entities that transformers finds in "
+            "windows",
             'set "padding_side" to "right" in tokenizer_config.json',
         )
     return exported
-
-
-def open_reference(spec: Spec, folder: Path) -> Reference:
-    """The model, run by transformers."""
-    return TransformersReference(spec, folder, HEAD)
 
 
 def agree(
@@ -57,5 +52,10 @@ def agree(
 
 
 EXPORTER = TaskExporter(
-    export, open_reference, agree, OutputRule((ONE_HEAD,), dims=3, labels=True, per_token=True), names_head(HEAD), HEAD
+    export,
+    partial(TransformersReference, head=HEAD),
+    agree,
+    OutputRule((ONE_HEAD,), dims=3, labels=True, per_token=True),
+    names_head(HEAD),
+    HEAD,
 )

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from handlers.worker.archive.artifact import sha256_of
 from handlers.worker.scripts import load_script
 from marina.compiler.hugging_face import PATTERNS
+from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import auto_tokenizer, source_errors
 from marina.errors import SourceError
 from marina.spec import Spec
@@ -96,6 +97,6 @@ def load_tokenizer(spec: Spec, folder: Path) -> Any:
     import transformers
 
     if (folder / "tokenizer_config.json").is_file() or (folder / "config.json").is_file():
-        return auto_tokenizer(spec, folder)
+        return auto_tokenizer(HuggingFaceFolder(spec, folder))
     with source_errors(spec, "transformers", "load the tokenizer of"):
         return transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))

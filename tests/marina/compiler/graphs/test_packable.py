@@ -17,7 +17,7 @@ from handlers.worker.values import Row, Shape
 from marina.compiler.graphs.diagnosis import TorchGraph
 from marina.compiler.graphs.packable import with_packed
 from marina.compiler.record import signature_of
-from marina.compiler.tasks import export_model
+from marina.compiler.sources.folder import ModelFolder
 from marina.engines.model import ExportedModel
 from marina.errors import NotPackable
 from marina.spec import make_spec
@@ -31,7 +31,7 @@ ONLY_PADDING = ("albert", "distilbert")  # their code takes no other masks in ol
 def packed_model(folder: Path, architecture: str, task: str) -> ExportedModel:
     save_model(folder, architecture, task)
     spec = {"name": "m", "task": task, "source": {"path": str(folder)}, "shapes": {"exact": [str(SHAPE)]}}
-    model = export_model(make_spec(spec), folder)
+    model = ModelFolder(make_spec(spec), folder).export()
     try:
         return with_packed(model, "m")
     except NotPackable as refusal:

@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from marina.compiler import compile_model
-from marina.compiler.tasks import export_model
+from marina.compiler.sources.folder import ModelFolder
 from marina.errors import SourceError
 from marina.project import Project
 from marina.spec import Spec, make_spec, read_spec
@@ -30,10 +30,10 @@ def spec(task: str, **fields: Any) -> Spec:
 def test_the_architecture_decides_the_task(tmp_path: Path, own: str, asked: str) -> None:
     folder = save_model(tmp_path, "bert", own)
     if own == asked:
-        export_model(spec(asked), folder)
+        ModelFolder(spec(asked), folder).export()
         return
     with pytest.raises(SourceError, match=r"source w is a BertFor\w+, and the task .* needs a \.\.\.For"):
-        export_model(spec(asked), folder)
+        ModelFolder(spec(asked), folder).export()
 
 
 @pytest.mark.parametrize("architecture", ["bert", "distilbert", "roberta", "electra", "albert", "mpnet"])
@@ -43,10 +43,10 @@ def test_where_that_is_silent_the_heads_decide(tmp_path: Path, architecture: str
         edit_json(folder / "config.json", architectures=None)
         for asked in TASKS:
             if own == asked:
-                export_model(spec(asked), folder)
+                ModelFolder(spec(asked), folder).export()
             else:
                 with pytest.raises(SourceError, match="its weights are those of a \\.\\.\\.For"):
-                    export_model(spec(asked), folder)
+                    ModelFolder(spec(asked), folder).export()
 
 
 @pytest.mark.skipif("modernbert" not in ARCHITECTURES, reason="this transformers has no ModernBERT")
@@ -55,7 +55,7 @@ def test_heads_that_look_alike_must_be_named(tmp_path: Path) -> None:
     edit_json(folder / "config.json", architectures=[])
     message = r"\.\.\.ForSequenceClassification and \.\.\.ForTokenClassification and .*; write \"architectures\""
     with pytest.raises(SourceError, match=message):
-        export_model(spec("text-classification"), folder)
+        ModelFolder(spec("text-classification"), folder).export()
 
 
 @pytest.mark.parametrize("task", ["text-classification", "sentence-embedding"])
@@ -66,8 +66,8 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, task: str, valu
     name = next(name for name in weights if name.endswith("word_embeddings.weight"))
     weights[name][3] = value
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(SourceError, match=r"word_embeddings.weight of source w have NaN or infinite numbers; take a"):
-        export_model(spec(task), folder)
+    with pytest.raises(SourceError, match=r"word_embeddings.weight have NaN or infinite numbers; take a"):
+        ModelFolder(spec(task), folder).export()
 
 
 def test_code_of_a_folder_is_named_as_what_it_lacks(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_code_of_a_folder_is_named_as_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match=r"needs Python code of its own \(auto_map in config.json\), which is not run"
     ):
-        export_model(spec("text-classification"), folder)
+        ModelFolder(spec("text-classification"), folder).export()
 
 
 def compile_folder(project: Project, folder: Path, task: str) -> None:
@@ -123,14 +123,14 @@ def test_what_is_no_model_is_said_in_one_line(project: Project, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ({"0": "bad", "2": "good"}, "id2label in config.json of source w has labels for 0, 2; write a label for each"),
-        ({"bad": "0"}, "id2label in config.json of source w has labels for bad; write"),
-        (["bad", "fair", "good"], "id2label in config.json of source w has a list; write"),
-        ({"0": "bad"}, "the weights classifier.bias of source w have another size than config.json says; restore"),
+        ({"0": "bad", "2": "good"}, "id2label in its config.json has labels for 0, 2; write a label for each"),
+        ({"bad": "0"}, "id2label in its config.json has labels for bad; write"),
+        (["bad", "fair", "good"], "id2label in its config.json has a list; write"),
+        ({"0": "bad"}, "its weights classifier.bias have another size than config.json says; restore"),
     ],
 )
 def test_labels_that_are_not_those_of_the_head(tmp_path: Path, labels: Any, message: str) -> None:
     folder = save_model(tmp_path, "bert", "text-classification")
     edit_json(folder / "config.json", id2label=labels)
-    with pytest.raises(SourceError, match=f"^m: {message}"):
-        export_model(spec("text-classification"), folder)
+    with pytest.raises(SourceError, match=f"^m: source w: {message}"):
+        ModelFolder(spec("text-classification"), folder).export()

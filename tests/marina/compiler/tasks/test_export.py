@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from handlers.worker.tasks.activation import activate
-from marina.compiler.tasks import export_model
+from marina.compiler.sources.folder import ModelFolder
 from marina.errors import SourceError
 from marina.spec import Spec, make_spec
 from tests.conftest import save_tiny_model
@@ -30,7 +30,7 @@ def spec(task: str, **fields: Any) -> Spec:
 )
 def test_the_activation_is_that_of_the_pipeline(tmp_path: Path, options: dict[str, Any], activation: str) -> None:
     folder = save_tiny_model(tmp_path, "text-classification", **options)
-    assert export_model(spec("text-classification"), folder).heads["logits"].activation == activation
+    assert ModelFolder(spec("text-classification"), folder).export().heads["logits"].activation == activation
 
 
 IDENTITY = "torch.nn.modules.linear.Identity"
@@ -55,7 +55,7 @@ def test_a_cross_encoder_scores_as_its_library_does(
 
     folder = save_tiny_model(tmp_path, "text-classification", num_labels=labels)
     edit_json(folder / file, **fields)
-    exported = export_model(spec("text-classification"), folder)
+    exported = ModelFolder(spec("text-classification"), folder).export()
     with torch.inference_mode():
         encoded = exported.tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt")
         (logits,) = exported.module(*(encoded[name].int() for name in exported.inputs))
@@ -82,7 +82,7 @@ def test_a_cross_encoder_that_scores_otherwise_is_refused(
     folder = save_tiny_model(tmp_path / "trained", "text-classification", num_labels=1)
     CrossEncoder(str(folder), device="cpu", local_files_only=True, **options).save_pretrained(str(tmp_path / "w"))
     with pytest.raises(SourceError, match=f"source w is a CrossEncoder of sentence-transformers {message}"):
-        export_model(spec("text-classification"), tmp_path / "w")
+        ModelFolder(spec("text-classification"), tmp_path / "w").export()
 
 
 def test_a_cross_encoder_that_its_library_wrote_scores_the_same(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_cross_encoder_that_its_library_wrote_scores_the_same(tmp_path: Path) 
     folder = save_tiny_model(tmp_path / "trained", "text-classification", num_labels=1)
     model = CrossEncoder(str(folder), device="cpu", local_files_only=True, activation_fn=nn.Identity())
     model.save_pretrained(str(tmp_path / "w"))
-    assert export_model(spec("text-classification"), tmp_path / "w").heads["logits"].activation == "none"
+    assert ModelFolder(spec("text-classification"), tmp_path / "w").export().heads["logits"].activation == "none"
 
 
 def test_a_cross_encoder_with_further_modules_is_refused(tmp_path: Path) -> None:
@@ -101,16 +101,16 @@ def test_a_cross_encoder_with_further_modules_is_refused(tmp_path: Path) -> None
     modules = [{"idx": number, "name": str(number), "path": "", "type": kind} for number, kind in enumerate(types)]
     (folder / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(SourceError, match="with the modules Transformer, Dense; only a Transformer alone"):
-        export_model(spec("text-classification"), folder)
+        ModelFolder(spec("text-classification"), folder).export()
 
 
 def test_an_encoder_without_a_head_is_no_classifier(tiny_models: dict[str, Path]) -> None:
     with pytest.raises(SourceError, match=r"has no weights for classifier\.bias .*not trained for the task"):
-        export_model(spec("text-classification"), tiny_models["sentence-embedding"])
+        ModelFolder(spec("text-classification"), tiny_models["sentence-embedding"]).export()
 
 
 def test_a_model_that_transformers_cannot_load_says_why(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path, "text-classification")
     (folder / "model.safetensors").write_bytes(b"\0" * 64)
     with pytest.raises(SourceError, match="transformers cannot load source w"):
-        export_model(spec("text-classification"), folder)
+        ModelFolder(spec("text-classification"), folder).export()
