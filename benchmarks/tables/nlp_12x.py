@@ -24,7 +24,8 @@ from marina.bench.sweep.strategies import MARINA, USUAL, served_strategy
 from marina.bench.tables.job import TableJob
 from marina.compiler.hugging_face import find_source
 from marina.engines import DEFAULT, engine_of
-from marina.engines.base import CORE_PER_WORKER, PIPELINE, Engine
+from marina.engines.base import Engine
+from marina.engines.values import CORE_PER_WORKER, PIPELINE
 from marina.errors import MarinaError
 from marina.project import Project
 from marina.spec import make_spec, read_spec

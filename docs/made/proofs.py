@@ -9,7 +9,7 @@ from typing import Any
 
 from docs.made.supported import COLUMNS
 from docs.made.tables import table
-from marina.engines.claims import NEURON, NEURONX
+from marina.engines.neuroncores.claims import NEURON, NEURONX
 
 PACKED = ", packed"  # as `tests.proofs.cases` names tasks
 COMMON = 0.6  # the share of architectures from which on an operator is not listed for each

@@ -11,7 +11,7 @@ from handlers.worker.archive.contents import BUNDLE_FILE
 from handlers.worker.placement.groups import parse_core_groups
 from marina.archive.pack import Packed, Parts, files_of, write_archive
 from marina.engines import engine_of
-from marina.engines.base import PIPELINE
+from marina.engines.values import PIPELINE
 from marina.errors import CompileError
 from marina.spec import Spec
 from marina.spec.bundle import Bundle

@@ -15,7 +15,7 @@ from handlers.worker.placement.groups import parse_core_groups
 from marina.archive.footprint import Footprint, read_footprint
 from marina.archive.read import read_artifacts, version_of
 from marina.engines import engine_of
-from marina.engines.base import Hosting
+from marina.engines.values import Hosting
 
 # memory of a worker that has loaded nothing, as measured in docs/benchmarks.md, and of TorchServe's Java process
 WORKER_BYTES = 250_000_000

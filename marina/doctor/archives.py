@@ -9,7 +9,7 @@ from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.limits import free_memory
 from marina.archive.describe import JAVA_BYTES, Archive, describe_archive
 from marina.engines import engine_of, engines
-from marina.engines.base import CORE_PER_WORKER
+from marina.engines.values import CORE_PER_WORKER
 from marina.files import is_intact
 from marina.findings import Finding, fails, note, ok
 from marina.project import Project

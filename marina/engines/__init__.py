@@ -6,10 +6,10 @@ An engine is one value in one file here, and one file in `handlers/worker/engine
 server. All other code uses the value; no other code refers to an engine by name. docs/develop/engines.md shows how to
 add an engine.
 
-base.py         the interface of engines, and the defaults that most of them share
-model.py        the exported model that engines compile, and inputs to trace it with
-neuroncores.py  code shared by the two Neuron engines
-mitigations.py  their mitigations for outputs that are not finite
+base.py       the interface of engines, and the defaults that most of them share
+values.py     the values between an engine and the code that uses it
+model.py      the exported model that engines compile, and inputs to trace it with
+neuroncores/  what the two Neuron engines share
 """
 
 from __future__ import annotations

@@ -18,8 +18,13 @@ from pydantic import Field, field_validator, model_validator
 from handlers.worker.engines.neuron import SDK
 from handlers.worker.engines.packages import import_runtime
 from handlers.worker.engines.releases import INF1, minor
-from handlers.worker.placement.groups import parse_core_groups
-from marina.engines.base import (
+from marina.engines.neuroncores.claims import NEURON
+from marina.engines.neuroncores.engine import KILLED, NeuronEngine, Trace
+from marina.engines.neuroncores.host import APT, Packages
+from marina.engines.neuroncores.inf1_operators import describe_operators, doubtful, operators_of
+from marina.engines.neuroncores.mitigations import MORE_EXACT, SATURATE
+from marina.engines.neuroncores.pipeline import advised_cores, pipeline_cores
+from marina.engines.values import (
     CORE_PER_WORKER,
     DATA_PARALLEL,
     PIPELINE,
@@ -28,11 +33,6 @@ from marina.engines.base import (
     EngineFields,
     Hosting,
 )
-from marina.engines.claims import NEURON
-from marina.engines.inf1_operators import doubtful, operators_of
-from marina.engines.mitigations import MORE_EXACT, SATURATE
-from marina.engines.neuron_host import APT, Packages
-from marina.engines.neuroncores import KILLED, NeuronEngine, Trace
 from marina.errors import CompileError
 from marina.fields import Section
 
@@ -156,7 +156,7 @@ class Neuron(NeuronEngine):
         if fields.mode != PIPELINE:
             return {**options, "pipeline_cores": 1}
         formula = advised_cores(count_weights()) if fields.options.pipeline_cores == "auto" else None
-        return {**options, "pipeline_cores": _pipeline_cores(fields, formula), "advised_pipeline_cores": formula}
+        return {**options, "pipeline_cores": pipeline_cores(fields, formula), "advised_pipeline_cores": formula}
 
     def arguments(self, settings: Mapping[str, Any], mitigations: Sequence[str]) -> list[str]:
         """The arguments of neuron-cc."""
@@ -284,33 +284,6 @@ class Neuron(NeuronEngine):
             "import": (sys.executable, "-c", "import torch_neuron; print(torch_neuron.__name__)"),
             "list-operators": (SDK.compiler, "list-operators", "--framework", "XLA"),
         }
-
-
-def advised_cores(weights: int) -> int:
-    """The cores of a pipeline for a number of weights, 0 for none; a starting point, says AWS.
-
-    Source: the AWS Neuron SDK's page on the NeuronCore pipeline.
-    """
-    return 4 * round(weights / 2e7)
-
-
-def _pipeline_cores(fields: EngineFields, advised: int | None) -> int:
-    """The cores that one graph spreads over."""
-    group_cores = min(parse_core_groups(fields.core_groups or "1"))
-    if advised is not None:
-        return max(1, min(group_cores, advised))
-    requested_cores = int(fields.options.pipeline_cores)
-    if requested_cores > group_cores:
-        raise ValueError(
-            f"neuron.pipeline_cores: {requested_cores} is more than a core group has ({group_cores}); lower it, or "
-            "give larger core_groups"
-        )
-    return requested_cores
-
-
-def describe_operators(operators: Mapping[str, int]) -> str:
-    """Operators and how often each occurs, in words."""
-    return ", ".join(f"{count} x {name}" for name, count in sorted(operators.items()))
 
 
 ENGINE = Neuron()

@@ -26,12 +26,12 @@ from handlers.worker.engines.releases import (
     runtime_packages,
 )
 from handlers.worker.placement.discovery import DEVICES
-from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields, Hosting
-from marina.engines.claims import NEURONX
-from marina.engines.mitigations import MORE_EXACT, SATURATE
-from marina.engines.neuron_host import APT, Packages, unfit
-from marina.engines.neuroncores import NeuronEngine, Trace
+from marina.engines.neuroncores.claims import NEURONX
+from marina.engines.neuroncores.engine import NeuronEngine, Trace
+from marina.engines.neuroncores.host import APT, Packages, unfit
+from marina.engines.neuroncores.mitigations import MORE_EXACT, SATURATE
 from marina.engines.scalars import typed_scalars
+from marina.engines.values import CORE_PER_WORKER, DATA_PARALLEL, DeviceMemory, EngineFields, Hosting
 from marina.errors import CompileError
 from marina.fields import Section
 

@@ -18,8 +18,9 @@ from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.rows.lines import write_lines
 from handlers.worker.rows.packing import calls_of
 from handlers.worker.values import Row, Shape
-from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles, Hosting
+from marina.engines.base import Engine
 from marina.engines.model import ExportedModel, example_inputs, row_inputs
+from marina.engines.values import CompileOptions, EngineFields, GraphFiles, Hosting
 from marina.errors import CompileError
 
 PACKED_LENGTH = 128  # tokens of the lines that int8 is calibrated on, or the longest row

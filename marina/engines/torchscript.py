@@ -12,8 +12,9 @@ from typing import Any
 
 from handlers.worker.engines.torchscript import ALIASES
 from handlers.worker.values import Row, Shape
-from marina.engines.base import CompileOptions, Engine, GraphFiles
+from marina.engines.base import Engine
 from marina.engines.model import ExportedModel, example_inputs
+from marina.engines.values import CompileOptions, GraphFiles
 from marina.files import replacing
 
 WEIGHTS_FILE = "weights.safetensors"

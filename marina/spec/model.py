@@ -15,7 +15,7 @@ from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Fields, required_fields
 from handlers.worker.tasks import TASKS
 from marina.engines import DEFAULT, engine_of, engines
-from marina.engines.base import EngineFields, NoOptions
+from marina.engines.values import EngineFields, NoOptions
 from marina.errors import SpecError
 from marina.fields import fault_message, similar_field
 from marina.spec.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source

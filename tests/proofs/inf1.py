@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from marina.engines.inf1_operators import doubtful, operators_of
 from marina.engines.model import example_inputs
+from marina.engines.neuroncores.inf1_operators import doubtful, operators_of
 from tests.proofs.cases import EVERY, Case, cases
 
 FILE = Path(__file__).parents[2] / "docs" / "proofs" / "inf1.json"

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.values import Row, Shape
-from marina.engines.base import CompileOptions, Engine, EngineFields, GraphFiles
+from marina.engines.base import Engine
 from marina.engines.model import ExportedModel, example_inputs
+from marina.engines.values import CompileOptions, EngineFields, GraphFiles
 from marina.fields import Section
 
 

@@ -6,11 +6,18 @@ import itertools
 from typing import Any
 
 from marina.bench.load.histogram import decoded, merged
-from marina.bench.report.figures import LOAD, Figures, figures_of, varying_fields
+from marina.bench.report.figures import Figures, figures_of
+from marina.bench.report.labels import (
+    MAX_LINES,
+    by_configuration,
+    colours_of,
+    error_bars,
+    label_of,
+    load_label,
+    scale_latencies,
+)
 from marina.bench.report.results import Result
-from marina.bench.report.standard import labelled
-from marina.bench.report.statistics import Interval
-from marina.bench.report.table import cell, number
+from marina.bench.report.table import number
 from marina.drawing import (
     COLOURS,
     EMPTY,
@@ -27,7 +34,6 @@ from marina.drawing import (
     svg_of,
 )
 
-MAX_LINES = len(COLOURS)
 PERCENTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
 BINS = 60
 # the stages of a worker in their order
@@ -74,19 +80,19 @@ def _throughput(axis: Any, figures: list[Figures]) -> bool:
     if len(busiest) < 3:
         return False
     busiest.sort(key=lambda figure: (str(figure.entry.configuration.model), -figure.throughput.median))
-    colours = _colours(busiest)
+    colours = colours_of(busiest)
     rates = [figure.throughput for figure in busiest]
     bars = axis.barh(
         range(len(busiest)),
         [rate.median for rate in rates],
-        xerr=_error_bars(rates),
+        xerr=error_bars(rates),
         color=colours,
         capsize=2,
         ecolor=INK,
     )
     axis.bar_label(bars, [number(rate.median) for rate in rates], padding=4)
     axis.margins(x=0.1)
-    name_bars(axis, [_label(figure, busiest) for figure in busiest])
+    name_bars(axis, [label_of(figure, busiest) for figure in busiest])
     axis.set(xlabel="instances per second", title=f"Throughput with {max_connections} connections")
     return True
 
@@ -97,20 +103,20 @@ def latency_throughput(axis: Any, figures: list[Figures]) -> bool:
     if len(answered) < 2:
         return False
     labels = []
-    for (label, group), colour in zip(_by_configuration(answered), COLOURS, strict=False):
+    for (label, group), colour in zip(by_configuration(answered), COLOURS, strict=False):
         group.sort(key=lambda figure: figure.throughput.median)
         rates = [figure.throughput.median for figure in group]
         tails = [figure.p99_ms for figure in group if figure.p99_ms]
         axis.plot(rates, [figure.latency_ms["p50"] for figure in group], "o-", color=colour, label=label)
         medians = [tail.median for tail in tails]
-        axis.errorbar(rates, medians, _error_bars(tails), fmt="o--", color=colour, mfc="white", capsize=2)
+        axis.errorbar(rates, medians, error_bars(tails), fmt="o--", color=colour, mfc="white", capsize=2)
         labels += [
-            (_load_label(figure), (rate, figure.latency_ms["p50"])) for figure, rate in zip(group, rates, strict=True)
+            (load_label(figure), (rate, figure.latency_ms["p50"])) for figure, rate in zip(group, rates, strict=True)
         ]
     title = "Latency and throughput: median (solid) and p99 (dashed)"
     axis.set(xlabel="instances per second", ylabel="milliseconds", title=title)
     axis.margins(x=0.1)
-    _scale_latencies(axis, [figure.latency_ms["p99"] for figure in answered])
+    scale_latencies(axis, [figure.latency_ms["p99"] for figure in answered])
     legend(axis)
     label_apart(axis, labels)
     return True
@@ -122,11 +128,11 @@ def _cost_p99(axis: Any, figures: list[Figures]) -> bool:
     if len(priced) < 2:
         return False
     labels = []
-    for (label, group), colour in zip(_by_configuration(priced), COLOURS, strict=False):
+    for (label, group), colour in zip(by_configuration(priced), COLOURS, strict=False):
         axis.scatter(
             [figure.latency_ms["p99"] for figure in group], [figure.cost for figure in group], color=colour, label=label
         )
-        labels += [(_load_label(figure), (figure.latency_ms["p99"], figure.cost or 0.0)) for figure in group]
+        labels += [(load_label(figure), (figure.latency_ms["p99"], figure.cost or 0.0)) for figure in group]
     axis.set(xlabel="p99, milliseconds", ylabel="USD per million inferences", title="Cost and p99")
     tails = [figure.latency_ms["p99"] for figure in priced]
     if max(tails) > 10 * min(tails):
@@ -179,10 +185,10 @@ def _percentiles(axis: Any, figures: list[Figures]) -> bool:
     for figure, colour in zip(answered, COLOURS, strict=False):
         histogram = merged(decoded(measurement.histogram) for measurement in figure.entry.rounds)
         values = [histogram.get_value_at_percentile(percent) / 1000 for percent in PERCENTS]
-        axis.plot(range(len(PERCENTS)), values, ".-", color=colour, label=_label(figure, figures))
+        axis.plot(range(len(PERCENTS)), values, ".-", color=colour, label=label_of(figure, figures))
     axis.set_xticks(range(len(PERCENTS)), [f"{percent:g} %" for percent in PERCENTS])
     axis.set(xlabel="share of requests", ylabel="milliseconds, at most", title="Latency percentiles")
-    _scale_latencies(
+    scale_latencies(
         axis, [figure.latency_ms["p99.9"] for figure in answered] + [figure.latency_ms["p50"] for figure in answered]
     )
     legend(axis)
@@ -193,14 +199,14 @@ def over_time(axes: list[Any], figures: list[Figures]) -> bool:
     """Figures of each window, the rounds one after the other: throughput above, median and p99 (dashed) below."""
     above, below = axes
     max_seconds, tails = 0.0, [0.0]
-    for figure, colour in zip(figures[:MAX_LINES], _colours(figures), strict=False):
+    for figure, colour in zip(figures[:MAX_LINES], colours_of(figures), strict=False):
         windows = [
             window for measurement in figure.entry.rounds for window in measurement.windows if window.p99_ms is not None
         ]
         if len(windows) < 2:
             continue
         ends = list(itertools.accumulate(window.seconds for window in windows))
-        above.plot(ends, [window.throughput for window in windows], ".-", color=colour, label=_label(figure, figures))
+        above.plot(ends, [window.throughput for window in windows], ".-", color=colour, label=label_of(figure, figures))
         below.plot(ends, [window.p50_ms for window in windows], ".-", color=colour)
         below.plot(ends, [window.p99_ms for window in windows], ".--", color=colour)
         max_seconds = max(max_seconds, ends[-1])
@@ -211,7 +217,7 @@ def over_time(axes: list[Any], figures: list[Figures]) -> bool:
     above.set_ylim(bottom=0)
     below.set(xlabel="seconds", ylabel="milliseconds", title="Latency over time: median (solid) and p99 (dashed)")
     below.set_xlim(0, max_seconds * 1.02)
-    _scale_latencies(below, tails[1:])
+    scale_latencies(below, tails[1:])
     legend(above)
     return True
 
@@ -219,7 +225,7 @@ def over_time(axes: list[Any], figures: list[Figures]) -> bool:
 def _padding(axis: Any, figures: list[Figures]) -> bool:
     """The share of computed tokens that is padding, if there are entries to compare."""
     labelled_servers = [
-        (_label(figure, figures), server) for figure in figures if (server := figure.entry.rounds[-1].server)
+        (label_of(figure, figures), server) for figure in figures if (server := figure.entry.rounds[-1].server)
     ]
     if len(labelled_servers) < 2:
         return False
@@ -233,22 +239,10 @@ def _padding(axis: Any, figures: list[Figures]) -> bool:
     return True
 
 
-def _colours(figures: list[Figures]) -> list[str]:
-    """A colour for each entry: blue for Marina and grey for others where there are both, else all different."""
-    is_marina = ["marina" in str(figure.entry.configuration.strategy).lower() for figure in figures]
-    if not any(is_marina) or all(is_marina):
-        return [COLOURS[number % len(COLOURS)] for number in range(len(figures))]
-    colours = []
-    for figure, ours in zip(figures, is_marina, strict=True):
-        is_float = "f32" in str(figure.entry.configuration.strategy)
-        colours.append((MARINA_FLOAT if is_float else MARINA) if ours else PEER)
-    return colours
-
-
 def _stages(axis: Any, figures: list[Figures]) -> bool:
     """Where a request spends its time: in the server's queue, and in each stage of the worker."""
     servers = [
-        (_label(figure, figures), server)
+        (label_of(figure, figures), server)
         for figure in figures[:MAX_LINES]
         if (server := figure.entry.rounds[-1].server)
     ]
@@ -265,51 +259,3 @@ def _stages(axis: Any, figures: list[Figures]) -> bool:
     axis.set(xlabel="milliseconds of a request, on average", title="Where the time goes")
     legend(axis)
     return True
-
-
-def _error_bars(intervals: list[Interval]) -> list[list[float]]:
-    """The distances from the medians to the lower and upper bounds of their intervals."""
-    return [
-        [interval.median - interval.low for interval in intervals],
-        [interval.high - interval.median for interval in intervals],
-    ]
-
-
-def _scale_latencies(axis: Any, values: list[float]) -> None:
-    """Scale latencies from zero up, or logarithmically if they differ too much to be seen together."""
-    if max(values) > 20 * min(values):
-        axis.set_yscale("log")
-        plain_numbers(axis.yaxis)
-    else:
-        axis.set_ylim(bottom=0)
-
-
-def _by_configuration(figures: list[Figures]) -> list[tuple[str, list[Figures]]]:
-    """The entries of each server configuration, with a label of the fields that differ."""
-    fields = [name for name in varying_fields([figure.entry for figure in figures]) if name not in LOAD]
-    groups: dict[str, list[Figures]] = {}
-    for figure in figures:
-        groups.setdefault(_configuration_label(figure, fields) or cell(figure.entry.configuration.model), []).append(
-            figure
-        )
-    return list(groups.items())[:MAX_LINES]
-
-
-def _label(figure: Figures, figures: list[Figures]) -> str:
-    return _configuration_label(figure, varying_fields([listed_figure.entry for listed_figure in figures]))
-
-
-def _configuration_label(figure: Figures, fields: list[str]) -> str:
-    """The fields that distinguish an entry; shapes are long, so they are used only if it has no other such field."""
-    values = figure.entry.configuration.known_fields()
-    names = [name for name in fields if name in values and (name != "workers" or "core_groups" not in fields)]
-    short_names = [name for name in names if name != "shapes"] or names
-    return ", ".join(labelled(name, values[name]) for name in short_names)
-
-
-def _load_label(figure: Figures) -> str:
-    configuration = figure.entry.configuration
-    connections, rate = configuration.connections, configuration.rate
-    load = f"{rate:g}/s" if rate is not None else f"{connections} conn." if connections else ""
-    instances = configuration.instances or 1
-    return load if instances == 1 else f"{load} x {instances}".strip()

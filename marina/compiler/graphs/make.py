@@ -13,7 +13,7 @@ from handlers.worker.errors import NotFiniteError
 from handlers.worker.values import Shape
 from marina.compiler.graphs.session import CompileSession
 from marina.compiler.record import CheckedGraph, CompiledGraph
-from marina.engines.base import CompileOptions
+from marina.engines.values import CompileOptions
 from marina.errors import CompileError
 from marina.files import write_json
 

@@ -23,7 +23,7 @@ from handlers.worker.values import Shape
 from marina.compiler.graphs.reuse import graph_key, graph_store, reuse_graph, store_graph
 from marina.compiler.job import CompileJob
 from marina.engines import engine_of
-from marina.engines.base import CompileOptions, GraphFiles
+from marina.engines.values import CompileOptions, GraphFiles
 from marina.errors import CompileError
 from marina.files import is_intact
 

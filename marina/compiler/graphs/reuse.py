@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from handlers.worker.values import Shape
-from marina.engines.base import GraphFiles
 from marina.engines.model import ExportedModel, example_inputs
+from marina.engines.values import GraphFiles
 from marina.files import replacing
 
 WEIGHTS_FILES = {False: "weights.safetensors", True: "weights-packed.safetensors"}  # by Shape.packed: names differ

@@ -23,8 +23,8 @@ from marina.compiler.graphs.processes import ProcessCompiler
 from marina.compiler.graphs.tolerance import f32_tolerance
 from marina.compiler.job import CompileJob
 from marina.compiler.record import CheckedGraph, CompiledGraph
-from marina.engines.base import CompileOptions, GraphCompiler, GraphFiles
 from marina.engines.model import ExportedModel
+from marina.engines.values import CompileOptions, GraphCompiler, GraphFiles
 from marina.errors import CompileError
 
 MIN_FREE_BYTES = 1 << 20  # a disk with less free space counts as full

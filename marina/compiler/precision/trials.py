@@ -20,7 +20,7 @@ from marina.compiler.graphs.times import time_in_turn
 from marina.compiler.precision.choice import BY_SPEC, PrecisionChoice, PrecisionTrial, changes_answers, choose
 from marina.compiler.record import CheckedGraph, PrecisionRecord
 from marina.compiler.tasks import EXPORTERS
-from marina.engines.base import CompileOptions
+from marina.engines.values import CompileOptions
 
 PROBES = "probes"  # folder of the graphs that are made to try precisions
 # computes a row with the reference model's outputs for each held-out text that fits

@@ -21,7 +21,8 @@ from marina.doctor.hardware.report import checked_claims, write_report
 from marina.doctor.hardware.sdk import check_sdk
 from marina.doctor.hardware.trials import HardwareTrial, attempt, compile_trial, make_project
 from marina.engines import engines
-from marina.engines.base import CORE_PER_WORKER, Engine
+from marina.engines.base import Engine
+from marina.engines.values import CORE_PER_WORKER
 from marina.errors import ClientError, MarinaError
 from marina.project import find_project
 from marina.server.run.ports import free_ports

@@ -22,7 +22,7 @@ from marina.bench.load.runner import measure
 from marina.bench.server.endpoint import target_of
 from marina.client import Client
 from marina.engines.base import Engine
-from marina.engines.neuron_host import device_memory
+from marina.engines.neuroncores.host import device_memory
 from marina.errors import MarinaError
 from marina.project import Project, find_project, project_beside
 from marina.server.management.api import Management

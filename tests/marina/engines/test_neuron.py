@@ -23,9 +23,9 @@ from handlers.worker.errors import ArtifactError
 from marina.compiler import compile_model
 from marina.compiler.job import engine_settings
 from marina.engines import engine_of, neuron, neuronx
-from marina.engines.mitigations import LADDER, MASK, finite_mask
 from marina.engines.neuron import CASTS, FAST_MATH, NeuronOptions
-from marina.engines.neuroncores import NeuronEngine
+from marina.engines.neuroncores.engine import NeuronEngine
+from marina.engines.neuroncores.mitigations import LADDER, MASK, finite_mask
 from marina.engines.neuronx import NeuronxOptions
 from marina.errors import CompileError, SpecError
 from marina.project import Project

@@ -77,7 +77,7 @@ def _not_compiled(inner: Any, fallback: bool) -> dict[str, int]:
     fallback=False forces embeddings onto the core (AWS in #681).
     """
     # imported for tracing only, as a worker may not have the package
-    from marina.engines.inf1_operators import doubtful, operators_of
+    from marina.engines.neuroncores.inf1_operators import doubtful, operators_of
 
     found: Counter[str] = operators_of(inner)
     lacking = os.environ.get("NEURON_STANDIN_LACKS", "")

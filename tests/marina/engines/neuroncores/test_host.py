@@ -16,8 +16,9 @@ from handlers.worker.engines.neuronx import SDK, check_target
 from handlers.worker.engines.releases import NO_TRN3
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement import discovery
-from marina.engines import neuron, neuron_host, neuronx
-from marina.engines.neuron_host import (
+from marina.engines import neuron, neuronx
+from marina.engines.neuroncores import host as neuron_host
+from marina.engines.neuroncores.host import (
     check_device_memory,
     check_limits,
     check_machine,

@@ -31,7 +31,7 @@ from handlers.worker.placement.discovery import (
 )
 from handlers.worker.placement.groups import lay_out
 from handlers.worker.placement.leases import leases_folder, read_holders
-from marina.engines.base import DeviceMemory
+from marina.engines.values import DeviceMemory
 from marina.findings import Finding, fails, note, ok
 
 DRIVER_VERSION = Path("/sys/module/neuron/version")

@@ -23,10 +23,9 @@ from handlers.worker.placement.discovery import instance_type
 from handlers.worker.placement.groups import parse_core_groups
 from handlers.worker.placement.limits import free_memory
 from handlers.worker.values import Row, Shape
-from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, CompileOptions, Engine, EngineFields, GraphFiles
-from marina.engines.mitigations import FINITE_MASK, LADDER, finite_mask
+from marina.engines.base import Engine
 from marina.engines.model import ExportedModel, example_inputs
-from marina.engines.neuron_host import (
+from marina.engines.neuroncores.host import (
     Packages,
     check_device_memory,
     check_limits,
@@ -34,6 +33,8 @@ from marina.engines.neuron_host import (
     check_memory,
     check_programs,
 )
+from marina.engines.neuroncores.mitigations import FINITE_MASK, LADDER, finite_mask
+from marina.engines.values import CORE_PER_WORKER, DATA_PARALLEL, CompileOptions, EngineFields, GraphFiles
 from marina.errors import CompileError
 from marina.files import replacing
 from marina.findings import Finding, fails, note, ok

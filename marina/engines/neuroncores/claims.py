@@ -4,7 +4,7 @@ The checks of `marina doctor --hardware` are those of `Engine.sdk_commands` and 
 "bundle" and "device memory".
 """
 
-from marina.engines.base import CORE_PER_WORKER, DATA_PARALLEL, PIPELINE
+from marina.engines.values import CORE_PER_WORKER, DATA_PARALLEL, PIPELINE
 
 NEURON = {
     "import": "torch_neuron can be imported",

@@ -33,6 +33,11 @@ def doubtful(operators: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in sorted(operators.items()) if name not in listed_operators()}
 
 
+def describe_operators(operators: Mapping[str, int]) -> str:
+    """Operators and how often each occurs, in words."""
+    return ", ".join(f"{count} x {name}" for name, count in sorted(operators.items()))
+
+
 def _kinds(node: Any) -> Iterator[str]:
     if node.kind().startswith("aten::"):
         yield node.kind()
