@@ -118,7 +118,7 @@ KINDS = {
     ),
     "ModelFailed": ErrorKind(
         500,
-        "A model of the bundle did not start; the others are served.",
+        "A model of the bundle, or another version of a model, did not start; the others are served.",
         "Read the worker's log, compile the model again, pack the bundle, and upgrade it.",
     ),
     "NoExplanation": ErrorKind(

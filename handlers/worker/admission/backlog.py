@@ -14,7 +14,9 @@ from enum import Enum
 from typing import NamedTuple
 
 IDLE_S = 0.05  # TorchServe hands over the next batch sooner than this if requests wait
-LATE_DIVISOR = 2  # requests are late that have waited for the deadline divided by this
+LATE_DIVISOR = (
+    2  # requests are late that have waited for the deadline divided by this, where others may wait behind them
+)
 PROBE_DEADLINES = 2  # after this many deadlines the queue is emptied although its requests are probably not late
 
 
@@ -89,6 +91,7 @@ class Backlog:
         """A batch of so many requests is handed over; returns whether to refuse them, because they may be late."""
         now = self._clock()
         full = requests >= self.batch_size
+        limit_s = self._deadline_s / LATE_DIVISOR
         if now - self._ended > IDLE_S:
             self._empty(now)
             self._batches.clear()
@@ -96,9 +99,10 @@ class Backlog:
             previous = self._batches[-1]
             self._empty(previous.time)
             self._batches = deque([previous])
+            limit_s = self._deadline_s  # nothing waits behind this batch either
         elif self._refused >= self._queue_size:  # all requests that were in the queue have been refused
             self._empty(self._batches[0].time)
-        if self._is_late(now):
+        if self._is_late(now, limit_s):
             self._state = TRANSITIONS[self._state, QueueEvent.LATE]
         refuse = self._state is QueueState.REFUSED
         self._received += requests
@@ -114,13 +118,12 @@ class Backlog:
         """The batch has been answered."""
         self._ended = self._clock()
 
-    def _is_late(self, now: float) -> bool:
+    def _is_late(self, now: float, limit_s: float) -> bool:
         """Whether requests handed over now are probably late, or may be late and the last probe is long ago."""
         max_wait = now - self._batches[0].time if self._batches else 0.0
         since_empty = now - self._emptied
-        limit = self._deadline_s / LATE_DIVISOR
-        return max_wait > limit and (
-            self._excess * since_empty > limit or since_empty > PROBE_DEADLINES * self._deadline_s
+        return max_wait > limit_s and (
+            self._excess * since_empty > limit_s or since_empty > PROBE_DEADLINES * self._deadline_s
         )
 
     def _empty(self, now: float) -> None:

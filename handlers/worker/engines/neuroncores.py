@@ -102,13 +102,14 @@ class NeuronRuntime:
             try:
                 return self._load(graph, weights, inputs)
             except (RuntimeError, ValueError) as error:
-                reason = " ".join(str(error).split())[:300]
-                if _NO_MEMORY in reason:
+                text = " ".join(str(error).split())
+                reason = text.rpartition("RuntimeError: ")[2][:300]  # behind a traceback of TorchScript's code
+                if _NO_MEMORY in text:
                     raise ArtifactError(
                         f"{self._package} cannot load {graph}: {reason}",
                         "the graphs need more memory than the cores of the group have; compile fewer or smaller shapes",
                     ) from None
-                if not any(message in reason for message in _NO_CORES):
+                if not any(message in text for message in _NO_CORES):
                     raise ArtifactError(f"{self._package} cannot load {graph}: {reason}") from None
                 # the driver may free cores a moment after the last process that used them released its lease
                 if time.monotonic() > deadline:
@@ -123,7 +124,9 @@ class NeuronRuntime:
         with self._replicate():
             module = load_script(path)
         if self._put_weights:
-            self._put_weights(module, _read_weights(weights) if weights else None)
+            from safetensors.torch import load_file
+
+            self._put_weights(module, load_file(str(weights)) if weights else None)
         if self.replicas > 1:
             module = self._data_parallel(module)
             module.split_size = chunk
@@ -133,11 +136,3 @@ class NeuronRuntime:
         # a graph that loads at its first call, as on Inf1 and with async_load, fails here and not at a request
         graphs[0].run(len(inputs[0][0]))
         return graphs
-
-
-def _read_weights(path: Path) -> dict[str, Any]:
-    """The tensors of a file of weights, by the names that they have in the traced module."""
-    from safetensors.torch import load_file
-
-    tensors: dict[str, Any] = load_file(str(path))
-    return tensors

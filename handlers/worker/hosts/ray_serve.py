@@ -23,7 +23,7 @@ from handlers.worker.archive.artifact import ARTIFACT_FOLDER, CONFIG_FILE, MANIF
 from handlers.worker.archive.contents import read_contents
 from handlers.worker.archive.unpack import private_folder, unpack
 from handlers.worker.engines import engine_module
-from handlers.worker.errors import PlacementError, RequestError
+from handlers.worker.errors import PlacementError, RequestError, WorkerError
 from handlers.worker.hosts.batches import Batches
 from handlers.worker.hosts.urls import BODY_BYTES, Urls, read_tokens, refusal, unknown_version
 from handlers.worker.placement.groups import parse_core_groups
@@ -92,14 +92,11 @@ class Remote:
         """The description of a version; None if there is no such version. Ray's errors if no replica answers."""
         from ray.serve.exceptions import BackPressureError
 
-        async def describe_replica() -> Json:
-            described: Json = await self._handle.describe.remote(version)
-            return described
-
         try:
-            return await asyncio.wait_for(describe_replica(), READY_S)
+            described: Json = await asyncio.wait_for(self._handle.describe.remote(version), READY_S)
         except BackPressureError:
             return {}  # it is busy
+        return described
 
     async def is_ready(self, version: str | None) -> bool | None:
         """Whether a replica answers; None if there is no such version."""
@@ -172,7 +169,11 @@ class Replica:
             return await self._main.reply(body, headers)
         if version not in self._archives:
             return unknown_version(self._name, version)
-        batches: Batches = await self._load_multiplexed(version)
+        try:
+            batches: Batches = await self._load_multiplexed(version)
+        except WorkerError as error:  # to Ray, an exception is a replica to try again
+            message = f"version {version} of {self._name} cannot be served: {error}"
+            return error_reply(RequestError("ModelFailed", message))
         return await batches.reply(body, headers)
 
     async def describe(self, version: str | None) -> Json:

@@ -6,6 +6,7 @@ https://huggingface.github.io/text-embeddings-inference
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -23,16 +24,6 @@ KINDS = {  # of tasks
 }
 
 
-def sparse_body(content: bytes, model: str) -> bytes:
-    """The body for a worker of a body for `/embed_sparse`; see `_body_of_list`."""
-    return _body_of_list(content, model, {"format": "indices"})
-
-
-def multi_vector_body(content: bytes, model: str) -> bytes:
-    """The body for a worker of a body for `/embed_all`; see `_body_of_list`."""
-    return _body_of_list(content, model, {"encoding": "float"})
-
-
 def _body_of_list(content: bytes, model: str, marker: Mapping[str, Json]) -> bytes:
     """A body whose answer is a list for one text too.
 
@@ -42,16 +33,23 @@ def _body_of_list(content: bytes, model: str, marker: Mapping[str, Json]) -> byt
         marker: a parameter that only models of the right task have.
 
     Raises:
-        RequestError: it is no JSON object with "inputs".
+        RequestError: it is no JSON object with "inputs", or its "parameters" are no object.
     """
     body = _read(content)
     if body.get("model") == model:
         del body["model"]
     inputs = body.pop("inputs")
     inputs = inputs if isinstance(inputs, list) else [inputs]
-    nested = body.pop("parameters", None)
-    parameters = {"parameters": {**nested, **marker}} if isinstance(nested, dict) and nested else marker
+    nested = body.pop("parameters", None) or {}
+    if not isinstance(nested, dict):
+        raise RequestError("InvalidParameter", '"parameters" must be an object')
+    parameters = {"parameters": {**nested, **marker}} if nested else marker
     return orjson.dumps({"inputs": inputs, **parameters, **body})
+
+
+# of bodies for `/embed_sparse` and for `/embed_all`
+sparse_body = partial(_body_of_list, marker={"format": "indices"})
+multi_vector_body = partial(_body_of_list, marker={"encoding": "float"})
 
 
 def tokenize_body(content: bytes, _: str) -> bytes:

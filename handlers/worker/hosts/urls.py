@@ -164,13 +164,14 @@ class Urls:
 
     async def _info(self) -> Reply:
         """The descriptions of all models, as text-embeddings-inference has them."""
+        names = list(self._models)  # they may change meanwhile
         try:
-            described = await asyncio.gather(*(model.describe(None) for model in self._models.values()))
+            described = await asyncio.gather(*(self._models[name].describe(None) for name in names))
         except Exception:  # no worker of a model answers
-            described = [None]
-        if not all(described):
+            described = []
+        if not described or not all(described):
             return refusal(503, "NotReady", "no worker of a model answers now", RETRY_AFTER)
-        return _document(info(dict(zip(self._models, described, strict=True))))
+        return _document(info(dict(zip(names, described, strict=True))))
 
     def _unknown_model(self, name: str, others: Iterable[str]) -> Reply:
         """The reply to a request for a model that is not there, with those others that may be named."""

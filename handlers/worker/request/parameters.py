@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import quote
 from handlers.worker.values import Json
+
+LARGEST = sys.float_info.max
 
 
 class Parameter(NamedTuple):
@@ -79,7 +81,7 @@ def numbers_by_name(example: str) -> Parameter:
             return False
         numbers = value.values()
         return all(
-            isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+            isinstance(number, int | float) and not isinstance(number, bool) and -LARGEST <= number <= LARGEST
             for number in numbers
         )
 

@@ -66,7 +66,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
             text = context[span.start : span.end].lower()
             previous = merged.get(text)
             merged[text] = previous._replace(score=previous.score + span.score) if previous else span
-    spans = list(merged.values())
+    spans = list(merged.values()) or [Span(0.0, 0, 0)]  # a context without tokens has none
     if parameters["handle_impossible_answer"]:
         spans.append(Span(null_score, 0, 0))
     ranked = sorted(spans, key=lambda span: span.score, reverse=True)[:top_k]

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
-from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Fields
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
@@ -28,21 +27,20 @@ from handlers.worker.tokens.prompts import add_prompt
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.values import Json
 
-PARAMETERS: Mapping[str, Parameter] = {
-    "prompt_name": word(None),
-    "normalize": flag(None),
-    "truncate": flag(None),
-    "truncation_direction": choice(None, "left", "right"),
-    "dimensions": integer(None, minimum=1, null=True),
-    "precision": choice(*PRECISIONS),
-}
-
 KINDS = {
     "float32": ValueKind.VECTOR,
     "binary": ValueKind.SIGNED_BYTES,
     "ubinary": ValueKind.BYTES,
     "int8": ValueKind.SMALL_WHOLES,  # bytes are signs
     "uint8": ValueKind.SMALL_WHOLES,
+}
+PARAMETERS: Mapping[str, Parameter] = {
+    "prompt_name": word(None),
+    "normalize": flag(None),
+    "truncate": flag(None),
+    "truncation_direction": choice(None, "left", "right"),
+    "dimensions": integer(None, minimum=1, null=True),
+    "precision": choice(*KINDS),
 }
 
 

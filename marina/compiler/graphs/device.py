@@ -70,8 +70,7 @@ class EngineProcess:
 
     def call(self, *request: Any) -> Any:
         """Run one operation in the other process; raises the `WorkerError` that occurred there."""
-        self._connection.send(request)
-        answer = self._receive()
+        answer = self._receive(request)
         if isinstance(answer, WorkerError):
             raise answer
         return answer
@@ -82,10 +81,12 @@ class EngineProcess:
         self._process.join(CLOSE_S)
         self._process.kill()
 
-    def _receive(self) -> Any:
+    def _receive(self, *requests: Any) -> Any:
         try:
+            for request in requests:
+                self._connection.send(request)
             return self._connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
             self._process.join()
             raise ArtifactError(
                 f"the process that runs graphs on the {self._cores} ended (exit {self._process.exitcode}); "
@@ -113,7 +114,8 @@ def _serve(connection: Connection, name: str, core_groups: str | None, setup: Se
         except WorkerError as error:
             connection.send(error)
         except Exception as error:  # the caller gets every error of the runtime
-            connection.send(ArtifactError(f"{name}: {' '.join(str(error).split())[:300]}"))
+            text = " ".join(str(error).split())
+            connection.send(ArtifactError(f"{name}: {text.rpartition('RuntimeError: ')[2][:300]}"))
 
 
 def _answer(operation: str, arguments: Sequence[Any], runtime: Any, graphs: dict[Path, tuple[int, Graph]]) -> Any:

@@ -87,27 +87,27 @@ def _slices(parquet_file: pq.ParquetFile, piece: Piece, columns: list[str]) -> I
 
 
 def write(rows: pa.Table, path: Path) -> None:
-    schema = _typed(rows.schema)
-    pq.write_table(rows.cast(schema), path, compression="zstd", use_dictionary=_repetitive(schema))
+    with _writer(path, rows.schema) as writer:
+        writer.write_table(rows.cast(writer.schema))
 
 
 def join(parts: Sequence[Path], path: Path, schema: pa.Schema) -> None:
-    schema = _typed(schema)
-    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=_repetitive(schema)) as writer:
+    with _writer(path, schema) as writer:
         batches: list[pa.RecordBatch] = []
         for part in parts:
             for batch in pq.ParquetFile(part).iter_batches(GROUP_ROWS):
                 batches.append(batch)
                 if sum(map(len, batches)) >= GROUP_ROWS:
-                    writer.write_table(pa.Table.from_batches(batches, schema=schema))
+                    writer.write_table(pa.Table.from_batches(batches, schema=writer.schema))
                     batches = []
         if batches:
-            writer.write_table(pa.Table.from_batches(batches, schema=schema))
+            writer.write_table(pa.Table.from_batches(batches, schema=writer.schema))
 
 
-def _repetitive(schema: pa.Schema) -> list[str]:
-    """The columns whose values may repeat; a dictionary of the numbers of embeddings makes a file larger."""
-    return [field.name for field in schema if not pa.types.is_nested(field.type)]
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Writes a file, without a dictionary of the numbers of embeddings, which makes it larger."""
+    repetitive = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    return pq.ParquetWriter(path, _typed(schema), compression="zstd", use_dictionary=repetitive)
 
 
 def _typed(schema: pa.Schema) -> pa.Schema:

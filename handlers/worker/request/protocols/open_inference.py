@@ -16,20 +16,22 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from handlers.worker.archive.signature import label_text
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters
-from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import check_text, quote, type_name
 from handlers.worker.values import Instance, Json
 
 NAME = "open-inference"
+DATATYPES = {"float32": "FP32", "int8": "INT8", "uint8": "UINT8"}  # by numpy's names
 # parameters of the protocol, not of tasks: the form in which a client expects its tensors
 _PROTOCOL_PARAMETERS = {"binary_data_output", "sequence_id", "sequence_start", "sequence_end", "priority", "timeout"}
 
@@ -44,7 +46,7 @@ def recognises(value: Json, _: Schema) -> bool:
 
 def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read a body with tensors, some of which may be bytes after its JSON."""
-    value, tail = body.value, body.tail
+    value, tail = body.value, memoryview(body.tail)
     unknown = sorted(set(value) - {"id", "inputs", "outputs", "parameters"})
     if unknown:
         raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
@@ -78,9 +80,7 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     Raises:
         RequestError: a requested output does not exist.
     """
-    precision = PRECISIONS.get(request.parameters.get("precision", "float32"))
-    datatype = precision.datatype if precision else "FP32"
-    tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers], datatype)}
+    tensors = {tensor["name"]: tensor for tensor in _tensors([answered.answer for answered in answers])}
     output_names = request.details["outputs"] or list(tensors)
     for name in output_names:
         if name not in tensors:
@@ -93,7 +93,7 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
     return {**document, **parameters, "outputs": [tensors[name] for name in output_names]}
 
 
-def _read_tensor(tensor: Json, where: str, tail: bytes, limits: RequestLimits) -> tuple[str, list[str], int]:
+def _read_tensor(tensor: Json, where: str, tail: memoryview, limits: RequestLimits) -> tuple[str, list[str], int]:
     """A tensor's name, its texts, and how many bytes of the tail belong to it."""
     if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
         raise RequestError("InvalidBody", f'{where} must be a tensor with "name", "shape", "datatype" and "data"')
@@ -126,7 +126,7 @@ def _flatten(data: Json, where: str) -> list[str]:
     return flat
 
 
-def _read_binary(data: bytes, where: str, limits: RequestLimits) -> list[str]:
+def _read_binary(data: memoryview, where: str, limits: RequestLimits) -> list[str]:
     texts: list[str] = []
     end = 0
     while end < len(data):
@@ -137,7 +137,7 @@ def _read_binary(data: bytes, where: str, limits: RequestLimits) -> list[str]:
         if end > len(data):
             raise RequestError("InvalidBody", f"{where}: element {len(texts)} is longer than the tensor")
         try:
-            texts.append(data[start:end].decode("utf-8"))
+            texts.append(str(data[start:end], "utf-8"))
         except UnicodeDecodeError:
             raise RequestError("InvalidEncoding", f"{where}: element {len(texts)} is not UTF-8") from None
     return texts
@@ -179,14 +179,13 @@ def _output_names(outputs: Json) -> list[str]:
     return [output["name"] for output in outputs]
 
 
-def _tensors(answers: list[Json], datatype: str) -> list[Json]:
-    """The answers as tensors, vectors of a datatype; see the table in the module docstring."""
+def _tensors(answers: list[Json]) -> list[Json]:
+    """The answers as tensors; see the table in the module docstring."""
     first = answers[0]
     if isinstance(first, float):
         return [{"name": "score", "datatype": "FP32", "shape": [len(answers)], "data": answers}]
     if isinstance(first, np.ndarray):
-        shape = [len(answers), len(first)]
-        return [{"name": "embedding", "datatype": datatype, "shape": shape, "data": np.concatenate(answers)}]
+        return [_array_tensor("embedding", np.stack(answers))]
     if _is_ranking(first):
         return _ranking("", answers)
     if isinstance(first, dict) and all(_is_ranking(value) for value in first.values()):
@@ -208,7 +207,7 @@ def _named_tensors(answers: list[Json]) -> list[Json]:
             values = np.array([answer[name] for answer in answers], dtype=np.float32)
         except (ValueError, TypeError):
             return []
-        tensors.append({"name": name, "datatype": "FP32", "shape": list(values.shape), "data": values.ravel().tolist()})
+        tensors.append(_array_tensor(name, values))
     return tensors
 
 
@@ -225,6 +224,10 @@ def _ranking(prefix: str, answers: list[Json]) -> list[Json]:
     labels = [[label_text(entry["label"]) for entry in answer] for answer in answers]
     scores = [[entry["score"] for entry in answer] for answer in answers]
     return [_tensor(f"{prefix}label", "BYTES", labels), _tensor(f"{prefix}score", "FP32", scores)]
+
+
+def _array_tensor(name: str, values: npt.NDArray[Any]) -> Json:
+    return {"name": name, "datatype": DATATYPES[values.dtype.name], "shape": list(values.shape), "data": values.ravel()}
 
 
 def _tensor(name: str, datatype: str, rows: list[list[Json]]) -> Json:

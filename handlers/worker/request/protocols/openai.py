@@ -5,13 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
 from handlers.worker.request.parameters import read_parameters_beside
-from handlers.worker.request.precisions import PRECISIONS
 from handlers.worker.request.schema import Schema
 from handlers.worker.values import Json
 
@@ -49,20 +46,15 @@ def write(request: Request, answers: Sequence[Answered], identity: Mapping[str, 
 
     In base64 are little-endian float32, or the bytes of binary embeddings.
     """
-    dtype = PRECISIONS[request.parameters["precision"]].dtype
     is_base64 = request.details["encoding"] == "base64"
     data = [
         {
             "object": "embedding",
             "index": number,
-            "embedding": _base64(answered.answer, dtype) if is_base64 else answered.answer,
+            "embedding": base64.b64encode(answered.answer.tobytes()).decode("ascii") if is_base64 else answered.answer,
         }
         for number, answered in enumerate(answers)
     ]
     tokens = sum(answered.tokens for answered in answers)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": identity["name"], "usage": usage}
-
-
-def _base64(embedding: Sequence[float], dtype: str) -> str:
-    return base64.b64encode(np.asarray(embedding, dtype=dtype).tobytes()).decode("ascii")

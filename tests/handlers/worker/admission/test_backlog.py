@@ -161,3 +161,28 @@ def test_an_empty_queue_is_computed_and_only_late_requests_are_refused() -> None
     assert set(TRANSITIONS) == set(itertools.product(QueueState, QueueEvent))
     for (_, event), after in TRANSITIONS.items():
         assert after is (QueueState.COMPUTED if event is QueueEvent.EMPTY else QueueState.REFUSED)
+
+
+def test_a_slow_batch_with_few_requests_refuses_none_after_it() -> None:
+    """Both are not full, so the first emptied the queue: who comes meanwhile has waited for the first alone."""
+    now = 0.0
+    backlog = Backlog(BATCH, 640, DEADLINE_S, lambda: now)
+    refused = []
+    for seconds in (0.003, 0.003, 0.6 * DEADLINE_S, 0.003):
+        refused.append(backlog.begin(2))
+        now += seconds
+        backlog.end()
+        now += 0.001
+    assert refused == [False] * 4
+    assert backlog.begin(2) is False
+
+
+def test_requests_that_came_before_a_batch_longer_than_the_deadline_are_refused() -> None:
+    now = 0.0
+    backlog = Backlog(BATCH, 640, DEADLINE_S, lambda: now)
+    for seconds in (0.003, 1.1 * DEADLINE_S):
+        backlog.begin(2)
+        now += seconds
+        backlog.end()
+        now += 0.001
+    assert backlog.begin(2) is True

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from handlers.worker.engines import Setup, neuroncores
+from handlers.worker.errors import ArtifactError, PlacementError
 from tests.conftest import ROOT
 from tests.standin import PACKAGES, PROGRAMS, standin_environment
 
@@ -112,3 +114,32 @@ def test_a_missing_program_is_named_with_where_it_was_looked_for(environment: Pa
     message = run_import(environment).stderr
     assert "ArtifactError: the SDK runs the program libneuronpjrt-path, which is neither in" in message
     assert f"{environment.parent} nor on PATH; install its packages once more: pip install" in message
+
+
+@pytest.mark.parametrize(
+    ("cause", "error", "advice"),
+    [
+        ("Failed to allocate, status=4 Allocation Failure", ArtifactError, "compile fewer or smaller shapes"),
+        ("The PyTorch Neuron Runtime could not be initialized", PlacementError, "neuron-ls shows the process"),
+    ],
+)
+def test_a_cause_behind_a_traceback_of_torchscript_is_recognised(
+    monkeypatch: pytest.MonkeyPatch, cause: str, error: type[Exception], advice: str
+) -> None:
+    """As a graph raises it that loads at its first call: the interpreter's text comes first, and is long."""
+    trace = (
+        "Traceback of TorchScript, serialized code (most recent call last): " + "in forward, _1 = ops.neuron() " * 50
+    )
+
+    def load(*_: object) -> list[Any]:
+        raise RuntimeError(
+            f"The following operation failed in the TorchScript interpreter.\n{trace}\nRuntimeError: {cause}"
+        )
+
+    monkeypatch.setattr(neuroncores, "WAIT_S", -1)
+    monkeypatch.setattr(neuroncores.NeuronRuntime, "_load", load)
+    setup = Setup(1, 1, mode="core-per-worker")
+    with pytest.raises(error) as raised:
+        neuroncores.NeuronRuntime(setup, "torch-neuron", lambda module: module).load(Path("graph.pt"), None, [])
+    assert cause in str(raised.value)
+    assert advice in str(raised.value)

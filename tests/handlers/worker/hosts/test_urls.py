@@ -286,3 +286,27 @@ def test_a_batch_that_fails_takes_no_other_with_it() -> None:
         batches.close()
 
     asyncio.run(run())
+
+
+class Changing(Known):
+    """A model during whose description another takes its place."""
+
+    def __init__(self, models: dict[str, Any]) -> None:
+        super().__init__()
+        self._models = models
+
+    async def describe(self, version: str | None) -> Json:
+        self._models["x"] = self._models.pop("m", None) or Known()
+        return DESCRIPTION
+
+
+def test_info_while_models_come_and_go() -> None:
+    assert ask(Urls({}, (), coming={"m"}), "GET", "/info")[0] == 503
+    models: dict[str, Any] = {"m": Known()}
+    models["n"] = Changing(models)
+    assert sorted(ask(Urls(models, ()), "GET", "/info")[1]["models"]) == ["m", "n"]
+
+
+def test_parameters_for_text_embeddings_inference_must_be_an_object() -> None:
+    for content in (b'{"inputs": "a", "parameters": [1]}', b'{"inputs": "a", "parameters": "b"}'):
+        assert ask(Urls({"m": Known()}, ()), "POST", "/embed_sparse", content=content)[0] == 400

@@ -111,3 +111,11 @@ def test_an_unknown_parameter_is_refused_with_those_that_exist(known: dict[str, 
 )
 def test_what_is_allowed_is_said(parameter: Parameter, words_for_people: str) -> None:
     assert parameter.expected == words_for_people
+
+
+@pytest.mark.parametrize(
+    "number", [10**400, -(10**400), float("nan"), float("inf")], ids=lambda number: str(number)[:5]
+)
+def test_numbers_that_no_float_holds_are_refused(number: float) -> None:
+    with pytest.raises(RequestError, match="an object of numbers"):
+        read_parameters({"limits": {"yes": number}}, KNOWN, {})
