@@ -100,7 +100,7 @@ class BatchSize:
             self._instance_bytes = max(self._instance_bytes * 0.9, answer_bytes / count)
             self._instance_seconds = max(self._instance_seconds * 0.9, seconds / count)
             max_instances = MARGIN * min(
-                self._limits.answer_bytes / self._instance_bytes,
+                self._limits.answer_bytes / max(self._instance_bytes, 1),
                 self._limits.seconds / max(self._instance_seconds, 1e-9),
             )
             max_instances = min(max_instances, max(self._max_instances, MAX_GROWTH * count))

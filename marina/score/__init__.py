@@ -13,8 +13,7 @@ on_ray     the pool of a Ray cluster; only it knows Ray
 work       a process: reads, answers and writes shards
 scorer     answers Arrow batches with a model; `marina.Scorer`
 remote     answers rows with a server elsewhere
-model      opens a model of an archive
 layout     columns that are read, carried along and written
 answers    answers as typed columns
-job        what decides the answers of a job
+job        whether a job that goes on is still the same
 """

@@ -1,16 +1,12 @@
-"""What decides the answers of a job, and whether a job that goes on is still the same."""
+"""Whether a job that goes on is still the same."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from handlers.worker.values import Json
-from marina.archive.read import fingerprint_of
 from marina.errors import MarinaError
-from marina.score.layout import AnswerOptions
-from marina.score.values import RowSource, Shard
+from marina.score.values import Shard
 
 # the parts of a description, as messages name them
 PART_NAMES = {
@@ -21,22 +17,6 @@ PART_NAMES = {
     "limit": "--limit",
     "source": "the input",
 }
-
-
-def describe(
-    archive: Path, model: str | None, options: AnswerOptions, source: RowSource, file_format: str, limit: int | None
-) -> dict[str, Json]:
-    """What decides the answers of a job, as JSON."""
-    description = {
-        "archive": fingerprint_of(archive),
-        "model": model,
-        "asked": vars(options),
-        "format": file_format,
-        "limit": limit,
-        "source": source.state(),
-    }
-    document: dict[str, Json] = json.loads(json.dumps(description))
-    return document
 
 
 def check_same(stored: Mapping[str, Json], current: Mapping[str, Json], output_name: str) -> None:

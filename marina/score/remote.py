@@ -38,8 +38,6 @@ class RemoteComputed(NamedTuple):
 
     rows: pa.Table
     answers: list[Answered | RequestError]
-    tokens: int = 0
-    computed: int = 0
 
 
 class RemoteScorer:

@@ -23,7 +23,6 @@ REMAINING_SHARDS = 2
 MIN_SHARD_ROWS = 200  # if the model is not slow: fewer rows leave more padding
 MAX_DEATHS = 3  # of processes that answered the same shard; then the job ends
 RENEW_S = 5.0
-WAIT_S = 1.0
 
 # arguments: the counts of the rows so far, in this run alone
 Report = Callable[[Counts], None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,6 @@ from marina.archive.read import fingerprint_of
 from marina.archive.unpacked import Unpacked, artifact_and_settings, core_group_sizes, cores_per_process, read_unpacked
 from marina.errors import MarinaError
 from marina.project import Project
-from marina.score.job import describe
 from marina.score.layout import AnswerOptions, Layout, layout_of
 from marina.score.on_ray import NEURON_CORES, Actors, RayPool
 from marina.score.places import open_sink, open_source
@@ -165,10 +165,8 @@ def sample(job: BulkJob, rows: int) -> Sampled:
     scorer = open_scorer(setup_of(job, None))
     read = job.source.read(shards[0]) if shards else Read(job.source.schema.empty_table(), {})
     started = time.perf_counter()
-    computed = scorer.compute(scorer.encode(read))
-    answers, counts = scorer.answer(computed)
+    answers, counts = scorer.answer(scorer.compute(scorer.encode(read)))
     seconds = time.perf_counter() - started
-    counts = counts._replace(tokens=computed.tokens, computed=computed.computed)
     return Sampled(answers, counts, len(answers) * len(job.core_groups) / seconds)
 
 
@@ -181,8 +179,17 @@ def setup_of(job: BulkJob, writer: Writer | None) -> ProcessSetup:
 
 
 def _description(job: BulkJob) -> dict[str, Json]:
-    spec = job.spec
-    return describe(job.archive, job.model, job.layout.options, job.source, spec.output.format, spec.limit)
+    """What decides the answers of a job, as JSON; `PART_NAMES` of marina/score/job.py has the names for people."""
+    description = {
+        "archive": fingerprint_of(job.archive),
+        "model": job.model,
+        "asked": vars(job.layout.options),
+        "format": job.spec.output.format,
+        "limit": job.spec.limit,
+        "source": job.source.state(),
+    }
+    document: dict[str, Json] = json.loads(json.dumps(description))
+    return document
 
 
 def _pool(job: BulkJob, writer: Writer) -> Pool:

@@ -134,7 +134,7 @@ class Scorer:
             for number, row in enumerate(values)
         ]
         valid = [inference for inference in inferences if isinstance(inference, Inference)]
-        instances = max(1, CHUNK_TEXTS // max((len(inference.texts) for inference in valid), default=1) or 1)
+        instances = max(1, CHUNK_TEXTS // max(1, *(len(inference.texts) for inference in valid), 1))
         for start in range(0, len(valid), instances):
             chunk = valid[start : start + instances]
             pipeline.tokenize(chunk)
@@ -161,8 +161,9 @@ class Scorer:
         return Computed(encoded, sum(plan.lengths), sum(call.shape.tokens for call in plan.calls))
 
     def answer(self, computed: Computed) -> tuple[pa.Table, Counts]:
-        """The answers to rows, as `__call__` returns them, and their counts without tokens."""
-        return self._layout.table(computed.encoded.rows, map(_result, computed.encoded.inferences))
+        """The answers to rows, as `__call__` returns them, and their counts."""
+        answers, counts = self._layout.table(computed.encoded.rows, map(_result, computed.encoded.inferences))
+        return answers, counts._replace(tokens=computed.tokens, computed=computed.computed)
 
 
 def _result(inference: Inference | RequestError) -> Answered | RequestError:

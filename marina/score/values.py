@@ -67,18 +67,6 @@ class Counts(NamedTuple):
         return Counts(*(left + right for left, right in zip(self, other, strict=True)))
 
 
-class ComputedRows(Protocol):
-    """Rows that were computed, with the tokens that they cost: without padding, and with it."""
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of the rows."""
-
-    @property
-    def computed(self) -> int:
-        """The tokens of the graphs' shapes."""
-
-
 class StagedScorer(Protocol):
     """Answers rows in three stages, each of which can run while the next rows are in the stage before.
 
@@ -92,11 +80,11 @@ class StagedScorer(Protocol):
     def encode(self, read: Read, /) -> Any:
         """Prepare rows."""
 
-    def compute(self, encoded: Any, /) -> ComputedRows:
+    def compute(self, encoded: Any, /) -> Any:
         """Compute them."""
 
     def answer(self, computed: Any, /) -> tuple[pa.Table, Counts]:
-        """The answers to rows, and their counts without tokens."""
+        """The answers to rows, and their counts."""
 
 
 class RowSource(Protocol):

@@ -12,7 +12,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from handlers.worker.errors import WorkerError
 from marina.archive.unpacked import artifact_and_settings, read_unpacked
@@ -21,7 +21,7 @@ from marina.files import explain
 from marina.score.layout import AnswerOptions, layout_of
 from marina.score.remote import RemoteScorer, Server
 from marina.score.scorer import Scorer
-from marina.score.values import ComputedRows, Counts, RowSource, Shard, StagedScorer, Writer
+from marina.score.values import Counts, RowSource, Shard, StagedScorer, Writer
 
 SHARDS_PER_PROCESS = 2  # one is computed, and one read or written meanwhile
 # how long a thread may keep others from Python; the default of 5 ms is as long as many calls of graphs
@@ -158,10 +158,9 @@ class Worker:
         except Exception as error:
             return Failed(shard, message_of(error))
 
-    def _write(self, shard: Shard, computed: ComputedRows) -> Done:
+    def _write(self, shard: Shard, computed: Any) -> Done:
         with self._tokenizer_lock:
             answers, counts = self._scorer.answer(computed)
-        counts = counts._replace(tokens=computed.tokens, computed=computed.computed)
         if self._writer:
             self._writer.write(shard, answers, counts)
         return Done(shard, counts)

@@ -7,7 +7,8 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from handlers.worker.values import Json
@@ -18,6 +19,7 @@ from marina.score.values import Shard
 RETRY_S = 30.0  # for a database that is started again
 PAUSE_S = 1.0
 CLAIM_S = 30  # a claim of a shard that is not renewed ends after this time
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -36,16 +38,21 @@ def claimant() -> str:
     return f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}"
 
 
-def retry(work: Callable[[], T]) -> T:
-    """Work in a database, repeated for `RETRY_S` seconds while its connection is lost."""
-    deadline = time.monotonic() + RETRY_S
-    while True:
-        try:
-            return work()
-        except Disconnected:
-            if time.monotonic() + PAUSE_S > deadline:
-                raise
-        time.sleep(PAUSE_S)
+def retried(work: Callable[P, T]) -> Callable[P, T]:
+    """Work in a database that is repeated for `RETRY_S` seconds while its connection is lost."""
+
+    @wraps(work)
+    def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        deadline = time.monotonic() + RETRY_S
+        while True:
+            try:
+                return work(*args, **kwargs)
+            except Disconnected:
+                if time.monotonic() + PAUSE_S > deadline:
+                    raise
+            time.sleep(PAUSE_S)
+
+    return repeated
 
 
 def answers_removed_error(place: str, written: int, present: int) -> MarinaError:

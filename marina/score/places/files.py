@@ -30,7 +30,7 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Rows of one or more files of one format; see `Source`.
+    """Rows of one or more files of one format; see `RowSource`.
 
     text_columns are the columns that must hold texts.
     """

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pymongo
-from bson import json_util
+from bson import Decimal128, json_util
 from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect, ConfigurationError, PyMongoError
 
@@ -20,7 +20,7 @@ from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.formats.json_lines import Kinds, read_objects
 from marina.score.formats.scan import STEP, ShardSize
-from marina.score.places.database import Disconnected, first_line, key_shards, name_of, retry
+from marina.score.places.database import Disconnected, first_line, key_shards, name_of, retried
 from marina.score.values import Read, Shard, selected
 
 KEY = "_id"
@@ -43,7 +43,7 @@ def opened(url: str, collection: str) -> Iterator[Collection[Any]]:
 
 @dataclass(frozen=True)
 class MongoSource:
-    """Documents of a collection; see `Source`.
+    """Documents of a collection; see `RowSource`.
 
     filter selects them, as JSON. text_columns are the fields that must hold texts. pieces have the first and the last
     `_id` and the number of some documents each, as MongoDB writes them in JSON.
@@ -68,10 +68,8 @@ class MongoSource:
     def shards(self, shard_size: ShardSize) -> list[Shard]:
         return key_shards(self.pieces, shard_size)
 
+    @retried
     def read(self, shard: Shard) -> Read:
-        return retry(lambda: self._read(shard))
-
-    def _read(self, shard: Shard) -> Read:
         first, last = (json_util.loads(json.dumps(shard.place[name])) for name in ("first", "last"))
         query = {"$and": [json_util.loads(self.filter), {KEY: {"$gte": first, "$lte": last}}]}
         with opened(self.url, self.collection) as collection:
@@ -100,7 +98,7 @@ def open_mongodb(
         max_rows: only this many documents; None for all.
 
     Raises:
-        MarinaError: the database cannot be reached, or the filter is not JSON.
+        MarinaError: the database cannot be reached, the filter is not JSON, or values of `_id` cannot be compared.
     """
     if collection is None:
         raise MarinaError(f"{name_of(url)} is a database", "name a collection with --table")
@@ -108,22 +106,35 @@ def open_mongodb(
         parsed_query = json_util.loads(query or "{}")
     except ValueError:
         raise MarinaError('--query is not JSON; write a filter such as {"lang": "en"}') from None
+    name = f"{name_of(url)} {collection}"
     kinds, digest = Kinds(), hashlib.sha256()
+    key_kind: str | None = None
     pieces: list[tuple[Json, Json, int]] = []
     with opened(url, collection) as documents:
         cursor = documents.find(parsed_query).sort(KEY)
         for document in cursor.limit(max_rows) if max_rows is not None else cursor:
             digest.update(json_util.dumps(document).encode())
             kinds.add(plain(document))
+            key_kind, previous_kind = _kind_of(document[KEY]), key_kind
+            if previous_kind not in (None, key_kind):  # MongoDB compares values of one type only
+                raise MarinaError(
+                    f"{name} has values of {KEY} of different types, {previous_kind} and {key_kind}",
+                    'select those of one type with --query, for example {"_id": {"$type": "objectId"}}',
+                )
             document_key = json.loads(json_util.dumps(document[KEY]))
             if pieces and pieces[-1][2] < STEP:
                 first, _, rows = pieces.pop()
                 pieces.append((first, document_key, rows + 1))
             else:
                 pieces.append((document_key, document_key, 1))
-    name = f"{name_of(url)} {collection}"
     schema = kinds.schema(text_columns)
     return MongoSource(url, collection, name, schema, query or "{}", text_columns, digest.hexdigest()[:16], pieces)
+
+
+def _kind_of(key: Any) -> str:
+    """The type of an `_id`; MongoDB compares numbers of different types."""
+    is_number = isinstance(key, (int, float, Decimal128)) and not isinstance(key, bool)
+    return "number" if is_number else type(key).__name__
 
 
 def plain(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.answers import JSON
 from marina.score.formats.scan import STEP, ShardSize
-from marina.score.places.database import Disconnected, first_line, key_shards, name_of, retry
+from marina.score.places.database import Disconnected, first_line, key_shards, name_of, retried
 from marina.score.values import Read, Shard, selected
 
 # Arrow types of PostgreSQL's types; values of other types are carried as texts
@@ -79,7 +79,7 @@ def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
 
 @dataclass(frozen=True)
 class PostgresSource:
-    """Rows of a query; see `Source`.
+    """Rows of a query; see `RowSource`.
 
     query selects them, key is the column that tells them apart and orders them, key_type its type. checksum is the
     checksum of all rows. pieces have the first and the last key, as texts, and the number of some rows each.
@@ -103,18 +103,24 @@ class PostgresSource:
     def shards(self, shard_size: ShardSize) -> list[Shard]:
         return key_shards(self.pieces, shard_size)
 
+    @retried
     def read(self, shard: Shard) -> Read:
-        return retry(lambda: self._read(shard))
-
-    def _read(self, shard: Shard) -> Read:
-        key, kind = sql.Identifier(self.key), sql.SQL(self.key_type)
+        # no parameters: with them, psycopg would read a % in names
         statement = sql.SQL(
-            "SELECT {columns} FROM ({query}) AS q WHERE q.{key} BETWEEN %s::{kind} AND %s::{kind} ORDER BY q.{key}"
-        ).format(columns=_columns(self.schema), query=sql.SQL(self.query.replace("%", "%%")), key=key, kind=kind)
+            "SELECT {columns} FROM ({query}) AS q "
+            "WHERE q.{key} BETWEEN {first}::{kind} AND {last}::{kind} ORDER BY q.{key}"
+        ).format(
+            columns=_columns(self.schema),
+            query=sql.SQL(self.query),
+            key=sql.Identifier(self.key),
+            kind=sql.SQL(self.key_type),
+            first=sql.Literal(shard.place["first"]),
+            last=sql.Literal(shard.place["last"]),
+        )
         with connected(self.url) as connection:
             for kind_name, loader in LOADERS.items():
                 connection.adapters.register_loader(kind_name, loader)
-            rows = connection.execute(statement, [shard.place["first"], shard.place["last"]]).fetchall()
+            rows = connection.execute(statement).fetchall()
         if len(rows) != shard.rows:
             raise MarinaError(
                 f"{self.name} has changed while it was read: {len(rows)} rows from {shard.place['first']} to "
@@ -178,11 +184,11 @@ def open_postgres(
             )
         types = dict(zip(names, _type_names(connection, [column.type_code for column in columns]), strict=True))
         column = sql.Identifier(key).as_string(connection)
-        rows, distinct, checksum = _fetch_one(
-            connection,
+        totals = connection.execute(
             f"SELECT count(*), count(DISTINCT q.{column}), coalesce(sum(hashtextextended(q::text, 0)), 0)::text "
-            f"FROM ({query}) AS q",
+            f"FROM ({query}) AS q"
         )
+        rows, distinct, checksum = totals.fetchone() or (0, 0, "0")
         if distinct != rows:
             message = f"the column {key!r} does not tell all rows apart: {rows} rows have {distinct} values of it"
             raise MarinaError(message)
@@ -213,10 +219,6 @@ def _pieces(boundaries: Sequence[tuple[str, int]]) -> list[tuple[str, str, int]]
 def identifier(table: str) -> sql.Identifier:
     """The name of a table, perhaps with its schema before a dot."""
     return sql.Identifier(*table.split("."))
-
-
-def _fetch_one(connection: psycopg.Connection[Any], statement: str) -> Any:
-    return connection.execute(statement).fetchone()
 
 
 def primary_key(connection: psycopg.Connection[Any], table: str) -> list[str]:

@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.score.job import check_same
-from marina.score.places.database import CLAIM_S, Disconnected, answers_removed_error, claimant, name_of, retry
+from marina.score.places.database import CLAIM_S, Disconnected, answers_removed_error, claimant, name_of, retried
 from marina.score.places.postgres import connected, identifier, primary_key
 from marina.score.places.postgres_writer import TableWriter, column_types, postgres_type
 from marina.score.values import Counts, Shard
@@ -79,13 +79,14 @@ class PostgresSink:
 
     def _check_answers(self, connection: psycopg.Connection[Any]) -> None:
         """MarinaError if the answers of shards that are done are not there."""
-        written_sql = sql.SQL("SELECT coalesce(sum(rows), 0) FROM marina_shards WHERE job = %s AND done IS NOT NULL")
+        job = sql.Literal(self._table)
+        written_sql = sql.SQL("SELECT coalesce(sum(rows), 0) FROM marina_shards WHERE job = {} AND done IS NOT NULL")
         present_sql = sql.SQL("SELECT count(*) FROM {}").format(identifier(self._table))
         exists = self._table_exists(connection)
         counts = sql.SQL("SELECT ({})::int8, ({})::int8").format(
-            written_sql, present_sql if exists else sql.SQL("SELECT 0")
+            written_sql.format(job), present_sql if exists else sql.SQL("SELECT 0")
         )
-        written, present = connection.execute(counts, [self._table]).fetchone() or (0, 0)
+        written, present = connection.execute(counts).fetchone() or (0, 0)
         # a table of the user's own with another key may hold one row for several of the input
         shared = exists and primary_key(connection, self._table) not in ([], [self._key])
         if present < written and not shared:
@@ -140,13 +141,11 @@ class PostgresSink:
                     copy.write_row((self._table, shard.number, shard.rows, json.dumps(shard.place)))
             connection.execute("UPDATE marina_jobs SET planned = true WHERE job = %s", [self._table])
 
+    @retried
     def claim(self) -> Shard | None:
-        def work() -> Shard | None:
-            with connected(self._url) as connection:
-                row = connection.execute(CLAIM, {"claimant": self._claimant, "job": self._table}).fetchone()
-            return Shard(*row) if row else None
-
-        return retry(work)
+        with connected(self._url) as connection:
+            row = connection.execute(CLAIM, {"claimant": self._claimant, "job": self._table}).fetchone()
+        return Shard(*row) if row else None
 
     def release(self, shard: Shard) -> None:
         with suppress(Disconnected), connected(self._url) as connection:  # a claim ends by itself
@@ -154,14 +153,12 @@ class PostgresSink:
                 f"{SET_CLAIMED_UNTIL.format('NULL')} AND number = %s", [self._table, self._claimant, shard.number]
             )
 
+    @retried
     def renew(self) -> None:
-        def work() -> None:
-            with connected(self._url) as connection:
-                connection.execute(
-                    SET_CLAIMED_UNTIL.format(f"now() + interval '{CLAIM_S} s'"), [self._table, self._claimant]
-                )
-
-        retry(work)
+        with connected(self._url) as connection:
+            connection.execute(
+                SET_CLAIMED_UNTIL.format(f"now() + interval '{CLAIM_S} s'"), [self._table, self._claimant]
+            )
 
     def written(self, shard: Shard) -> None:
         """There is nothing to note: the writer has marked the shard."""
@@ -173,15 +170,13 @@ class PostgresSink:
             ).fetchall()
         return Counts.total(counts for (counts,) in rows)
 
+    @retried
     def complete(self) -> bool:
-        def work() -> bool:
-            with connected(self._url) as connection:
-                row = connection.execute(
-                    "SELECT NOT EXISTS (SELECT FROM marina_shards WHERE job = %s AND done IS NULL)", [self._table]
-                ).fetchone()
-            return bool(row and row[0])
-
-        return retry(work)
+        with connected(self._url) as connection:
+            row = connection.execute(
+                "SELECT NOT EXISTS (SELECT FROM marina_shards WHERE job = %s AND done IS NULL)", [self._table]
+            ).fetchone()
+        return bool(row and row[0])
 
     def finish(self) -> None:
         """There is nothing to do: answers are whole with every transaction."""

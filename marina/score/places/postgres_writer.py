@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from marina.score.answers import is_json, is_number
 from marina.score.formats.values import json_text, values_of
-from marina.score.places.database import retry
+from marina.score.places.database import retried
 from marina.score.places.postgres import connected, identifier, primary_key
 from marina.score.values import Counts, Shard
 
@@ -31,10 +31,8 @@ class TableWriter:
     url: str
     table: str
 
+    @retried
     def write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
-        retry(lambda: self._write(shard, answers, counts))
-
-    def _write(self, shard: Shard, answers: pa.Table, counts: Counts) -> None:
         names = [sql.Identifier(name) for name in answers.schema.names]
         columns = sql.SQL(", ").join(names)
         table = identifier(self.table)

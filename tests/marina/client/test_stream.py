@@ -229,3 +229,10 @@ def test_streams_need_http() -> None:
 def test_paths_that_are_known() -> None:
     assert Limits(6_291_456, 6_291_456, 60) == Limits.SAGEMAKER
     assert Limits.LAMBDA_GATEWAY.seconds == 29
+
+
+def test_an_answer_without_content_is_a_failure() -> None:
+    stub = Stub(trouble=lambda _: 200)
+    stub.answer = lambda _: (200, b"")  # type: ignore[method-assign]
+    with serving(stub) as url, Client.http(url) as client, pytest.raises(FailedError):
+        list(client.stream("m", [("a", "x")]))

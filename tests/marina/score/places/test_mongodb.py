@@ -6,6 +6,7 @@ import datetime
 from typing import Any
 
 import mongomock.store
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -132,3 +133,82 @@ def test_shards_in_a_collection_live_by_the_table(database: Any, events: list[tu
 
     check_life(sinks, events, expire, answers, late_writes=True)
     assert database.answers.count_documents({}) == sinks[0].done().rows
+
+
+def test_one_plan_holds_however_many_processes_plan(database: Any) -> None:
+    """One that was killed while it planned, and two that plan at once with other sizes."""
+    killed, one, two = (MongoSink(URL, "answers") for _ in range(3))
+    for sink in (killed, one, two):
+        assert not sink.begin(JOB, SCHEMA)
+    database.marina_shards.insert_one({"_id": "answers 0", "job": "answers", "number": 0, "done": False})
+    database.marina_shards.insert_one({"_id": "answers x 9", "job": "answers", "plan": "x", "number": 9, "done": False})
+    one.plan(SHARDS)
+    two.plan([Shard(number, 1, {"first": number}) for number in range(8)])
+    assert database.marina_shards.count_documents({}) == len(SHARDS)
+    claimed = []
+    for sink in (two, one, two, one):
+        shard = sink.claim()
+        assert shard
+        claimed.append(shard)
+        sink.writer.write(
+            shard, pa.table({"_id": [f"{shard.number}a"], "label": ["x"], "entities": [None]}, SCHEMA), Counts(2)
+        )
+    assert claimed == SHARDS
+    assert one.complete()
+    assert two.complete()
+
+
+def test_a_job_of_an_older_release_goes_on(database: Any) -> None:
+    sink = MongoSink(URL, "answers")
+    sink.begin(JOB, SCHEMA)
+    shard = {"number": 0, "rows": 1, "place": {"first": 0}}
+    document = {"_id": "answers 0", "job": "answers", "number": 0, "shard": orjson.dumps(shard).decode()}
+    database.marina_shards.insert_one({**document, "done": False, "claimed_until": datetime.datetime(2026, 1, 2)})
+    database.marina_jobs.update_one({"_id": "answers"}, {"$set": {"shards": 1}})
+    again = MongoSink(URL, "answers")
+    assert again.begin(JOB, SCHEMA)
+    claimed = again.claim()
+    assert claimed == Shard(**shard)  # type: ignore[arg-type]
+    again.release(claimed)
+    assert again.claim() == claimed
+    again.writer.write(claimed, pa.table({"_id": ["a"], "label": ["x"], "entities": [None]}, SCHEMA), Counts(1))
+    assert again.complete()
+
+
+def test_values_that_mongodb_has_not_are_stored(database: Any) -> None:
+    vectors = pa.array([[[0.5, 1.0]], None], pa.list_(pa.list_(pa.float32())))
+    dates = pa.array([datetime.date(2026, 1, 2), None])
+    times = pa.array([datetime.time(1, 2, 3), None])
+    sink = MongoSink(URL, "answers")
+    table = pa.table({"vectors": vectors, "date": dates, "time": times})
+    sink.begin(JOB, table.schema)
+    sink.plan([Shard(0, 2, {})])
+    sink.writer.write(Shard(0, 2, {}), table, Counts(2))
+    assert list(database.answers.find({}, {"_id": 0})) == [
+        {"vectors": [[0.5, 1.0]], "date": "2026-01-02", "time": "01:02:03"},
+        {"vectors": None, "date": None, "time": None},
+    ]
+
+
+def test_a_new_beginning_leaves_no_answer_of_before(database: Any) -> None:
+    schema = pa.schema([("label", pa.string())])
+    for sizes in ([2, 2], [3]):
+        sink = MongoSink(URL, "answers")
+        sink.clear()
+        sink.begin(JOB, schema)
+        shards = [Shard(number, rows, {}) for number, rows in enumerate(sizes)]
+        sink.plan(shards)
+        for shard in shards:
+            sink.writer.write(shard, pa.table({"label": ["x"] * shard.rows}, schema), Counts(shard.rows))
+        assert database.answers.count_documents({}) == sum(sizes)
+    database.answers.insert_one({"_id": "a document of the user"})
+    sink.clear()
+    assert database.answers.count_documents({}) == 1
+
+
+def test_ids_that_cannot_be_compared_are_refused(database: Any) -> None:
+    database.resumes.insert_many([{"_id": 1}, {"_id": 2.5}])
+    assert open_source(Input(url=URL, table="resumes"), frozenset(), None).rows() == 2
+    database.resumes.insert_one({"_id": "a"})
+    with pytest.raises(MarinaError, match=r"hr resumes has values of _id of different types, number and str; select"):
+        open_source(Input(url=URL, table="resumes"), frozenset(), None)

@@ -353,3 +353,21 @@ def test_shards_in_a_table_live_by_the_table(database: str, events: list[tuple[S
 
     check_life(sinks, events, expire, answers, late_writes=True)
     assert run(database, "SELECT count(*) FROM answers") == [(sinks[0].done().rows,)]
+
+
+def test_names_with_a_percent_sign(database: str) -> None:
+    run(
+        database,
+        'CREATE TABLE "50 %s" ("id %" int PRIMARY KEY, text text, "discount %" float8)',
+        """INSERT INTO "50 %s" VALUES (1, 'a', 0.5)""",
+    )
+    source = open_postgres(database, "50 %s", None, None, None)
+    (shard,) = source.shards(lambda _: 100)
+    assert source.read(shard).rows.to_pylist() == [{"id %": 1, "text": "a", "discount %": 0.5}]
+    schema = pa.schema([("id %", pa.int32()), ("label", pa.string())])
+    sink = PostgresSink(database, "answers %", "id %")
+    assert not sink.begin(JOB, schema)
+    sink.plan([shard])
+    sink.writer.write(shard, pa.table({"id %": [1], "label": ["x"]}, schema), Counts(1))
+    assert PostgresSink(database, "answers %", "id %").begin(JOB, schema)
+    assert sink.complete()
