@@ -198,6 +198,9 @@ def test_question_answering_finds_what_a_search_of_all_spans_finds(
             assert abs(answer["score"] - score) < 1e-4
             # without enough spans in a context, one that has no probability may stand in
             assert abs(expected.get(answer["answer"].lower(), 0.0) - score) < 1e-4
+    for context in (" ", "\n\t"):  # without tokens
+        answer = ask(model, {"question": "how do i reset my password in this country", "context": context})
+        assert answer["answer"].strip() == ""
 
 
 def all_spans(
