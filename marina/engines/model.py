@@ -26,7 +26,7 @@ from handlers.worker.archive.signature import (
     Role,
     hides_filling,
 )
-from handlers.worker.rows.positions import number_positions
+from handlers.worker.rows.lines import number_positions
 from handlers.worker.values import Json, Row, Shape
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import transformers
 
-from handlers.worker.rows.positions import number_positions
+from handlers.worker.rows.lines import number_positions
 from handlers.worker.values import Shape
 from marina.compiler.graphs.packable import with_packed
 from marina.compiler.sources.folder import ModelFolder

@@ -24,9 +24,8 @@ from handlers.worker.archive.signature import (
 )
 from handlers.worker.engines import Graph, GraphLoad, Runtime, load_all
 from handlers.worker.errors import RequestError, request_error
-from handlers.worker.rows.lines import read_packed, write_packed
+from handlers.worker.rows.lines import number_positions, read_packed, write_packed
 from handlers.worker.rows.packing import calls_of
-from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Call, Outputs, Row, Shape
 
 Graphs = Mapping[Shape, Graph]

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from handlers.worker.archive.signature import INPUT_IDS, POOLING_MASK, POSITION_IDS, SEGMENTS, TOKEN_TYPE_IDS, Signature
 from handlers.worker.engines import Graph
-from handlers.worker.rows.positions import number_positions
 from handlers.worker.values import Call, Outputs, Place, Row
 
 
@@ -68,6 +67,17 @@ def write_lines(
                 target[:] = _positions(row, padding_position)
             elif name == POOLING_MASK:
                 target[row.prompt_tokens :] = 1
+
+
+def number_positions(ids: npt.NDArray[np.int64], padding: int) -> npt.NDArray[np.int64]:
+    """Position ids as RoBERTa and its relatives number tokens, of the same shape (rows, tokens) as `ids`.
+
+    Tokens are numbered from `padding` + 1; a token whose id is `padding` is not counted and keeps `padding`.
+    Computed here and not in graphs, as neuron-cc has no cumsum.
+    Source: `create_position_ids_from_input_ids` of transformers' modeling_roberta.py.
+    """
+    tokens = ids != padding
+    return np.asarray(np.cumsum(tokens, axis=1) * tokens + padding, dtype=np.int64)
 
 
 def _positions(row: Row, padding_position: int | None) -> npt.NDArray[np.int64]:

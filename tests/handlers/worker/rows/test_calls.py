@@ -18,8 +18,7 @@ from handlers.worker.archive.artifact import artifact_from, read_json
 from handlers.worker.archive.signature import POOLING_MASK, POSITION_IDS, SEGMENTS, Signature
 from handlers.worker.engines import Inputs
 from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs, write_rows
-from handlers.worker.rows.lines import write_lines
-from handlers.worker.rows.positions import number_positions
+from handlers.worker.rows.lines import number_positions, write_lines
 from handlers.worker.tasks.base import whole_outputs
 from handlers.worker.values import Call, Place, Row, Shape
 from tests.conftest import ENGINE
