@@ -18,8 +18,8 @@ import numpy.typing as npt
 from handlers.worker.archive.signature import ATTENTION_MASK, INPUT_IDS, VALID_LENGTH
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.scripts import load_script
-from handlers.worker.tokens.tokenizer import Text, Tokenized, Tokens, Window
-from handlers.worker.values import Instance, Row
+from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
+from handlers.worker.values import Instance, Json, Row
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 K = TypeVar("K", bound=Hashable)
@@ -49,7 +49,7 @@ class Preprocessor:
                 "or each of them List[str]"
             )
 
-    def tokens(self, _: Text, __: bool, ___: int) -> Tokens:
+    def tokens(self, _: Text, __: bool, ___: int) -> tuple[list[Json], bool]:
         """A RequestError: the module gives no tokens of texts."""
         raise RequestError(
             "InvalidBody", "this model has a preprocessing module, and no tokenizer whose tokens it could show"

@@ -55,13 +55,6 @@ class Tokenized(NamedTuple):
     truncated: bool
 
 
-class Tokens(NamedTuple):
-    """The tokens of a text, and whether they are more than a row has room for."""
-
-    tokens: list[Json]
-    is_long: bool
-
-
 class RowTokenizer:
     """A tokenizer of the `tokenizers` library, with the rules for texts that are too long.
 
@@ -107,8 +100,8 @@ class RowTokenizer:
             tokenized[key] = encoding if failed else self._lay_out(instance, window, encoding)
         return tokenized
 
-    def tokens(self, text: Text, special: bool, room: int) -> Tokens:
-        """The tokens of a text.
+    def tokens(self, text: Text, special: bool, room: int) -> tuple[list[Json], bool]:
+        """The tokens of a text, and whether they are more than a row has room for.
 
         Args:
             text: which is not cut.
@@ -139,7 +132,7 @@ class RowTokenizer:
             for number, token, (start, stop), sequence in zip(*columns, strict=True)
         ]
         added = 0 if special else self.library.num_special_tokens_to_add(isinstance(pair, tuple))
-        return Tokens(tokens, len(tokens) + added > text.window.max_length)
+        return tokens, len(tokens) + added > text.window.max_length
 
     def _lay_out(self, instance: Instance, window: Window, encoding: Any) -> Tokenized | RequestError:
         tokens = len(encoding)
