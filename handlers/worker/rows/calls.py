@@ -150,12 +150,6 @@ def run_all(graph: Graph, shape: Shape, rows: Sequence[Row], signature: Signatur
     return outputs
 
 
-def run_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> Outputs:
-    """Run one graph on at least one row; the first dimension of each output is the rows."""
-    write_rows(graph, rows, signature)
-    return graph.run(len(rows))
-
-
 def write_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> None:
     """Write rows into a graph's inputs, padded on the right.
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 from handlers.worker.archive.artifact import Artifact, read_artifact
-from handlers.worker.engines import GraphLoad, Setup, load_all, open_runtime
+from handlers.worker.archive.signature import Signature
+from handlers.worker.engines import Graph, GraphLoad, Setup, load_all, open_runtime
 from handlers.worker.engines.openvino import has_bf16, import_openvino
 from handlers.worker.errors import ArtifactError
-from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs, run_rows
-from handlers.worker.values import Row, Shape
+from handlers.worker.rows.calls import Graphs, load_graphs, new_inputs, write_rows
+from handlers.worker.values import Outputs, Row, Shape
 from tests.conftest import ENGINES, ROOT, needs_openvino
 from tests.handlers.worker.conftest import Tiny
 
@@ -25,6 +27,12 @@ def load(engine: str, artifact: Artifact, precision: str = "f32") -> Graphs:
     runtime = open_runtime(engine, Setup(1, 1, precision))
     (graphs,) = load_graphs(runtime, artifact.path, artifact.graphs, artifact.signature)
     return graphs
+
+
+def run_rows(graph: Graph, rows: Sequence[Row], signature: Signature) -> Outputs:
+    """Run one graph on at least one row; the first dimension of each output is the rows."""
+    write_rows(graph, rows, signature)
+    return graph.run(len(rows))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
