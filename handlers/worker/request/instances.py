@@ -80,20 +80,14 @@ def read_instance(value: Json, where: str, fields: Fields, limits: RequestLimits
     if second is None:
         raise RequestError("InvalidInstance", f'{where}: the field "{fields.second}" is missing')
     pair = check_text(second, f"{where}.{fields.second}", limits.characters)
-    if fields.second_required and not fields.empty:
-        check_not_empty({fields.first: text, str(fields.second): pair}, where)
+    if fields.second_required and not fields.empty and not (text and pair):  # as in transformers
+        name = fields.second if text else fields.first
+        raise RequestError("InvalidInstance", f'{where}: the field "{name}" is empty')
     for name in fields.others:
         if name not in value:
             raise RequestError("InvalidInstance", f'{where}: the field "{name}" is missing')
     others = tuple(check_text(value[name], f"{where}.{name}", limits.characters) for name in fields.others)
     return Instance(text, pair, others)
-
-
-def check_not_empty(texts: Mapping[str, str], where: str) -> None:
-    """Refuse an empty question or context, like transformers."""
-    for name, text in texts.items():
-        if not text:
-            raise RequestError("InvalidInstance", f'{where}: the field "{name}" is empty')
 
 
 def check_count(count: int, name: str, limits: RequestLimits) -> None:
