@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from handlers.worker.tasks.activation import activate
+
 CONTEXT = 1  # the second of the two texts of an instance
 EXCLUDED = -10000.0  # the logit of a token that cannot be part of an answer
 
@@ -41,8 +43,8 @@ def best_spans(
     allowed = np.array([sequence == CONTEXT for sequence in encoding.sequence_ids])
     if cls is not None:
         allowed |= np.asarray(encoding.ids) == cls
-    start = _softmax(np.where(allowed, starts[:tokens], np.float32(EXCLUDED)))
-    end = _softmax(np.where(allowed, ends[:tokens], np.float32(EXCLUDED)))
+    start = activate(np.where(allowed, starts[:tokens], EXCLUDED), "softmax")
+    end = activate(np.where(allowed, ends[:tokens], EXCLUDED), "softmax")
     null_score = float(start[0] * end[0])
     start[0] = end[0] = 0.0
 
@@ -74,8 +76,3 @@ def place_in_text(span: Span, encoding: Any, align_to_words: bool) -> Span:
             if first is not None and last is not None:
                 return Span(span.score, first[0], last[1])
     return Span(span.score, encoding.offsets[span.start][0], encoding.offsets[span.end][1])
-
-
-def _softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    exponentials = np.exp(logits - logits.max())
-    return np.asarray(exponentials / exponentials.sum())

@@ -16,6 +16,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, flag, integer, word, words
 from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
+from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
 from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Window
@@ -75,10 +76,9 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
     assert entailment is not None  # `prepare` has refused others
     if several or len(labels) == 1:
         contradiction = len(head.labels) - 1 if entailment == 0 else 0
-        scores = 1 / (1 + np.exp(logits[:, contradiction] - logits[:, entailment]))
+        scores = activate(logits[:, entailment] - logits[:, contradiction], "sigmoid")
     else:
-        exponents = np.exp(logits[:, entailment] - logits[:, entailment].max())
-        scores = exponents / exponents.sum()
+        scores = activate(logits[:, entailment], "softmax")
     order = np.argsort(-scores, kind="stable")[: example.parameters["top_k"]]
     return [{"label": labels[index], "score": float(scores[index])} for index in order.tolist()]
 
