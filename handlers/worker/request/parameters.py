@@ -123,6 +123,13 @@ def read_parameters(
     return values
 
 
+def check_fields(fields: Collection[str], known: Collection[str]) -> None:
+    """Refuse fields of a JSON body that its protocol does not have."""
+    unknown = sorted(set(fields) - set(known))
+    if unknown:
+        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+
+
 def read_parameters_beside(
     body: Mapping[str, Json],
     names: Collection[str],
@@ -140,9 +147,7 @@ def read_parameters_beside(
         RequestError: also if the body has another field, or parameters in both places.
     """
     beside = {name: item for name, item in body.items() if name in parameters}
-    unknown = sorted(set(body) - set(names) - set(beside))
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    check_fields(body, {*names, *beside})
     nested = body.get("parameters")
     if beside and nested not in (None, {}):
         raise RequestError("InvalidBody", 'give parameters in "parameters" or as fields of the body, not both')

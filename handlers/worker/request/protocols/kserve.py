@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.parameters import check_fields, read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 
 NAME = "kserve"
@@ -23,9 +22,7 @@ def recognises(value: Json, _: Schema) -> bool:
 def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read a body with "instances" and optional "parameters"."""
     value = body.value
-    unknown = sorted(set(value) - {"instances", "parameters"})
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    check_fields(value, {"instances", "parameters"})
     items = value["instances"]
     if not isinstance(items, list):
         raise RequestError("InvalidBody", '"instances" must be a list')

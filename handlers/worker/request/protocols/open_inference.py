@@ -25,7 +25,7 @@ from handlers.worker.archive.signature import label_text
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.parameters import check_fields, read_parameters
 from handlers.worker.request.schema import Schema
 from handlers.worker.request.text import check_text, quote, type_name
 from handlers.worker.values import Instance, Json
@@ -47,9 +47,7 @@ def recognises(value: Json, _: Schema) -> bool:
 def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[str, Json]) -> Request:
     """Read a body with tensors, some of which may be bytes after its JSON."""
     value, tail = body.value, memoryview(body.tail)
-    unknown = sorted(set(value) - {"id", "inputs", "outputs", "parameters"})
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    check_fields(value, {"id", "inputs", "outputs", "parameters"})
     tensors: dict[str, list[str]] = {}
     offset = 0
     for number, tensor in enumerate(value["inputs"]):

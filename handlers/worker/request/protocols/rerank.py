@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import as_integer, read_parameters
+from handlers.worker.request.parameters import as_integer, check_fields, read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.request.text import quote, type_name
+from handlers.worker.request.text import type_name
 from handlers.worker.values import Json
 
 NAME = "rerank"
@@ -40,9 +40,7 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     """Read the query with each of the documents."""
     value = body.value
     form = "texts" if "texts" in value else "documents"
-    unknown = sorted(set(value) - FIELDS[form])
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    check_fields(value, FIELDS[form])
     documents = value[form]
     if not isinstance(documents, list):
         raise RequestError("InvalidBody", f'"{form}" must be a list of texts, not {type_name(documents)}')

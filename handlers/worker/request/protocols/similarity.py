@@ -9,9 +9,8 @@ import numpy as np
 from handlers.worker.errors import RequestError
 from handlers.worker.request.body import Body
 from handlers.worker.request.instances import Answered, Request, RequestLimits, check_count, read_instance
-from handlers.worker.request.parameters import read_parameters
+from handlers.worker.request.parameters import check_fields, read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.request.text import quote
 from handlers.worker.values import Json
 
 NAME = "similarity"
@@ -28,9 +27,8 @@ def read(body: Body, schema: Schema, limits: RequestLimits, defaults: Mapping[st
     """Read the source sentence, and then the sentences to compare with it."""
     value = body.value
     inputs = value["inputs"]
-    unknown = sorted((set(value) - {"inputs", "parameters"}) | (set(inputs) - FIELDS))
-    if unknown:
-        raise RequestError("InvalidBody", f"unknown field {quote(unknown[0])} in the JSON body")
+    check_fields(value, {"inputs", "parameters"})
+    check_fields(inputs, FIELDS)
     sentences = inputs.get("sentences")
     if not isinstance(sentences, list) or "source_sentence" not in inputs:
         raise RequestError("InvalidBody", '"inputs" needs "source_sentence", a text, and "sentences", a list of texts')
