@@ -11,7 +11,7 @@ from handlers.worker.archive.signature import Signature
 from handlers.worker.errors import ArtifactError, RequestError
 from handlers.worker.request.parameters import read_parameters
 from handlers.worker.request.schema import Schema
-from handlers.worker.tasks.columns import Column
+from handlers.worker.tasks.columns import Column, same
 from handlers.worker.tokens.tokenizer import Text, Tokenized, Window
 from handlers.worker.values import Instance, Json, Outputs
 
@@ -44,11 +44,6 @@ def any_values(_: Parameters) -> None:
 def alone(instance: Instance, _: Parameters) -> list[Instance]:
     """The instance itself, whose tokens are its rows."""
     return [instance]
-
-
-def whole_outputs(outputs: Outputs) -> Outputs:
-    """The outputs themselves."""
-    return outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +80,7 @@ class Task(Schema):
     prepare: Callable[[Text, Parameters, Signature], Text] = unchanged
     check: Callable[[Parameters], None] = any_values
     expand: Callable[[Instance, Parameters], list[Instance]] = alone
-    condense: Callable[[Outputs], Outputs] = whole_outputs
+    condense: Callable[[Outputs], Outputs] = same
     example_parameters: Parameters = field(default_factory=dict)
     example_variants: Sequence[Parameters] = ({},)
     offsets: bool = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from handlers.worker.values import Json
 
 Take = Callable[[Json], Any]
+T = TypeVar("T")
 
 
 class ValueKind(Enum):
@@ -42,9 +43,9 @@ class Column(NamedTuple):
     value: Take
 
 
-def whole_answer(answer: Json) -> Json:
-    """The answer itself, as a column's value."""
-    return answer
+def same(value: T) -> T:
+    """The value itself."""
+    return value
 
 
 def item(name: str) -> Take:

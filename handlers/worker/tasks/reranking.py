@@ -11,7 +11,7 @@ from handlers.worker.request.parameters import choice
 from handlers.worker.request.schema import Fields
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
+from handlers.worker.tasks.columns import Column, ValueKind, same
 from handlers.worker.tokens.tokenizer import RowTokenizer, Window
 from handlers.worker.values import Json
 
@@ -29,7 +29,7 @@ def answer(example: Example, signature: Signature, _: RowTokenizer) -> Json:
 
 
 def columns(_: Signature, __: Parameters) -> list[Column]:
-    return [Column("score", ValueKind.NUMBER, whole_answer)]
+    return [Column("score", ValueKind.NUMBER, same)]
 
 
 TASK = Task(

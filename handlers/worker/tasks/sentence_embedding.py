@@ -22,7 +22,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
 from handlers.worker.request.schema import Fields
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
+from handlers.worker.tasks.columns import Column, ValueKind, same
 from handlers.worker.tokens.prompts import add_prompt
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.values import Json
@@ -105,7 +105,7 @@ def _scale(ranges: tuple[tuple[float, ...], ...]) -> tuple[npt.NDArray[np.float3
 
 
 def columns(_: Signature, parameters: Parameters) -> list[Column]:
-    return [Column("embedding", KINDS[parameters["precision"]], whole_answer)]
+    return [Column("embedding", KINDS[parameters["precision"]], same)]
 
 
 TASK = Task(

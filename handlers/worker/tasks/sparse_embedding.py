@@ -19,7 +19,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.request.parameters import Parameter, choice, flag, integer, word
 from handlers.worker.request.schema import Fields
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, ValueKind, items, whole_answer
+from handlers.worker.tasks.columns import Column, ValueKind, items, same
 from handlers.worker.tasks.sentence_embedding import window
 from handlers.worker.tokens.prompts import add_prompt
 from handlers.worker.tokens.reader import RowReader
@@ -73,7 +73,7 @@ def _token(reader: RowReader, index: int) -> str | None:
 
 def columns(_: Signature, parameters: Parameters) -> list[Column]:
     if parameters["format"] == "sparsevec":
-        return [Column("embedding", ValueKind.TEXT, whole_answer)]
+        return [Column("embedding", ValueKind.TEXT, same)]
     values = Column("values", ValueKind.VECTOR, items("value"))
     if parameters["format"] == "tokens":
         return [Column("tokens", ValueKind.TEXTS, items("token")), values]

@@ -19,7 +19,7 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, Take, ValueKind, item, whole_answer
+from handlers.worker.tasks.columns import Column, Take, ValueKind, item, same
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text
 from handlers.worker.values import Json
 
@@ -73,7 +73,7 @@ def ranking(scores: npt.NDArray[np.float64], head: Head, thresholds: Mapping[str
 def columns(signature: Signature, parameters: Parameters) -> list[Column]:
     """The best label of each head with its score; with top_k, the ranking too."""
     if signature.outputs == ONLY_OUTPUT:
-        return _columns_of_head("", whole_answer, parameters)
+        return _columns_of_head("", same, parameters)
     heads = ((name, item(name)) for name in signature.outputs)
     return [column for name, ranked in heads for column in _columns_of_head(f"{name}_", ranked, parameters)]
 

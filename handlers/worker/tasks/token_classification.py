@@ -15,7 +15,7 @@ from handlers.worker.request.parameters import Parameter, choice, integer, words
 from handlers.worker.request.schema import Fields
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
+from handlers.worker.tasks.columns import Column, ValueKind, same
 from handlers.worker.tasks.entities import Token, join_tokens, join_windows
 from handlers.worker.tokens.tokenizer import RowTokenizer, Window
 from handlers.worker.values import Json
@@ -75,7 +75,7 @@ def _tokens(
 
 
 def columns(_: Signature, __: Parameters) -> list[Column]:
-    return [Column("entities", ValueKind.JSON, whole_answer)]
+    return [Column("entities", ValueKind.JSON, same)]
 
 
 TASK = Task(

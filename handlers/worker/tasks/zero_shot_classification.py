@@ -18,7 +18,7 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, ValueKind, whole_answer
+from handlers.worker.tasks.columns import Column, ValueKind, same
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.values import Instance, Json
 
@@ -95,7 +95,7 @@ def columns(_: Signature, parameters: Parameters) -> list[Column]:
         Column("label", ValueKind.TEXT, lambda answer: answer[0]["label"]),
         Column("score", ValueKind.NUMBER, lambda answer: answer[0]["score"]),
     ]
-    return best if (parameters["top_k"] or 1) == 1 else [*best, Column("labels", ValueKind.LABELS, whole_answer)]
+    return best if (parameters["top_k"] or 1) == 1 else [*best, Column("labels", ValueKind.LABELS, same)]
 
 
 TASK = Task(

@@ -21,7 +21,7 @@ from handlers.worker.errors import RequestError
 from handlers.worker.members.member import Member
 from handlers.worker.request.instances import Answered, Request
 from handlers.worker.rows.calls import ModelGraphs, new_inputs
-from handlers.worker.tasks.base import whole_outputs
+from handlers.worker.tasks.columns import same
 from handlers.worker.tokens.tokenizer import K, Text, Tokenized, Window
 from handlers.worker.values import Instance, Row, Shape
 
@@ -101,7 +101,7 @@ def member(faults: Faults, reader: Reader) -> Member:
         "Member",
         StubMember(
             reader=reader,
-            task=SimpleNamespace(offsets=False, condense=whole_outputs),
+            task=SimpleNamespace(offsets=False, condense=same),
             check_rows=check_rows,
             check_tokens=lambda _: None,
             times=TIMES,

@@ -29,7 +29,7 @@ from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Setup, open_runtime
 from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs
 from handlers.worker.rows.timing import time_graphs
-from handlers.worker.tasks.base import whole_outputs
+from handlers.worker.tasks.columns import same
 from handlers.worker.values import Call, Row, Shape
 
 class Twice(torch.nn.Module):
@@ -46,7 +46,7 @@ signature = Signature(("input_ids", "attention_mask"), ("out",), 0, 0, "right", 
 streams = load_graphs(runtime, folder.joinpath, [GraphFile(shape, "graph.pt", None, None)], signature)
 rows = [Row([number] * 8, [0] * 8) for number in range(200)]
 calls = [Call(shape, (start, start + 1)) for start in range(0, 200, 2)]
-outputs = Runner([ModelGraphs(streams, signature)], [whole_outputs]).run(calls, rows)
+outputs = Runner([ModelGraphs(streams, signature)], [same]).run(calls, rows)
 right = len(outputs) == 200 and all((output[0] == 2 * number).all() for number, output in outputs.items())
 followed = RUNTIME.followed_at_once()
 times = time_graphs(streams, signature, 0.2)

@@ -19,7 +19,7 @@ from handlers.worker.archive.signature import POOLING_MASK, POSITION_IDS, SEGMEN
 from handlers.worker.engines import Inputs
 from handlers.worker.rows.calls import ModelGraphs, Runner, load_graphs, write_rows
 from handlers.worker.rows.lines import number_positions, write_lines
-from handlers.worker.tasks.base import whole_outputs
+from handlers.worker.tasks.columns import same
 from handlers.worker.values import Call, Place, Row, Shape
 from tests.conftest import ENGINE
 from tests.handlers.worker.conftest import Tiny
@@ -64,7 +64,7 @@ def test_rows_come_back_in_order_however_many_calls_run_at_once(
     rows = [Row([number], [0]) for number in range(100, 124)]
     calls = [Call(Shape(3, 16), tuple(range(start, start + 3))) for start in range(0, 24, 3)]
     for _ in range(3):
-        outputs = Runner([ModelGraphs(streams, artifact.signature)], [whole_outputs]).run(calls, rows)
+        outputs = Runner([ModelGraphs(streams, artifact.signature)], [same]).run(calls, rows)
         first = {index: float(output[0][0]) for index, output in outputs.items() if isinstance(output, list)}
         assert first == {index: float(100 + index) for index in range(24)}
 
