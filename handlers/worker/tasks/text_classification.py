@@ -72,19 +72,20 @@ def ranking(scores: npt.NDArray[np.float64], head: Head, thresholds: Mapping[str
 
 def columns(signature: Signature, parameters: Parameters) -> list[Column]:
     """The best label of each head with its score; with top_k, the ranking too."""
+    several = parameters["return_all_scores"] and (parameters["top_k"] or 1) > 1
     if signature.outputs == ONLY_OUTPUT:
-        return _columns_of_head("", same, parameters)
+        return ranking_columns("", same, several)
     heads = ((name, item(name)) for name in signature.outputs)
-    return [column for name, ranked in heads for column in _columns_of_head(f"{name}_", ranked, parameters)]
+    return [column for name, ranked in heads for column in ranking_columns(f"{name}_", ranked, several)]
 
 
-def _columns_of_head(prefix: str, ranked: Take, parameters: Parameters) -> list[Column]:
-    """The columns of a head, whose ranked labels a function takes from an answer."""
+def ranking_columns(prefix: str, ranked: Take, several: bool) -> list[Column]:
+    """The best label with its score and, if there are several, the ranking, which a function takes from an answer."""
     best = [
         Column(f"{prefix}label", ValueKind.TEXT, lambda answer: label_text(ranked(answer)[0]["label"])),
         Column(f"{prefix}score", ValueKind.NUMBER, lambda answer: ranked(answer)[0]["score"]),
     ]
-    if not parameters["return_all_scores"] or (parameters["top_k"] or 1) == 1:
+    if not several:
         return best
 
     def labels(answer: Json) -> list[Json]:

@@ -18,7 +18,8 @@ from handlers.worker.request.schema import Fields
 from handlers.worker.request.text import quote
 from handlers.worker.tasks.activation import activate
 from handlers.worker.tasks.base import Example, Parameters, Task
-from handlers.worker.tasks.columns import Column, ValueKind, same
+from handlers.worker.tasks.columns import Column, same
+from handlers.worker.tasks.text_classification import ranking_columns
 from handlers.worker.tokens.tokenizer import RowTokenizer, Text, Window
 from handlers.worker.values import Instance, Json
 
@@ -91,11 +92,7 @@ def entailment_of(labels: Sequence[Json]) -> int | None:
 
 def columns(_: Signature, parameters: Parameters) -> list[Column]:
     """The best label with its score; with top_k, the ranking too."""
-    best = [
-        Column("label", ValueKind.TEXT, lambda answer: answer[0]["label"]),
-        Column("score", ValueKind.NUMBER, lambda answer: answer[0]["score"]),
-    ]
-    return best if (parameters["top_k"] or 1) == 1 else [*best, Column("labels", ValueKind.LABELS, same)]
+    return ranking_columns("", same, several=(parameters["top_k"] or 1) > 1)
 
 
 TASK = Task(
