@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import orjson
 
-from handlers.worker.errors import RequestError
-from handlers.worker.request.documents import dump, write_error
+from handlers.worker.errors import KINDS, RequestError
+from handlers.worker.request.documents import dump
 
 # bytes; TorchServe drops a worker whose answer is longer than max_response_size, 6553500 by default
 MAX_ANSWER = 6_500_000
@@ -42,8 +42,12 @@ def answer_reply(body: bytes, truncated: str) -> Reply:
 
 
 def error_reply(error: RequestError, where: str = "") -> Reply:
-    """The reply to a request that is refused; `where` names the part of the request at fault."""
-    return Reply(error.status, write_error(error, where), RETRY_AFTER if error.status == 503 else {})
+    """The reply to a request that is refused; `where` names the part of the request at fault.
+
+    The field `error` of its body marks the refusal, since gRPC carries no status.
+    """
+    body = {"code": error.status, "type": error.kind, "error": f"{where}{error}", "fix": KINDS[error.kind].fix}
+    return Reply(error.status, dump(body), RETRY_AFTER if error.status == 503 else {})
 
 
 def joint_reply(replies: Mapping[str, Reply]) -> Reply:

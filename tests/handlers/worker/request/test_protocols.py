@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handlers.worker.answering.reply import error_reply
 from handlers.worker.errors import KINDS, RequestError
 from handlers.worker.request.body import decode
-from handlers.worker.request.documents import write_error
 from handlers.worker.request.instances import Answered, Request, RequestLimits
 from handlers.worker.request.protocols import read_request, write_answers
 from handlers.worker.tasks import TASKS
@@ -370,7 +370,7 @@ def test_what_is_wrong_is_said(body: Any, kind: str, message: str) -> None:
     with pytest.raises(RequestError, match=message) as raised:
         read(body)
     assert raised.value.kind == kind
-    document = json.loads(write_error(raised.value, "inputs[0]: "))
+    document = json.loads(error_reply(raised.value, "inputs[0]: ").body)
     assert set(document) == {"code", "type", "error", "fix"}
     assert document["code"] == KINDS[kind].status
     assert document["error"].startswith("inputs[0]: ")
@@ -419,7 +419,7 @@ def test_any_body_is_read_or_refused_with_a_reason(body: bytes, content_type: st
         request = read(body, content_type, task)
     except RequestError as error:
         assert 400 <= error.status < 500
-        assert json.loads(write_error(error))["error"]
+        assert json.loads(error_reply(error).body)["error"]
     else:
         assert 1 <= len(request.instances) <= LIMITS.instances
         assert all(isinstance(part, str) for instance in request.instances for part in instance.texts)
