@@ -198,7 +198,6 @@ class Model:
         with _logged(UNCOUNTED):
             self.metrics.count_calls(plan.calls, plan.lengths, [member.name for member in self.members])
             self.metrics.count_repeats(plan.repeats)
-            self.metrics.count_switches(self._graphs.take_switches())
 
     def _milliseconds(self, calls: Sequence[Call]) -> float:
         """The milliseconds of calls at the times of the start, which were measured with all streams busy at once."""

@@ -256,10 +256,6 @@ class Graphs:
             for inference, number in plan.uses[index]:
                 inference.outputs[number] = outputs
 
-    def take_switches(self) -> int:
-        """The number of changes of the model between calls, since the last call of this method."""
-        return self._schedule.take_switches()
-
 
 def _lost(label: str) -> RequestError:
     return RequestError("Unexpected", f"the worker has no {label} for this instance")

@@ -23,7 +23,6 @@ class Schedule:
     def __init__(self, planners: Sequence[Planner]) -> None:
         self._planners = planners
         self._last_member: int | None = None
-        self._switches = 0
 
     def plan(self, lengths: Sequence[int], members: Sequence[int]) -> list[Call]:
         """The calls in the order to run them. A model whose planner fails gets none.
@@ -45,11 +44,5 @@ class Schedule:
                 continue
             for call in member_calls:
                 calls.append(call._replace(rows=tuple(member_rows[index] for index in call.rows), member=member))
-            self._switches += self._last_member not in (None, member)
             self._last_member = member
         return calls
-
-    def take_switches(self) -> int:
-        """The number of changes of the model since the last call of this method."""
-        switches, self._switches = self._switches, 0
-        return switches

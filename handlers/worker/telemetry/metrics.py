@@ -82,6 +82,7 @@ class Metrics:
         self._counts: dict[tuple[str, tuple[str, ...]], float] = defaultdict(float)
         # for each histogram the values in every bucket, which `take` sums up
         self._buckets: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        self._last_member: str | None = None  # the model of the last call
 
     def add(self, name: str, value: float, *labels: str) -> None:
         """Increase a metric of `COUNTERS` with these values of its labels."""
@@ -101,9 +102,18 @@ class Metrics:
             self.add("marina_stage_seconds_total", value, name)
 
     def count_calls(self, calls: Sequence[Call], lengths: Sequence[int], members: Sequence[str]) -> None:
-        """Count the work in a plan, and how much of it is padding; `members` names the models of the calls."""
+        """Count the work in a plan, how much of it is padding, and changes between models.
+
+        Args:
+            calls: in the order in which they ran.
+            lengths: the number of tokens in each row.
+            members: the names of the models, which calls refer to by index.
+        """
         for call in calls:
             name = members[call.member]
+            if self._last_member not in (None, name):
+                self.add("marina_model_switches_total", 1)
+            self._last_member = name
             tokens = sum(lengths[row] for row in call.rows)
             row_tokens = call.used_rows * call.shape.sequence_length
             self.add("marina_calls_total", 1, name, str(call.shape))
@@ -118,10 +128,6 @@ class Metrics:
     def count_repeats(self, rows: int) -> None:
         """Count rows that were not computed, since they equal other rows."""
         self.add("marina_repeated_rows_total", rows)
-
-    def count_switches(self, switches: int) -> None:
-        """Count changes between the models of a bundle."""
-        self.add("marina_model_switches_total", switches)
 
     def take(self) -> dict[tuple[str, tuple[str, ...]], float]:
         """The counts since the last call, by metric and labels."""

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from handlers.worker.rows.plan import Planner
 from handlers.worker.telemetry.metrics import COUNTERS, FILL, FILL_BUCKETS, ROW_TOKENS, ROW_TOKENS_BUCKETS, Metrics
+from handlers.worker.values import Call, Shape
 from tests.handlers.worker.rows.test_plan import Times, plannable
 
 
@@ -48,6 +49,14 @@ def test_stages_are_counted_by_their_names() -> None:
     metrics.count_stages({"graph": 1.0})
     stages = {labels: value for (_, labels), value in metrics.take().items()}
     assert stages == {("read",): 0.5, ("graph",): 3.0}
+
+
+def test_changes_between_models_are_counted_over_batches() -> None:
+    metrics, members = Metrics(), ["a", "b"]
+    one, other = (Call(Shape(1, 16), (0,), member=member) for member in (0, 1))
+    for calls, switches in (([one, one], 0), ([one, other], 1), ([], 0), ([one, other, one], 3)):
+        metrics.count_calls(calls, [3], members)
+        assert metrics.take().get(("marina_model_switches_total", ()), 0) == switches
 
 
 def test_every_counter_says_what_it_counts() -> None:
