@@ -31,13 +31,13 @@ class Reply(NamedTuple):
 
 
 def answer_reply(body: bytes, truncated: str) -> Reply:
-    """The reply with an answer; `truncated` has the numbers of the instances that were truncated.
+    """The reply with an answer, or with an error if the body is too large.
 
-    Raises:
-        RequestError: the body is too large.
+    `truncated` has the numbers of the instances that were truncated.
     """
     if len(body) > MAX_ANSWER:
-        raise RequestError("AnswerTooLarge", f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed")
+        message = f"the answer has {len(body)} bytes; at most {MAX_ANSWER} are allowed"
+        return error_reply(RequestError("AnswerTooLarge", message))
     return Reply(200, body, {TRUNCATED_HEADER: truncated} if truncated else {})
 
 
@@ -63,11 +63,8 @@ def joint_reply(replies: Mapping[str, Reply]) -> Reply:
     if 200 not in first_by_status:
         return next(iter(first_by_status.values()))
     truncated = [f"{name}={reply.headers[TRUNCATED_HEADER]}" for name, reply in replies.items() if reply.headers]
-    try:
-        body = dump({name: orjson.Fragment(reply.body) for name, reply in replies.items()})
-        return answer_reply(body, ";".join(truncated))
-    except RequestError as error:
-        return error_reply(error)
+    body = dump({name: orjson.Fragment(reply.body) for name, reply in replies.items()})
+    return answer_reply(body, ";".join(truncated))
 
 
 def lines_reply(replies: Sequence[Reply]) -> Reply:
@@ -83,9 +80,5 @@ def lines_reply(replies: Sequence[Reply]) -> Reply:
     if 200 not in statuses and len(too_much) > 1 and len({reply.body for reply in too_much}) == 1:
         return too_much[0]
     truncated = ",".join(str(number) for number, reply in enumerate(replies) if TRUNCATED_HEADER in reply.headers)
-    try:
-        return answer_reply(b"".join(reply.body + b"\n" for reply in replies), truncated)._replace(
-            media_type=JSON_LINES
-        )
-    except RequestError as error:
-        return error_reply(error)
+    reply = answer_reply(b"".join(reply.body + b"\n" for reply in replies), truncated)
+    return reply._replace(media_type=JSON_LINES) if reply.status == 200 else reply
