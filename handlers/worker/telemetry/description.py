@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Sequence
 
+from handlers.worker.engines.packages import installed
 from handlers.worker.members.member import Member
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.settings import Settings
@@ -18,6 +18,7 @@ def describe_member(member: Member) -> dict[str, Json]:
     "milliseconds" of one call of each graph, and the parity "served", are as this worker measured them.
     """
     artifact, parameters = member.artifact, member.task.parameters
+    served = {name: release for name in artifact.versions if (release := installed(name))}
     return {
         "name": artifact.name,
         "task": artifact.task,
@@ -38,7 +39,7 @@ def describe_member(member: Member) -> dict[str, Json]:
             "served": member.parity,
         },
         "compiler": dict(artifact.compiler),
-        "versions": {"compiled": dict(artifact.versions), "served": _installed(artifact.versions)},
+        "versions": {"compiled": dict(artifact.versions), "served": served},
         "limits": member.settings.limits._asdict(),
     }
 
@@ -59,14 +60,3 @@ def describe_worker(settings: Settings, cores: Sequence[int]) -> dict[str, Json]
         "max_batch_ms": settings.max_batch_ms,
         "pid": os.getpid(),
     }
-
-
-def _installed(packages: Mapping[str, str]) -> dict[str, str]:
-    """The installed versions of packages on this host; packages that are not installed are left out."""
-    versions = {}
-    for name in packages:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
