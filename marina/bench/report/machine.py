@@ -6,13 +6,13 @@ import platform
 import shlex
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from handlers.worker.engines.packages import installed
 from handlers.worker.placement.discovery import cpu_cores
 
 PACKAGES = (
@@ -29,7 +29,7 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "packages": {name: release for name in PACKAGES if (release := _version(name))},
+        "packages": {name: release for name in PACKAGES if (release := installed(name))},
         "revision": _revision(),
     }
 
@@ -56,13 +56,6 @@ def _processor() -> str:
         f"{part} {fields[f'{key}']}" for part, key in (("family", "cpu family"), ("model", "model")) if key in fields
     ]
     return f"{name} ({', '.join(family)})" if family else name
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _revision() -> str | None:
