@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from handlers.worker.archive.contents import Contents
 from handlers.worker.engines import Runtime, Setup, engine_module, open_runtime
@@ -23,21 +23,9 @@ TIMING_BUDGET_S = 1.0  # at a worker's start, for all graphs together
 T = TypeVar("T")
 
 
-class Loaded(NamedTuple):
-    """The models of an archive.
-
-    Attributes:
-        members: the models that passed their golden rows.
-        failures: the errors of the other models, by name.
-        placement: the worker's cores.
-    """
-
-    members: list[Member]
-    failures: dict[str, Exception]
-    placement: Placement
-
-
-def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Mapping[str, Task]) -> Loaded:
+def load_members(
+    folder: Path, contents: Contents, settings: Settings, tasks: Mapping[str, Task]
+) -> tuple[list[Member], dict[str, Exception], Placement]:
     """Load the models of an archive.
 
     Args:
@@ -45,6 +33,9 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
         contents: the contents of the folder.
         settings: how to serve it.
         tasks: the tasks that the archive's handler has, by name.
+
+    Returns:
+        The models that passed their golden rows; the errors of the others, by name; and the worker's cores.
 
     Raises:
         PlacementError: the worker cannot get the cores that it needs.
@@ -86,7 +77,7 @@ def load_members(folder: Path, contents: Contents, settings: Settings, tasks: Ma
         )
 
     members, load_errors = _for_each(opened, load_member)
-    return Loaded(list(members.values()), {**open_errors, **load_errors}, placement)
+    return list(members.values()), {**open_errors, **load_errors}, placement
 
 
 def _for_each(names: Iterable[str], work: Callable[[str], T]) -> tuple[dict[str, T], dict[str, Exception]]:
