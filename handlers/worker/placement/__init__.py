@@ -18,7 +18,7 @@ from handlers.worker.errors import PlacementError
 from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, SharedGroup, worker_of
 from handlers.worker.placement.discovery import VISIBLE_CORES, allowed_cores, cpu_cores, neuron_cores
 from handlers.worker.placement.groups import Group, format_cores, parse_core_groups
-from handlers.worker.placement.leases import Holder, Lease, leases_folder, take_lease
+from handlers.worker.placement.leases import Holder, leases_folder, take_lease
 
 GROUP_SIZES = "NEURONCORE_GROUP_SIZES"
 PLACEMENT_VARIABLES = (GROUP_SIZES, VISIBLE_CORES)  # they decide which cores a server's workers may take
@@ -33,12 +33,10 @@ class Placement(NamedTuple):
 
     cores use the host's numbering. Under a quota of CPU time only the number of cores matters, not which ones.
     threads is the number of CPU threads that the worker may keep busy.
-    lease is None if the worker may use every core and no group was requested.
     """
 
     cores: Group
     threads: int
-    lease: Lease | None
 
 
 def core_groups(setting: str | None) -> GroupSizes:
@@ -112,29 +110,29 @@ def place(cores: Cores, setting: str | None, model: str, version: str = "", wait
 def _place_on_neuron(sizes: GroupSizes, worker: Holder, wait_s: float) -> Placement:
     cores = neuron_cores()
     _check_sizes(cores, sizes.sizes or (1,))
-    lease = take_lease(leases_folder(NEURONCORES.leases), ExclusiveGroup(worker, cores, sizes, wait_s))
+    lease = take_lease(leases_folder(NEURONCORES.leases), worker, ExclusiveGroup(worker, cores, sizes, wait_s).choose)
     for name in REMOVED_VARIABLES:
         os.environ.pop(name, None)
     os.environ[VISIBLE_CORES] = format_cores(lease.cores)
     os.environ["NEURON_PROCESS_TAG"] = f"{worker.model}-nc{format_cores(lease.cores)}"[:TAG_LIMIT]
     # every worker gets its share of the host's CPU cores
     threads = max(1, len(cpu_cores()) * len(lease.cores) // len(cores))
-    return Placement(lease.cores, threads, lease)
+    return Placement(lease.cores, threads)
 
 
 def _place_on_cpu(sizes: GroupSizes, worker: Holder, _: float) -> Placement:
     cores = cpu_cores()
     if sizes.sizes is None:
-        return Placement(cores, len(cores), None)
+        return Placement(cores, len(cores))
     _check_sizes(cores, sizes.sizes)
-    lease = take_lease(leases_folder(CPU_CORES.leases), SharedGroup(worker, cores, sizes.sizes))
+    lease = take_lease(leases_folder(CPU_CORES.leases), worker, SharedGroup(worker, cores, sizes.sizes).choose)
     if len(cores) < len(allowed_cores()):
         # a quota does not fix which cores; if every container took the first cores, containers would compete there
-        return Placement(lease.cores, len(lease.cores), lease)
+        return Placement(lease.cores, len(lease.cores))
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # the thread has just ended
             os.sched_setaffinity(int(task.name), lease.cores)
-    return Placement(lease.cores, len(lease.cores), lease)
+    return Placement(lease.cores, len(lease.cores))
 
 
 def _check_sizes(cores: Group, sizes: tuple[int, ...]) -> None:

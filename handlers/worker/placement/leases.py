@@ -15,10 +15,10 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from handlers.worker.errors import PlacementError
 from handlers.worker.placement.groups import Group, format_cores
@@ -80,39 +80,30 @@ class NoGroup(NamedTuple):
     wait_s: float
 
 
-class GroupChooser(Protocol):
-    """Chooses cores for a worker."""
-
-    @property
-    def worker(self) -> Holder:
-        """The worker, without cores."""
-
-    def choose(self, holders: Sequence[Holder]) -> Group | NoGroup:
-        """The cores to take, given the cores that others hold; or the reason why there are none."""
-
-
-def take_lease(folder: Path, chooser: GroupChooser) -> Lease:
+def take_lease(folder: Path, worker: Holder, choose: Callable[[Sequence[Holder]], Group | NoGroup]) -> Lease:
     """Take a group of cores, as soon as there is one: a worker that was killed takes a moment to end.
 
     Args:
         folder: from `leases_folder`.
-        chooser: chooses the group. If the wait is long, its reason is logged once.
+        worker: the worker, without cores.
+        choose: the cores to take, given the cores that others hold; or the reason why there are none. If the wait is
+            long, its reason is logged once.
 
     Raises:
-        PlacementError: no group became free in the time that the chooser allows.
+        PlacementError: no group became free in the time that the reason allows.
     """
     start = time.monotonic()
     pause, logged = FIRST_PAUSE_S, False
     while True:
         with _mutex(folder):
-            choice = chooser.choose(_read_holders(folder))
+            choice = choose(_read_holders(folder))
             if not isinstance(choice, NoGroup):
-                return _write_lease(folder, chooser.worker._replace(cores=choice))
+                return _write_lease(folder, worker._replace(cores=choice))
         waited = time.monotonic() - start
         if waited >= choice.wait_s:
             raise PlacementError(choice.reason)
         if waited >= LOG_AFTER_S and not logged:
-            _log.warning("%s: %s", chooser.worker.model, choice.reason)
+            _log.warning("%s: %s", worker.model, choice.reason)
             logged = True
         time.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, MAX_PAUSE_S)

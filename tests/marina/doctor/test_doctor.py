@@ -192,7 +192,8 @@ def test_neuron_cores_are_counted_against_groups(
     assert cores("1,1,1,1,1", 5).state == "fails"
     assert cores("8", 1).state == "fails"
     assert cores("2", 1, pipeline_cores=4).found.endswith("its graphs span 4")
-    lease = take_lease(leases_folder("neuron"), ExclusiveGroup(worker_of("other"), (2,), GroupSizes(None), 0))
+    worker = worker_of("other")
+    lease = take_lease(leases_folder("neuron"), worker, ExclusiveGroup(worker, (2,), GroupSizes(None), 0).choose)
     held = next(finding for finding in check_engines(["neuronx"]) if finding.check == "NeuronCores in use")
     assert held.found.startswith("2 by other (pid")
     lease.release()

@@ -49,7 +49,8 @@ def hold() -> Hold:
 
     def take(name: str, size: int) -> Lease:
         worker = worker_of(name)._replace(server=server_of(os.getpid()))
-        return take_lease(leases_folder(CORES.leases), ExclusiveGroup(worker, (0, 1, 2, 3), GroupSizes((size,) * 8), 0))
+        group = ExclusiveGroup(worker, (0, 1, 2, 3), GroupSizes((size,) * 8), 0)
+        return take_lease(leases_folder(CORES.leases), worker, group.choose)
 
     return take
 

@@ -38,7 +38,8 @@ def folder(tmp_path: Path) -> Path:
 def take(folder: Path, model: str, cores: int = 4, size: int = 1, wait_s: float = 0) -> Lease:
     """A lease on one of as many groups of a size as there can be."""
     sizes = GroupSizes((size,) * 64)
-    return take_lease(folder, ExclusiveGroup(worker_of(model), tuple(range(cores)), sizes, wait_s))
+    worker = worker_of(model)
+    return take_lease(folder, worker, ExclusiveGroup(worker, tuple(range(cores)), sizes, wait_s).choose)
 
 
 def hold(folder: Path, cores: int, size: int) -> subprocess.Popen[str]:
@@ -123,7 +124,8 @@ def test_no_core_is_ever_held_twice(folder: Path) -> None:
 
 def test_shared_groups_are_given_to_the_least_used_and_apart_within_a_model(folder: Path) -> None:
     def share(model: str) -> tuple[int, ...]:
-        kept.append(take_lease(folder, SharedGroup(worker_of(model), (0, 1, 2, 3), (2, 2))))
+        worker = worker_of(model)
+        kept.append(take_lease(folder, worker, SharedGroup(worker, (0, 1, 2, 3), (2, 2)).choose))
         return kept[-1].cores
 
     kept: list[Lease] = []
