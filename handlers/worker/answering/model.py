@@ -115,7 +115,8 @@ class Model:
             with times.stage("answer"):
                 replies = [self._reply_or_error(request) for request in requests]
         with _logged(UNCOUNTED):
-            self.metrics.count_stages(times.seconds)
+            for name, seconds in times.seconds.items():
+                self.metrics.add("marina_stage_seconds_total", seconds, name)
             self.metrics.observe(LATENCY, time.perf_counter() - start, times=len(replies))
             self.metrics.observe(FILL, len(replies))
         return [
@@ -197,7 +198,7 @@ class Model:
             self._pace.observe(self._milliseconds(plan.calls), (time.perf_counter() - start) * 1000)
         with _logged(UNCOUNTED):
             self.metrics.count_calls(plan.calls, plan.lengths, [member.name for member in self.members])
-            self.metrics.count_repeats(plan.repeats)
+            self.metrics.add("marina_repeated_rows_total", plan.repeats)
 
     def _milliseconds(self, calls: Sequence[Call]) -> float:
         """The milliseconds of calls at the times of the start, which were measured with all streams busy at once."""

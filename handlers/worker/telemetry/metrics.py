@@ -96,11 +96,6 @@ class Metrics:
             self._counts[f"{name}_sum", ()] += value * times
             self._counts[f"{name}_count", ()] += times
 
-    def count_stages(self, seconds: Mapping[str, float]) -> None:
-        """Count the time of a batch's stages."""
-        for name, value in seconds.items():
-            self.add("marina_stage_seconds_total", value, name)
-
     def count_calls(self, calls: Sequence[Call], lengths: Sequence[int], members: Sequence[str]) -> None:
         """Count the work in a plan, how much of it is padding, and changes between models.
 
@@ -124,10 +119,6 @@ class Metrics:
             with self._lock:
                 for row in call.rows:
                     self._count(ROW_TOKENS, lengths[row], 1, name)
-
-    def count_repeats(self, rows: int) -> None:
-        """Count rows that were not computed, since they equal other rows."""
-        self.add("marina_repeated_rows_total", rows)
 
     def take(self) -> dict[tuple[str, tuple[str, ...]], float]:
         """The counts since the last call, by metric and labels."""

@@ -45,8 +45,8 @@ def test_what_is_taken_is_not_counted_again() -> None:
 
 def test_stages_are_counted_by_their_names() -> None:
     metrics = Metrics()
-    metrics.count_stages({"read": 0.5, "graph": 2.0})
-    metrics.count_stages({"graph": 1.0})
+    for name, seconds in (("read", 0.5), ("graph", 2.0), ("graph", 1.0)):
+        metrics.add("marina_stage_seconds_total", seconds, name)
     stages = {labels: value for (_, labels), value in metrics.take().items()}
     assert stages == {("read",): 0.5, ("graph",): 3.0}
 
