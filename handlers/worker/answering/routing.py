@@ -12,6 +12,7 @@ from handlers.worker.archive.contents import Contents
 from handlers.worker.errors import RequestError, request_error
 from handlers.worker.members.member import Member
 from handlers.worker.request.body import Body, decode, decode_lines, has_lines
+from handlers.worker.request.protocols import read_request
 from handlers.worker.request.selection import select
 
 
@@ -100,9 +101,10 @@ class Router:
         if name in self._failures:
             return _model_failed(name)
         member = self._members[name]
-        request = member.read(body)
-        if isinstance(request, RequestError):
-            return request
+        try:
+            request = read_request(body, member.task, member.settings.limits, member.defaults)
+        except Exception as error:
+            return request_error(error)
         return Part(member, request, pipeline.prepare(member, request))
 
 

@@ -15,9 +15,7 @@ from handlers.worker.archive.signature import QUERY
 from handlers.worker.engines import Runtime
 from handlers.worker.errors import ArtifactError, RequestError, request_error
 from handlers.worker.members.golden import GoldenRow, check_graphs, check_tokenizer, read_golden_rows
-from handlers.worker.request.body import Body
-from handlers.worker.request.instances import Answered, Request
-from handlers.worker.request.protocols import read_request
+from handlers.worker.request.instances import Answered
 from handlers.worker.request.schema import required_fields
 from handlers.worker.request.text import check_text
 from handlers.worker.rows.calls import ModelGraphs, load_graphs
@@ -112,13 +110,6 @@ class Member:
         self.times = time_graphs(streams, artifact.signature, budget_s)
         self.costs = Costs(self.times)
         self._max_length = max_sequence_length(artifact.shapes)
-
-    def read(self, body: Body) -> Request | RequestError:
-        """Read a request for this model, or the error that it fails with."""
-        try:
-            return read_request(body, self.task, self.settings.limits, self.defaults)
-        except Exception as error:
-            return request_error(error)
 
     def window(self, parameters: Mapping[str, Json]) -> Window:
         """How the texts of a request with these parameters are laid out in rows; RequestError if they contradict."""
