@@ -55,25 +55,18 @@ class Part(NamedTuple):
     inferences: Sequence[Inference]
 
 
-class RowUse(NamedTuple):
-    """An inference that needs a row, and the row's number among the rows of the inference."""
-
-    inference: Inference
-    number: int
-
-
 class Plan(NamedTuple):
     """The distinct rows of inferences, and the calls that compute them.
 
     Attributes:
         calls: in the order to run them.
         rows: the rows that calls refer to by index.
-        uses: for each row, the inferences that need it.
+        uses: for each row, the inferences that need it, each with the row's number among its own.
     """
 
     calls: list[Call]
     rows: list[Row]
-    uses: list[list[RowUse]]
+    uses: list[list[tuple[Inference, int]]]
 
     @property
     def lengths(self) -> list[int]:
@@ -234,13 +227,13 @@ class Graphs:
         """Plan the calls for all rows of inferences."""
         rows: list[Row] = []
         members: list[int] = []
-        uses: dict[Any, list[RowUse]] = {}
+        uses: dict[Any, list[tuple[Inference, int]]] = {}
         for inference in inferences:
             if inference.result is not None or inference.tokenized is None:
                 continue
             member = self._numbers[inference.member]
             for number, row in enumerate(inference.tokenized.rows):
-                use = RowUse(inference, number)
+                use = (inference, number)
                 key = use if row.tensors else (member, row.key)
                 if key not in uses:
                     uses[key] = []

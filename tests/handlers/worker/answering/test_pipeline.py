@@ -191,4 +191,4 @@ def test_equal_rows_of_a_model_are_computed_once() -> None:
     pipeline.tokenize(inferences)
     plan = Graphs(members).plan(inferences)
     assert ([row.ids for row in plan.rows], plan.repeats) == ([[3, 3], [4], [3, 3]], 1)
-    assert [[use.number for use in uses] for uses in plan.uses] == [[0, 0], [1], [0]]
+    assert [[number for _, number in uses] for uses in plan.uses] == [[0, 0], [1], [0]]
