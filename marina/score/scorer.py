@@ -151,7 +151,7 @@ class Scorer:
             instance = read_instance(values, "the row", self._layout.fields, member.settings.limits)
         except RequestError as error:
             return error
-        (inference,) = pipeline.prepare(member, Request((instance,), self._layout.parameters, "bulk"))
+        (inference,) = pipeline.prepare(member, Request((instance,), self._layout.parameters, "bulk")).inferences
         return inference
 
     def compute(self, encoded: Encoded) -> Computed:

@@ -146,23 +146,21 @@ def _later_ms(members: Sequence[Member], request: Request, candidates: int) -> f
 def _parts(member: Member, request: Request, is_last: bool) -> list[Part]:
     """What a model computes for a request with pairs, whose parameters are those of the last model."""
     if is_last:
-        return [_part(member, request)]
+        return [pipeline.prepare(member, request)]
     if not member.task.vectors:
-        return [_part(member, replace(request, parameters=_parameters(member, {})))]
+        return [pipeline.prepare(member, replace(request, parameters=_parameters(member, {})))]
     query = Request((Instance(request.instances[0].text),), {}, rerank.NAME, {"place": "query: "})
     documents = replace(request, instances=tuple(Instance(str(pair.text_pair)) for pair in request.instances))
     return [_embeddings(member, query, QUERY), _embeddings(member, documents, DOCUMENT)]
-
-
-def _part(member: Member, request: Request) -> Part:
-    return Part(member, request, pipeline.prepare(member, request))
 
 
 def _embeddings(member: Member, request: Request, role: str) -> Part:
     """The embeddings of texts, with the model's prompt for their role."""
     name = next((name for name in ROLE_PROMPTS[role] if name in member.artifact.signature.prompts), None)
     prompt = {} if name is None else {"prompt_name": name}
-    return _part(member, replace(request, parameters=_parameters(member, {**prompt, "precision": "float32"})))
+    return pipeline.prepare(
+        member, replace(request, parameters=_parameters(member, {**prompt, "precision": "float32"}))
+    )
 
 
 def _parameters(member: Member, requested: Json) -> dict[str, Json]:

@@ -79,8 +79,8 @@ class Plan(NamedTuple):
         return sum(map(len, self.uses)) - len(self.rows)
 
 
-def prepare(member: Member, request: Request) -> list[Inference]:
-    """The instances of a request, each with the text that the tokenizer reads."""
+def prepare(member: Member, request: Request) -> Part:
+    """The part of a model in a request: its instances, each with the text that the tokenizer reads."""
     inferences = [Inference(member, instance, request.parameters) for instance in request.instances]
     try:
         window = member.window(request.parameters)
@@ -90,7 +90,7 @@ def prepare(member: Member, request: Request) -> list[Inference]:
             member.check_rows((number + 1) * (len(inference.texts) - _shares_query(inference)))
     except Exception as error:
         refuse(inferences, request_error(error))
-    return inferences
+    return Part(member, request, inferences)
 
 
 def _shares_query(inference: Inference) -> bool:

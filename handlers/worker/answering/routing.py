@@ -105,7 +105,7 @@ class Router:
             request = read_request(body, member.task, member.settings.limits, member.defaults)
         except Exception as error:
             return request_error(error)
-        return Part(member, request, pipeline.prepare(member, request))
+        return pipeline.prepare(member, request)
 
 
 def _model_failed(name: str) -> RequestError:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from handlers.worker.answering import pipeline
-from handlers.worker.answering.pipeline import Graphs, Inference
+from handlers.worker.answering.pipeline import Graphs, Part
 from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Inputs
 from handlers.worker.errors import RequestError
@@ -114,7 +114,7 @@ def member(faults: Faults, reader: Reader) -> Member:
     )
 
 
-def draw_requests(draw: random.Random, members: Sequence[Member]) -> Iterator[list[Inference]]:
+def draw_parts(draw: random.Random, members: Sequence[Member]) -> Iterator[Part]:
     for _ in range(draw.randrange(1, 5)):
         texts = []
         for _ in range(draw.randrange(1, 5)):
@@ -131,11 +131,11 @@ def test_no_answer_reaches_another_instance() -> None:
             draw, reading, running = random.Random(seed), Faults(2 * seed), Faults(2 * seed + 1)
             reader = Reader(reading)
             members = [member(running, reader), member(Faults(seed), reader)]
-            requests = list(draw_requests(draw, members))
-            inferences = [inference for request in requests for inference in request]
+            parts = list(draw_parts(draw, members))
+            inferences = [inference for part in parts for inference in part.inferences]
             pipeline.tokenize(inferences)
-            for request in requests:
-                pipeline.check_limits(request)
+            for part in parts:
+                pipeline.check_limits(part.inferences)
             graphs = Graphs(members)
             graphs.run(graphs.plan(inferences))
             pipeline.answer(inferences)
@@ -166,8 +166,8 @@ def test_a_planner_that_fails_costs_only_its_own_model_its_answers(monkeypatch: 
             raise ValueError("planned nothing")
 
     monkeypatch.setattr(graphs._schedule, "_planners", [Failing, graphs._schedule._planners[1]])
-    requests = [pipeline.prepare(each, Request((Instance("3 3"),), {}, "json")) for each in members]
-    inferences = [inference for request in requests for inference in request]
+    parts = [pipeline.prepare(each, Request((Instance("3 3"),), {}, "json")) for each in members]
+    inferences = [inference for part in parts for inference in part.inferences]
     pipeline.tokenize(inferences)
     graphs.run(graphs.plan(inferences))
     pipeline.answer(inferences)
@@ -183,11 +183,11 @@ def test_equal_rows_of_a_model_are_computed_once() -> None:
     faults.kind = "none"
     reader = Reader(faults)
     members = [member(faults, reader), member(faults, reader)]
-    requests = [
+    parts = [
         pipeline.prepare(members[0], Request((Instance("3 3|4"), Instance("3 3")), {}, "json")),
         pipeline.prepare(members[1], Request((Instance("3 3"),), {}, "json")),
     ]
-    inferences = [inference for request in requests for inference in request]
+    inferences = [inference for part in parts for inference in part.inferences]
     pipeline.tokenize(inferences)
     plan = Graphs(members).plan(inferences)
     assert ([row.ids for row in plan.rows], plan.repeats) == ([[3, 3], [4], [3, 3]], 1)
