@@ -95,7 +95,7 @@ def import_runtime(sdk: NeuronSdk) -> Any:
         ImportError: the package is not installed.
         ArtifactError: a program that the import runs is missing.
     """
-    put_programs_on_path()
+    os.environ["PATH"] = programs_path()
     try:
         return import_module(sdk.module)
     except FileNotFoundError as error:
@@ -119,11 +119,6 @@ def programs_path() -> str:
     """PATH with `programs_folder` in front."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join([programs_folder(), *(folder for folder in folders if folder != programs_folder())])
-
-
-def put_programs_on_path() -> None:
-    """Put `programs_folder` in front of PATH, for this process and its children."""
-    os.environ["PATH"] = programs_path()
 
 
 def find_program(name: str) -> str | None:
