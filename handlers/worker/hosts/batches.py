@@ -60,7 +60,3 @@ class Batches:
                 if not future.done():  # done if the client has gone
                     future.set_result(reply)
         self._running = None
-
-    def close(self) -> None:
-        """End the thread."""
-        self._thread.shutdown()

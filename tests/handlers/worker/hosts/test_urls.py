@@ -263,7 +263,6 @@ def test_a_batch_is_what_waits_when_the_model_is_idle() -> None:
         await asyncio.sleep(0.05)
         model.go.set()
         replies = await asyncio.gather(first, *others)
-        batches.close()
         return [reply.body for reply in replies]
 
     assert asyncio.run(run()) == [b"first", *(str(number).encode() for number in range(6))]
@@ -283,7 +282,6 @@ def test_a_batch_that_fails_takes_no_other_with_it() -> None:
         await asyncio.sleep(0)
         cancelled.cancel()
         assert (await batches.reply(b"next", {})).body == b"next"
-        batches.close()
 
     asyncio.run(run())
 
