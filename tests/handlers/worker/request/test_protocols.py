@@ -80,9 +80,12 @@ def test_a_question_needs_a_context() -> None:
     both = {"question": "q", "context": "c"}
     for document in ({"inputs": both}, {"inputs": [both]}, {"instances": [both]}, both):
         assert read_json(document, TASKS["question-answering"]).instances == (Instance("q", "c"),)
-    for wrong in ("q", {"question": "q"}, {"question": "q", "context": ""}, {"question": "q", "text": "c"}):
+    for wrong in ("q", {"question": "q"}, {"question": "q", "text": "c"}):
         with pytest.raises(RequestError, match=r"context|text"):
             read_json({"inputs": wrong}, TASKS["question-answering"])
+    for question, context, empty in (("", "c", "question"), ("q", "", "context"), ("", "", "question")):
+        with pytest.raises(RequestError, match=f'the field "{empty}" is empty'):
+            read_json({"inputs": {"question": question, "context": context}}, TASKS["question-answering"])
 
 
 def test_the_hub_client_gets_its_list_around_one_classification() -> None:
