@@ -106,11 +106,10 @@ def _footprint(path: Path, specs: list[Spec], project: Project, show: bool) -> d
 
 def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
     """Compile one model; returns its document for `--json`."""
-    from handlers.worker.archive.artifact import read_artifact
+    from handlers.worker.archive.artifact import ARTIFACT_FILE, read_artifact, read_json
     from marina.compiler import compile_model
     from marina.compiler.graphs.times import read_measured, read_times
     from marina.compiler.lengths import share_too_long, too_long_line
-    from marina.compiler.record import read_graphs, read_record
     from marina.engines import engine_of
     from marina.shapes.auto import with_shapes
 
@@ -119,9 +118,9 @@ def _compile(spec: Spec, project: Project, show: bool) -> dict[str, Any]:
         folder, reused = compile_model(with_shapes(spec, project, progress), project, progress)
     artifact = read_artifact(folder)
     times = read_times(folder)
-    precision_record = read_record(folder)
-    tried, decided = precision_record.tried, precision_record.decided
-    remarks = engine_of(artifact.engine).remarks(artifact.compiler, read_graphs(folder))
+    recorded = read_json(folder / ARTIFACT_FILE)
+    tried, decided = recorded["tried"], recorded["decided"]
+    remarks = engine_of(artifact.engine).remarks(artifact.compiler, recorded["graphs"])
     graphs = [
         {"shape": str(graph.shape), "parity": graph.parity, "milliseconds": times.get(graph.shape)}
         for graph in artifact.graphs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -160,18 +159,6 @@ def write_golden(rows: list[GoldenRow], folder: Path) -> None:
         for row in rows
     ]
     write_json(folder / GOLDEN_FILE, entries)
-
-
-def read_record(folder: Path) -> PrecisionRecord:
-    """The precision record of the artifact in a folder, without measured times."""
-    document = json.loads((folder / ARTIFACT_FILE).read_text(encoding="utf-8"))
-    return PrecisionRecord(document["precision"], document["decided"], document["tried"])
-
-
-def read_graphs(folder: Path) -> list[dict[str, Any]]:
-    """The entries of the graphs in the `artifact.json` of a folder, with what their engine recorded."""
-    document = json.loads((folder / ARTIFACT_FILE).read_text(encoding="utf-8"))
-    return list(document["graphs"])
 
 
 def signature_of(model: ExportedModel) -> Signature:

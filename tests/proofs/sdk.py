@@ -9,9 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from handlers.worker.archive.artifact import check_files, read_artifact
+from handlers.worker.archive.artifact import ARTIFACT_FILE, check_files, read_artifact, read_json
 from marina.compiler import compile_model
-from marina.compiler.record import read_graphs
 from marina.engines import engine_of
 from marina.errors import MarinaError
 from marina.spec import make_spec
@@ -37,7 +36,8 @@ def main(engine: str) -> None:
                     compiled = compile_model(spec, project, no_progress)
                     artifact = read_artifact(compiled.folder)
                     check_files(artifact)
-                    remarks = engine_of(engine).remarks(artifact.compiler, read_graphs(compiled.folder))
+                    recorded = read_json(compiled.folder / ARTIFACT_FILE)
+                    remarks = engine_of(engine).remarks(artifact.compiler, recorded["graphs"])
                 except MarinaError as error:
                     failed += 1
                     print(f"{name:40} FAILED  {error}", flush=True)
