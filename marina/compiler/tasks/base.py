@@ -27,15 +27,6 @@ class Agreement(NamedTuple):
     threshold: str = "agreement"
 
 
-def unknown_length(_: Path) -> int | None:
-    """The files do not say."""
-    return None
-
-
-def accept(_: HuggingFaceFolder) -> None:
-    """Accept every folder."""
-
-
 class TaskExporter(NamedTuple):
     """The compiler's part of a task.
 
@@ -59,5 +50,5 @@ class TaskExporter(NamedTuple):
     outputs: OutputRule
     recognises: Callable[[Path, Mapping[str, Any]], bool]
     head: str | None = None
-    check_folder: Callable[[HuggingFaceFolder], None] = accept
-    library_length: Callable[[Path], int | None] = unknown_length
+    check_folder: Callable[[HuggingFaceFolder], None] = lambda _: None
+    library_length: Callable[[Path], int | None] = lambda _: None

@@ -14,11 +14,6 @@ from marina.spec.sections import OutputSpec
 ONE_HEAD = "logits"  # the name of the output of a model with one head
 
 
-def any_labels(_: Sequence[Json]) -> str | None:
-    """All labels suit the task."""
-    return None
-
-
 class OutputRule(NamedTuple):
     """The outputs that a task can use.
 
@@ -36,7 +31,7 @@ class OutputRule(NamedTuple):
     labels: bool = False
     score: bool = False
     per_token: bool = False
-    check_labels: Callable[[Sequence[Json]], str | None] = any_labels
+    check_labels: Callable[[Sequence[Json]], str | None] = lambda _: None
 
 
 def outputs_of(spec: Spec, rule: OutputRule) -> Mapping[str, OutputSpec]:
