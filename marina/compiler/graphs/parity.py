@@ -5,23 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from handlers.worker.archive.signature import Signature
-from handlers.worker.engines import Graph
-from handlers.worker.members.golden import GoldenRow, check_graph
-from handlers.worker.values import Shape
+from handlers.worker.members.golden import GoldenRow
 from marina.engines.model import ExportedModel, row_inputs
-
-
-def measure_parity(graph: Graph, shape: Shape, rows: list[GoldenRow], signature: Signature, tolerance: float) -> float:
-    """The largest absolute difference from the reference, rounded up to one significant digit.
-
-    The digits after the first differ between processors.
-
-    Raises:
-        NotFiniteError: an output is not finite.
-        GoldenError: the difference exceeds the tolerance.
-    """
-    return round_up(check_graph(graph, shape, rows, signature, tolerance))
 
 
 def round_up(value: float) -> float:
