@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import statistics
@@ -16,6 +15,7 @@ from handlers.worker.engines import Graph
 from handlers.worker.rows.timing import warm_up
 from handlers.worker.values import Shape
 from marina.compiler.record import CheckedGraph, MeasuredGraphs, PrecisionRecord
+from marina.files import read_object, write_json
 
 ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # comparison of graphs: rounds; and per round the minimum calls and seconds
 BUILD_FIELDS = ("seconds", "megabytes")  # of a graph: its compile time, and its part of the memory of all
@@ -64,26 +64,18 @@ def read_times(folder: Path) -> dict[Shape, float]:
 
 def read_measured(folder: Path) -> dict[str, Any]:
     """All measurements from the build of the artifact in `folder`; empty if it was not built here."""
-    return _read(times_file(folder))
+    return read_object(times_file(folder)) or {}
 
 
 def read_builds(artifacts: Path, engine: str) -> list[dict[str, Any]]:
     """All measurements from building a project's artifacts for an engine, on the present processor."""
-    measurements = [_read(path) for path in artifacts.glob("*/*.times.json")]
+    measurements = [read_object(path) or {} for path in artifacts.glob("*/*.times.json")]
     processor = _processor()
     return [
         build
         for build in measurements
         if build.get("build", {}).get("engine") == engine and build["machine"]["processor"] == processor
     ]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return document
 
 
 def write_times(
@@ -113,7 +105,7 @@ def write_times(
         "noise": round(precision.noise, 3),
         "build": build._asdict(),
     }
-    times_file(folder).write_text(json.dumps(document, indent=1) + "\n")
+    write_json(times_file(folder), document)
 
 
 def _processor() -> str:
