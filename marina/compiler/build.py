@@ -42,7 +42,7 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
     from marina.compiler.graphs.make import DONE, make_graphs, once
     from marina.compiler.graphs.packable import export_for
     from marina.compiler.graphs.session import CompileSession
-    from marina.compiler.graphs.times import Build, write_times
+    from marina.compiler.graphs.times import write_times
     from marina.compiler.graphs.tolerance import gate_tolerance, tolerance
     from marina.compiler.precision.trials import Trials
     from marina.compiler.reference import choose_golden, reference_rows
@@ -94,7 +94,7 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
         progress("timing the graphs", steps - 1, steps)
         files = [graph.file for graph in graphs]
         measured = loader.measure(folder, files, precision_record.precision) if job.runs else MeasuredGraphs({}, 0.0)
-    build = Build(engine.name, weights, round(time.monotonic() - start, 1))
+    build = {"engine": engine.name, "weights": weights, "seconds": round(time.monotonic() - start, 1)}
     write_times(folder, measured, graphs, precision_record, group_cores(spec.core_groups), build)
     discard(folder / DONE)
     for partial_file in (folder / "graphs").glob("*.partial"):

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from handlers.worker.archive.signature import Signature
 from handlers.worker.engines import Graph
@@ -19,14 +19,6 @@ from marina.files import read_object, write_json
 
 ROUNDS, CALLS, ROUND_S = 9, 3, 0.03  # comparison of graphs: rounds; and per round the minimum calls and seconds
 BUILD_FIELDS = ("seconds", "megabytes")  # of a graph: its compile time, and its part of the memory of all
-
-
-class Build(NamedTuple):
-    """The engine, the number of weights and the total seconds of a build."""
-
-    engine: str
-    weights: int
-    seconds: float
 
 
 def time_in_turn(graphs: Mapping[str, tuple[Graph, Shape]], signature: Signature) -> dict[str, tuple[float, ...]]:
@@ -84,7 +76,7 @@ def write_times(
     graphs: Sequence[CheckedGraph],
     precision: PrecisionRecord,
     cores: int,
-    build: Build,
+    build: Mapping[str, Any],
 ) -> None:
     """Write the measurements, with the machine that they were made on.
 
@@ -94,7 +86,7 @@ def write_times(
         graphs: the graphs, with their compile seconds.
         precision: the precision record, with the times of the precisions that were tried.
         cores: the number of cores that computed.
-        build: the build as a whole.
+        build: the engine, the number of weights and the total seconds of the build, as JSON types.
     """
     document = {
         "machine": {"processor": _processor(), "cores_of_machine": os.cpu_count(), "cores_used": cores},
@@ -103,7 +95,7 @@ def write_times(
         "megabytes": {str(graph.compiled.shape): round(measured.megabytes / len(graphs), 3) for graph in graphs},
         "precisions": {name: round(value, 3) for name, value in precision.milliseconds.items()},
         "noise": round(precision.noise, 3),
-        "build": build._asdict(),
+        "build": build,
     }
     write_json(times_file(folder), document)
 
