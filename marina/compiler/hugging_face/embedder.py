@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from handlers.worker.archive.signature import TOKENIZER_INPUTS, Prompt
@@ -19,6 +17,7 @@ from marina.compiler.hugging_face.loading import (
     source_errors,
 )
 from marina.errors import SourceError
+from marina.files import read_object
 from marina.spec import Spec
 
 LIBRARY = "sentence_transformers"
@@ -137,18 +136,10 @@ def check_modules(source: HuggingFaceFolder, compiled: Sequence[str] = MODULES, 
                 f"{where} has pickled weights, which are not read; load the model once with sentence-transformers and "
                 "write it with save_pretrained"
             )
-        activation = str(_config(module_folder).get("activation_function", "torch."))
+        config = read_object(module_folder / "config.json") or {}
+        activation = str(config.get("activation_function", "torch."))
         if name == "Dense" and not activation.startswith("torch."):
             raise SourceError(f"{where} has the activation {activation}, for which the library would take another")
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    """The configuration of a module; empty if it has none, or if it cannot be read."""
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
 
 
 def pooling_of(source: HuggingFaceFolder) -> str:
