@@ -12,6 +12,7 @@ from handlers.worker.archive.signature import ATTENTION_MASK, POSITION_IDS, TOKE
 from marina.compiler.hugging_face.embedder import EMBEDDING, read_prompts
 from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import load_model, read_configuration
+from marina.compiler.tasks.outputs import ONE_HEAD
 from marina.compiler.tasks.packed import PackedEmbeddingModel, PackedTaskModel
 from marina.compiler.tasks.wrappers import EmbeddingModel, TaskModel
 from marina.engines import engine_of
@@ -31,18 +32,34 @@ def export_classifier(
         per_token: whether the outputs are for tokens.
     """
     model, tokenizer = load_model(source, f"AutoModel{head}", attention)
-    inputs = inputs_of(model, tokenizer)
     labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
+    heads = {ONE_HEAD: Head(labels, activation or _activation(model.config))}
+    return with_head(model, tokenizer, (ONE_HEAD,), heads, per_token)
+
+
+def with_head(
+    model: Any, tokenizer: Any, outputs: tuple[str, ...], heads: dict[str, Head], per_token: bool = False
+) -> ExportedModel:
+    """A transformers model with a head, in float32.
+
+    Args:
+        model: the library's model.
+        tokenizer: its tokenizer.
+        outputs: names for its first outputs.
+        heads: the labels and the activation of each output that has them.
+        per_token: whether the outputs are for tokens.
+    """
+    inputs = inputs_of(model, tokenizer)
     return ExportedModel(
-        TaskModel(model, 1, inputs).float().eval(),
+        TaskModel(model, len(outputs), inputs).float().eval(),
         tokenizer,
         inputs,
-        outputs=("logits",),
-        heads={"logits": Head(labels, activation or _activation(model.config))},
-        positions=positions_of(model.config, tokenizer),
+        outputs,
+        heads,
+        positions_of(model.config, tokenizer),
         padding_position=padding_position_of(model),
         per_token=per_token,
-        pack=lambda dims: PackedTaskModel(model, 1, packed_names(inputs), per_token, dims),
+        pack=lambda dims: PackedTaskModel(model, len(outputs), packed_names(inputs), per_token, dims),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,9 @@ from marina.compiler.hugging_face.loading import load_model
 from marina.compiler.reference import ExactOutputs, TransformersReference
 from marina.compiler.tasks.agreement import spans_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
-from marina.compiler.tasks.export import inputs_of, padding_position_of, positions_of
+from marina.compiler.tasks.export import with_head
 from marina.compiler.tasks.outputs import OutputRule
-from marina.compiler.tasks.packed import PackedTaskModel
-from marina.compiler.tasks.wrappers import TaskModel
-from marina.engines.model import ExportedModel, packed_names
+from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 
 SPANS = ("start_logits", "end_logits")
@@ -37,28 +36,11 @@ def export(source: HuggingFaceFolder, attention: str | None) -> ExportedModel:
             f"{source.title}: its tokenizer pads on the left, where the question comes after the context; Marina reads "
             "it before"
         )
-    inputs = inputs_of(model, tokenizer)
-    module = TaskModel(model, 2, inputs).float().eval()
-    outputs, positions = ("start_logits", "end_logits"), positions_of(model.config, tokenizer)
-    padding = padding_position_of(model)
-    return ExportedModel(
-        module,
-        tokenizer,
-        inputs,
-        outputs,
-        {},
-        positions,
-        padding_position=padding,
-        per_token=True,
-        pack=lambda dims: PackedTaskModel(model, 2, packed_names(inputs), True, dims),
-    )
+    return with_head(model, tokenizer, SPANS, {}, per_token=True)
 
 
 class _Reference(TransformersReference):
     """A reference model with two outputs."""
-
-    def __init__(self, source: HuggingFaceFolder) -> None:
-        super().__init__(source, HEAD)
 
     def answer(self, instance: Instance, _: str | None) -> ExactOutputs:
         result = self.run(instance)
@@ -81,4 +63,6 @@ def agree(
     return Agreement("same answer", float(same_answers), len(rows))
 
 
-EXPORTER = TaskExporter(export, _Reference, agree, OutputRule(SPANS, per_token=True), names_head(HEAD), HEAD)
+EXPORTER = TaskExporter(
+    export, partial(_Reference, head=HEAD), agree, OutputRule(SPANS, per_token=True), names_head(HEAD), HEAD
+)
