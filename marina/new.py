@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from handlers.worker.tasks import TASKS
 from handlers.worker.tasks.base import Task
-from marina.compiler.hugging_face import encoder_folder, hub_error
+from marina.compiler.hugging_face import encoder_folder, hub_error, hub_folder
 from marina.compiler.hugging_face.architecture import architectures_of, tasks_of_architectures
 from marina.errors import MarinaError, SourceError
 from marina.files import read_object, write_text
@@ -22,6 +22,7 @@ from marina.spec import explain, make_spec
 TEMPLATE = Path(__file__).parent / "template"
 SAMPLE = "messages.csv"
 IGNORED = "build/\nmodel_store/*.mar\nmodel_store/*.footprint.json\nkey_file.json\n"
+CONFIGURATION_FILES = ("*.json", "artifact.metadata")  # of a model of the hub, also in its folders; no weights
 DEFAULT_POSITIONS = 512  # of models whose config.json has no number
 # files beside config.json with a limit of tokens: of sentence-transformers, and of tokenizers
 LIBRARY_FILE = "sentence_bert_config.json"
@@ -121,7 +122,7 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
     if origin.startswith((".", "/", "~")) and not folder.is_dir():
         raise SourceError(f"{origin} is not a folder", "name one that save_pretrained wrote, or a model id of the hub")
     source = _folder_source(folder, project.root) if folder.is_dir() else _hub_source(origin)
-    files = folder if folder.is_dir() else _hub_files(origin, source["revision"])
+    files = folder if folder.is_dir() else hub_folder(origin, source["revision"], CONFIGURATION_FILES)
     config = _read_config(files, origin)
     if task in TASKS:
         _check_head(task, config, origin)
@@ -160,14 +161,6 @@ def _hub_source(model: str) -> dict[str, str]:
         return {"hub": model, "revision": str(HfApi().model_info(model).sha)}
     except Exception as error:
         raise hub_error(f"{model} is not a folder, and the Hugging Face hub does not return it", error) from None
-
-
-def _hub_files(model: str, revision: str) -> Path:
-    from huggingface_hub import snapshot_download
-
-    return Path(
-        snapshot_download(model, revision=revision, allow_patterns=["*.json", "*/*config.json", "artifact.metadata"])
-    )
 
 
 def _read_config(folder: Path, origin: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -130,3 +131,36 @@ def test_what_is_wrong_is_said_and_nothing_written(tmp_path: Path) -> None:
     ):
         new_spec(project, "m", "a/b", None)
     assert list(project.models.iterdir()) == []
+
+
+def test_a_model_that_the_hub_shows_and_keeps_back_is_told_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> str:  # the library's errors of HTTP are OSErrors
+        raise OSError("403 Client Error.\n\nAccess to model a/gated is restricted.\nAsk for access.")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *_: SimpleNamespace(sha="c0ffee"))
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    message = (
+        r"^source a/gated@c0ffee cannot be fetched .*: 403 Client Error. Access .* Ask for access; without network"
+    )
+    with pytest.raises(SourceError, match=message):
+        new_spec(new_project(tmp_path), "m", "a/gated", None)
+
+
+def test_only_files_of_the_configuration_are_fetched_from_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def fetch(model: str, revision: str, allow_patterns: list[str]) -> str:
+        asked.append((model, revision, allow_patterns))
+        (tmp_path / "snapshot").mkdir()
+        (tmp_path / "snapshot" / "config.json").write_text('{"architectures": ["BertModel"]}')
+        return str(tmp_path / "snapshot")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *_: SimpleNamespace(sha="c0ffee"))
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    spec = read_spec(new_spec(new_project(tmp_path / "p"), "m", "a/b", None).path)
+    assert (spec.source.hub, spec.source.revision, spec.task) == ("a/b", "c0ffee", "sentence-embedding")
+    assert asked == [("a/b", "c0ffee", ["*.json", "artifact.metadata"])]

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import logging
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from handlers.worker.archive.artifact import sha256_of
@@ -41,7 +42,7 @@ def find_source(source: Source, root: Path) -> Path:
     elif source.path:
         folder = root / source.path
     else:
-        folder = _hub_folder(str(source.hub), str(source.revision))
+        folder = hub_folder(str(source.hub), str(source.revision))
     encoder = encoder_folder(folder)
     has_config, weights = (encoder / "config.json").is_file(), {path.name for path in encoder.glob("*.safetensors")}
     if not has_config or not weights - {ADAPTER}:
@@ -150,13 +151,23 @@ def _package_folder(package: str) -> Path:
     return Path(module_spec.submodule_search_locations[0])
 
 
-def _hub_folder(model: str, revision: str) -> Path:
+def hub_folder(model: str, revision: str, patterns: Sequence[str] = PATTERNS) -> Path:
+    """The folder on this machine of a model of the Hugging Face hub, fetched if it is not there yet.
+
+    Args:
+        model: its id.
+        revision: its revision.
+        patterns: names of the files to fetch; `*` also stands for folders.
+
+    Raises:
+        SourceError: it cannot be fetched.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs every retry
     try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=list(PATTERNS)))
+        return Path(snapshot_download(model, revision=revision, allow_patterns=list(patterns)))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise hub_error(f"source {model}@{revision} cannot be fetched from the Hugging Face hub", error) from None
 
