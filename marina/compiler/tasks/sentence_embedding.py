@@ -75,7 +75,12 @@ class EmbeddingReference:
     Args:
         name: the spec's.
         model: a `SentenceTransformer` or `SparseEncoder`.
+
+    Attributes:
+        options: more arguments of `encode`, for every text.
     """
+
+    options: Mapping[str, Any] = {}
 
     def __init__(self, name: str, model: Any) -> None:
         self._name = name
@@ -99,15 +104,11 @@ class EmbeddingReference:
         return ReferenceRow(Instance(text), row)
 
     def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
-        return [np.asarray(self.encode(instance, prompt), dtype=np.float64)]
-
-    def encode(self, instance: Instance, prompt: str | None, **options: Any) -> Any:
-        """The library's embedding of a text, with options of its `encode`."""
         text = self._prompts[prompt].text if prompt is not None else ""
         # an empty prompt means no prompt; omitting the argument would select the default one
-        options |= {"prompt": text, "batch_size": 1, "show_progress_bar": False}
+        options = {"prompt": text, "batch_size": 1, "show_progress_bar": False, **self.options}
         (embedding,) = self._run_in_float64(lambda: self._model.encode([instance.text], **options))
-        return embedding
+        return [np.asarray(embedding, dtype=np.float64)]
 
 
 def agree(

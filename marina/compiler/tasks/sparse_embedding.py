@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from handlers.worker.values import Instance
 from marina.compiler.hugging_face import read_modules
 from marina.compiler.hugging_face.architecture import tasks_of_architectures
 from marina.compiler.hugging_face.embedder import check_encoder, check_model, check_modules, read_model
 from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.hugging_face.loading import read_configuration
-from marina.compiler.reference import ExactOutputs
 from marina.compiler.tasks.base import TaskExporter
 from marina.compiler.tasks.export import export_embedder, inputs_for_pooling
 from marina.compiler.tasks.outputs import OutputRule
@@ -101,14 +98,12 @@ class StaticSplade(nn.Module):
 class _SparseReference(EmbeddingReference):
     """A `SparseEncoder`, called through `encode`, with all weights that are not 0."""
 
+    options: Mapping[str, Any] = {"convert_to_sparse_tensor": False}
+
     def __init__(self, source: HuggingFaceFolder) -> None:
         model = load_sparse_encoder(source)
         model.max_active_dims = None
         super().__init__(source.spec.name, model)
-
-    def answer(self, instance: Instance, prompt: str | None) -> ExactOutputs:
-        embedding = self.encode(instance, prompt, convert_to_sparse_tensor=False)
-        return [np.asarray(embedding, dtype=np.float64)]
 
 
 EXPORTER = TaskExporter(export, _SparseReference, agree, OutputRule(("embedding",)), recognises, check_folder=check)
