@@ -79,7 +79,7 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
 
     with closing(GraphLoader(job, signature)) as loader:
         session = CompileSession(job, model, signature, folder, rows, loader)
-        trials = Trials(session, signature, loader, reference)
+        trials = Trials(session, reference)
         progress("choosing the precision" if spec.precision == "auto" else "checking the precision", 2, steps)
         precision_record = PrecisionRecord(**once(folder / DONE / "precision.json", lambda: asdict(trials.settle())))
         precision = precision_record.precision

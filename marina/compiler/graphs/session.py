@@ -42,7 +42,7 @@ class CompileSession:
         loader: loads graphs.
 
     Attributes:
-        job, folder: as given.
+        job, signature, folder, loader: as given.
         compiler: the engine's compiler, with the model.
         max_parallel: the maximum number of graphs to compile at a time, each from its own thread.
     """
@@ -57,11 +57,11 @@ class CompileSession:
         loader: GraphLoader,
     ) -> None:
         self.job = job
+        self.signature = signature
         self.folder = folder
+        self.loader = loader
         self._model = model
-        self._signature = signature
         self._rows = rows
-        self._loader = loader
 
     @cached_property
     def compiler(self) -> GraphCompiler:
@@ -122,10 +122,10 @@ class CompileSession:
         if not self.job.runs:
             return CheckedGraph(compiled, None)
         files = [graph.file for graph in graphs]
-        graph, shape = self._loader.load_all(self.folder, files, precision).of(compiled.shape)
+        graph, shape = self.loader.load_all(self.folder, files, precision).of(compiled.shape)
         try:
             # the digits after the first differ between processors
-            parity = round_up(check_graph(graph, shape, self._rows, self._signature, tolerance))
+            parity = round_up(check_graph(graph, shape, self._rows, self.signature, tolerance))
         except NotFiniteError:
             raise
         except GoldenError as error:
@@ -142,8 +142,8 @@ class CompileSession:
         if "int8" not in self.job.candidates or not texts:
             return []
         max_tokens = max_sequence_length(self.job.shapes)
-        tokenizer = open_reader(self.folder.joinpath, self._signature)
-        rows = default_rows(texts, self._signature, tokenizer, max_tokens, "reject")
+        tokenizer = open_reader(self.folder.joinpath, self.signature)
+        rows = default_rows(texts, self.signature, tokenizer, max_tokens, "reject")
         if not rows:
             raise too_few(self.job.spec, max_tokens, "calibrate")
         return rows
@@ -169,7 +169,7 @@ class CompileSession:
         )
 
     def _diagnosis(self, shape: Shape, tolerance: float) -> str:
-        return diagnose(self._model, self.job.engine, shape, self._rows, self._signature, tolerance)
+        return diagnose(self._model, self.job.engine, shape, self._rows, self.signature, tolerance)
 
 
 def compiler_folder(folder: Path) -> Path:

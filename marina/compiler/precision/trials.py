@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from handlers.worker.archive.signature import Signature
 from handlers.worker.members.golden import GoldenRow
 from handlers.worker.rows.calls import run_all
 from handlers.worker.rows.plan import max_sequence_length
@@ -14,7 +13,7 @@ from handlers.worker.tokens.reader import open_reader
 from handlers.worker.values import Instance, Shape
 from marina.compiler.cache import discard
 from marina.compiler.examples import too_few
-from marina.compiler.graphs.loader import GraphLoader, LoadedGraph
+from marina.compiler.graphs.loader import LoadedGraph
 from marina.compiler.graphs.session import CompileSession
 from marina.compiler.graphs.times import time_in_turn
 from marina.compiler.precision.choice import BY_SPEC, PrecisionChoice, PrecisionTrial, changes_answers, choose
@@ -31,19 +30,13 @@ class Trials:
     """Trials of one model's precisions.
 
     Args:
-        session: compiles the trial graphs.
-        signature: the model's signature.
-        loader: loads graphs.
+        session: compiles and loads the trial graphs.
         compute_rows: computes the rows of held-out texts.
     """
 
-    def __init__(
-        self, session: CompileSession, signature: Signature, loader: GraphLoader, compute_rows: ComputeRows
-    ) -> None:
+    def __init__(self, session: CompileSession, compute_rows: ComputeRows) -> None:
         self._session = session
         self._job = session.job
-        self._signature = signature
-        self._loader = loader
         self._compute_rows = compute_rows
         self._probes: dict[str, LoadedGraph] = {}
 
@@ -70,11 +63,11 @@ class Trials:
         if not self._job.runs or precision == "f32":
             return self._record(PrecisionChoice(precision, BY_SPEC))
         compiled = max(graphs, key=lambda graph: _size(graph.compiled.shape)).compiled
-        loaded = self._loader.load(compiled.shape, *compiled.paths(self._session.folder), precision)
+        loaded = self._session.loader.load(compiled.shape, *compiled.paths(self._session.folder), precision)
         trial = self._agreement(precision, loaded)
         if not trial.passes(self._job.spec):
             raise changes_answers(trial, self._job.spec)
-        rounds = time_in_turn({precision: loaded}, self._signature)[precision]
+        rounds = time_in_turn({precision: loaded}, self._session.signature)[precision]
         return self._record(PrecisionChoice(precision, BY_SPEC, (trial._replace(rounds=rounds),)))
 
     @cached_property
@@ -87,11 +80,11 @@ class Trials:
         folder = self._session.folder / PROBES / precision
         (folder / "graphs").mkdir(parents=True, exist_ok=True)
         files = self._session.compile_into(shape, CompileOptions(precision), folder)
-        self._probes[precision] = self._loader.load(shape, files.graph, files.weights, precision)
+        self._probes[precision] = self._session.loader.load(shape, files.graph, files.weights, precision)
         return self._agreement(precision, self._probes[precision])
 
     def _time(self, precisions: Sequence[str]) -> dict[str, tuple[float, ...]]:
-        return time_in_turn({name: self._probes[name] for name in precisions}, self._signature)
+        return time_in_turn({name: self._probes[name] for name in precisions}, self._session.signature)
 
     def _agreement(self, precision: str, loaded: LoadedGraph) -> PrecisionTrial:
         if precision == "f32":
@@ -99,10 +92,12 @@ class Trials:
         spec = self._job.spec
         if not self._held_out:
             raise too_few(spec, max_sequence_length(self._job.shapes), "judge")
-        outputs = run_all(loaded.graph, loaded.shape, [row.row for row in self._held_out], self._signature)
-        tokenizer = open_reader(self._session.folder.joinpath, self._signature)
+        outputs = run_all(loaded.graph, loaded.shape, [row.row for row in self._held_out], self._session.signature)
+        tokenizer = open_reader(self._session.folder.joinpath, self._session.signature)
         agree = EXPORTERS[spec.task].agree
-        return PrecisionTrial(precision, agree(self._held_out, outputs, self._signature, tokenizer, spec.parameters))
+        return PrecisionTrial(
+            precision, agree(self._held_out, outputs, self._session.signature, tokenizer, spec.parameters)
+        )
 
     def _record(self, choice: PrecisionChoice) -> PrecisionRecord:
         return PrecisionRecord(
