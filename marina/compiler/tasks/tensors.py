@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -11,18 +11,13 @@ from handlers.worker.archive.signature import Signature
 from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Outputs
 from marina.compiler.hugging_face.folder import HuggingFaceFolder
-from marina.compiler.reference import Reference
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.outputs import OutputRule
-from marina.engines.model import ExportedModel
 from marina.errors import SourceError
 
 
-def export(source: HuggingFaceFolder, _: str | None) -> ExportedModel:
-    raise SourceError(f"{source.spec.name}: the task tensors belongs to source.torchscript")
-
-
-def open_reference(source: HuggingFaceFolder) -> Reference:
+def refuse(source: HuggingFaceFolder, *_: object) -> NoReturn:
+    """Refuse folders: the outputs of a model of transformers belong to another task."""
     raise SourceError(f"{source.spec.name}: the task tensors belongs to source.torchscript")
 
 
@@ -42,4 +37,4 @@ def agree(
     return Agreement("mean cosine", float(np.mean(cosines)), len(rows), "cosine")
 
 
-EXPORTER = TaskExporter(export, open_reference, agree, OutputRule(dims=None), lambda _, __: False)
+EXPORTER = TaskExporter(refuse, refuse, agree, OutputRule(dims=None), lambda _, __: False)
