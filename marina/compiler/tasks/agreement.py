@@ -1,10 +1,11 @@
-"""The spans in a task's answers: they show whether a graph of lower precision gives the same answers."""
+"""Measures that show whether a graph of lower precision gives the same answers: spans in them, and cosines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from handlers.worker.archive.signature import Signature
@@ -34,6 +35,22 @@ def spans_of(
         entries = answer if isinstance(answer, list) else [answer]
         spans.append({(entry["start"], entry["end"], entry.get("entity_group", "")) for entry in entries})
     return spans
+
+
+def cosines_of(expected: npt.NDArray[Any], actual: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The cosine of each vector with the reference's.
+
+    Two vectors of zeros agree (1), as sparse embeddings may be; a vector that is not finite agrees with none (0).
+
+    Args:
+        expected: the reference's vectors, shape (vectors, width).
+        actual: the graph's, of the same shape.
+    """
+    both_zero = ~expected.any(1) & ~actual.any(1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
+        cosines = (expected * actual).sum(1) / np.maximum(norms, 1e-12)
+    return np.where(both_zero, 1.0, np.nan_to_num(cosines, posinf=0, neginf=0))
 
 
 def f1(expected: Sequence[set[Any]], actual: Sequence[set[Any]]) -> float:

@@ -23,6 +23,7 @@ from marina.compiler.hugging_face.embedder import (
 )
 from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.reference import ExactOutputs, Float64Runner, ReferenceRow
+from marina.compiler.tasks.agreement import cosines_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_embedder, inputs_for_pooling, padding_position_of
 from marina.compiler.tasks.outputs import OutputRule
@@ -194,9 +195,7 @@ def agree(
     """The mean cosine between the vectors of tokens and the reference's."""
     expected = np.concatenate([row.outputs[0] for row in rows])
     actual = np.concatenate([output[0][: len(row.row.ids)] for row, output in zip(rows, outputs, strict=True)])
-    norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
-    cosines = (expected * actual).sum(1) / np.maximum(norms, 1e-12)
-    return Agreement("mean cosine", float(cosines.mean()), len(rows), "cosine")
+    return Agreement("mean cosine", float(cosines_of(expected, actual).mean()), len(rows), "cosine")
 
 
 EXPORTER = TaskExporter(

@@ -25,6 +25,7 @@ from marina.compiler.hugging_face.embedder import (
 )
 from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.compiler.reference import ExactOutputs, Float64Runner, Reference, ReferenceRow
+from marina.compiler.tasks.agreement import cosines_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.export import export_embedder, inputs_for_pooling
 from marina.compiler.tasks.outputs import OutputRule
@@ -117,10 +118,7 @@ def agree(
     """The mean cosine between embeddings and the reference's."""
     expected = np.array([row.outputs[0] for row in rows])
     actual = np.array([output[0] for output in outputs], dtype=np.float64)
-    norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
-    both_zero = ~expected.any(1) & ~actual.any(1)  # as sparse embeddings may be
-    cosines = np.where(both_zero, 1.0, (expected * actual).sum(1) / np.maximum(norms, 1e-12))
-    return Agreement("mean cosine", float(cosines.mean()), len(rows), "cosine")
+    return Agreement("mean cosine", float(cosines_of(expected, actual).mean()), len(rows), "cosine")
 
 
 EXPORTER = TaskExporter(

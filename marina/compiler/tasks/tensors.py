@@ -11,6 +11,7 @@ from handlers.worker.archive.signature import Signature
 from handlers.worker.members.golden import GoldenRow
 from handlers.worker.values import Outputs
 from marina.compiler.hugging_face.folder import HuggingFaceFolder
+from marina.compiler.tasks.agreement import cosines_of
 from marina.compiler.tasks.base import Agreement, TaskExporter
 from marina.compiler.tasks.outputs import OutputRule
 from marina.errors import SourceError
@@ -33,7 +34,7 @@ def agree(
             for output, reference in zip(text_outputs, row.outputs, strict=True)
         ]
         actual = np.concatenate([output.ravel() for output in cropped]).astype(np.float64)
-        cosines.append(float(expected @ actual / (np.linalg.norm(expected) * np.linalg.norm(actual))))
+        cosines.append(float(cosines_of(expected[None], actual[None])[0]))
     return Agreement("mean cosine", float(np.mean(cosines)), len(rows), "cosine")
 
 
