@@ -65,7 +65,8 @@ class CompileSession:
 
     @cached_property
     def compiler(self) -> GraphCompiler:
-        engine, workdir = self.job.engine, compiler_folder(self.folder)
+        engine = self.job.engine
+        workdir = self.folder.with_name(f"{self.folder.stem}.compiler")  # logs, beside the artifact's folder
         if engine.compiles_apart:
             return ProcessCompiler(self.job, workdir)
         calibration = self._calibration()
@@ -170,8 +171,3 @@ class CompileSession:
 
     def _diagnosis(self, shape: Shape, tolerance: float) -> str:
         return diagnose(self._model, self.job.engine, shape, self._rows, self.signature, tolerance)
-
-
-def compiler_folder(folder: Path) -> Path:
-    """The folder for the logs of the compilers of an artifact's graphs, beside the artifact's folder."""
-    return folder.with_name(f"{folder.stem}.compiler")
