@@ -35,10 +35,6 @@ class CompiledGraph:
     notes: Mapping[str, Any]
     seconds: float
 
-    def paths(self, folder: Path) -> tuple[Path, Path | None]:
-        """The paths of the graph and of its weights, given the artifact's folder."""
-        return self.file.paths(folder.joinpath)
-
     @property
     def file(self) -> GraphFile:
         """The `GraphFile` of a graph that was not checked."""

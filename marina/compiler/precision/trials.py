@@ -63,7 +63,9 @@ class Trials:
         if not self._job.runs or precision == "f32":
             return self._record(PrecisionChoice(precision, BY_SPEC))
         compiled = max(graphs, key=lambda graph: _size(graph.compiled.shape)).compiled
-        loaded = self._session.loader.load(compiled.shape, *compiled.paths(self._session.folder), precision)
+        loaded = self._session.loader.load(
+            compiled.shape, *compiled.file.paths(self._session.folder.joinpath), precision
+        )
         trial = self._agreement(precision, loaded)
         if not trial.passes(self._job.spec):
             raise changes_answers(trial, self._job.spec)
