@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from handlers.worker.members.golden import GoldenRow
@@ -14,11 +13,6 @@ from marina.errors import CompileError
 
 MARGIN = 2  # a lower precision may differ on another processor by this factor times the difference measured here
 ESTIMATE_MARGIN = 4  # the same factor for an estimated difference, if the graphs could not be run
-
-
-def gate_tolerance(job: CompileJob, precision: str) -> float:
-    """The tolerance while graphs are checked; infinite for a lower precision, which is judged by its answers."""
-    return f32_tolerance(job) if precision == "f32" else math.inf
 
 
 def tolerance(
