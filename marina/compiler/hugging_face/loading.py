@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 from marina.compiler.hugging_face.folder import HuggingFaceFolder
 from marina.errors import SourceError
+from marina.files import read_object
 from marina.spec import Spec
 
 ENCODER = "AutoModel"  # transformers' class for encoders without a head
@@ -121,10 +121,8 @@ def check_tokenizer_files(source: HuggingFaceFolder, tokenizer: Any) -> None:
 
 def check_labels(source: HuggingFaceFolder) -> None:
     """Refuse a configuration whose labels are not those of outputs 0, 1, 2 and so on."""
-    try:
-        labels = json.loads((source.folder / "config.json").read_text(encoding="utf-8")).get("id2label", {})
-    except (OSError, ValueError, AttributeError):  # transformers reports these better
-        return
+    # transformers reports a file better that is missing or damaged
+    labels = (read_object(source.folder / "config.json") or {}).get("id2label")
     if labels is None or (isinstance(labels, dict) and set(labels) == {str(i) for i in range(len(labels))}):
         return
     kind = f"labels for {', '.join(labels)[:100]}" if isinstance(labels, dict) else f"a {type(labels).__name__}"
