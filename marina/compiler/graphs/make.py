@@ -80,10 +80,8 @@ def _check_once(
     tolerance: float,
     record: Path,
 ) -> CheckedGraph:
-    def check() -> dict[str, Any]:
-        return {"parity": session.check_graph(graphs, graph, precision, tolerance).parity}
-
-    return CheckedGraph(graph, **once(record, check))
+    checked = once(record, lambda: {"parity": session.check_graph(graphs, graph, precision, tolerance)})
+    return CheckedGraph(graph, checked["parity"])
 
 
 def _compile_graphs(

@@ -22,7 +22,7 @@ from marina.compiler.graphs.parity import round_up
 from marina.compiler.graphs.processes import ProcessCompiler
 from marina.compiler.graphs.tolerance import f32_tolerance
 from marina.compiler.job import CompileJob
-from marina.compiler.record import CheckedGraph, CompiledGraph
+from marina.compiler.record import CompiledGraph
 from marina.engines.model import ExportedModel
 from marina.engines.values import CompileOptions, GraphCompiler, GraphFiles
 from marina.errors import CompileError
@@ -113,15 +113,21 @@ class CompileSession:
 
     def check_graph(
         self, graphs: Sequence[CompiledGraph], compiled: CompiledGraph, precision: str, tolerance: float
-    ) -> CheckedGraph:
-        """Run one of the compiled graphs, if this machine can run it.
+    ) -> float | None:
+        """The largest difference of a compiled graph from the reference; None if this machine cannot run it.
+
+        Args:
+            graphs: all graphs of the artifact, which are loaded together.
+            compiled: the graph to run, one of them.
+            precision: the precision of the graphs.
+            tolerance: the largest difference that is accepted.
 
         Raises:
             NotFiniteError: an output is not finite.
             CompileError: an output differs too much from the reference.
         """
         if not self.job.runs:
-            return CheckedGraph(compiled, None)
+            return None
         files = [graph.file for graph in graphs]
         graph, shape = self.loader.load_all(self.folder, files, precision).of(compiled.shape)
         try:
@@ -135,7 +141,7 @@ class CompileSession:
             raise
         except Exception as error:
             raise self._engine_error(error, shape) from error
-        return CheckedGraph(compiled, parity)
+        return parity
 
     def _calibration(self) -> list[Row]:
         """Calibration rows, like the rows to serve, if a precision needs them."""
