@@ -121,7 +121,8 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
     folder = Path(origin).expanduser().resolve()
     if origin.startswith((".", "/", "~")) and not folder.is_dir():
         raise SourceError(f"{origin} is not a folder", "name one that save_pretrained wrote, or a model id of the hub")
-    source = _folder_source(folder, project.root) if folder.is_dir() else _hub_source(origin)
+    path_in_project = folder.relative_to(project.root) if folder.is_relative_to(project.root) else folder
+    source = {"path": str(path_in_project)} if folder.is_dir() else _hub_source(origin)
     files = folder if folder.is_dir() else hub_folder(origin, source["revision"], CONFIGURATION_FILES)
     config = _read_config(files, origin)
     if task in TASKS:
@@ -148,10 +149,6 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
         raise MarinaError(f"{name}: {explain(error)}") from None
     write_text(path, text)
     return NewSpec(path, longest, readable)
-
-
-def _folder_source(folder: Path, root: Path) -> dict[str, str]:
-    return {"path": str(folder.relative_to(root) if folder.is_relative_to(root) else folder)}
 
 
 def _hub_source(model: str) -> dict[str, str]:
