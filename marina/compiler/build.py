@@ -101,7 +101,7 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
     build = {"engine": engine.name, "weights": weights, "seconds": round(time.monotonic() - start, 1)}
     write_times(folder, measured, graphs, precision_record, group_cores(spec.core_groups), build)
     discard(folder / DONE)
-    for partial_file in (folder / "graphs").glob("*.partial"):
+    for partial_file in folder.rglob("*.partial"):  # of processes that were killed while they wrote
         partial_file.unlink()
     artifact_tolerance = tolerance(job, model, rows, graphs, precision)
     write_artifact(

@@ -279,6 +279,20 @@ def test_work_that_was_cut_off_goes_on_where_it_stopped(
     assert not partial.exists()
 
 
+def test_files_that_a_killed_process_left_half_written_are_not_part_of_the_artifact(
+    project: Project, add_tiny: AddTiny
+) -> None:
+    spec = read_spec(add_tiny("m"))
+    left = project.artifacts / "m" / f"{artifact_key(prepare_job(spec, project.root))}.partial"
+    for name in (".weights.safetensors.0123abcd.partial", ".artifact.json.partial", "graphs/.1x16.pt.partial"):
+        (left / name).parent.mkdir(parents=True, exist_ok=True)
+        (left / name).write_text("half")
+    folder = compile_model(spec, project, no_progress).folder
+    check_files(read_artifact(folder))
+    assert [name for name in contents(folder) if name.endswith(".partial")] == []
+    assert compile_model(spec, project, no_progress) == (folder, True)
+
+
 @pytest.mark.long
 def test_two_at_once_make_one_artifact(project: Project, add_tiny: AddTiny) -> None:
     add_tiny("m")
