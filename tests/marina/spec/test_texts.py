@@ -18,6 +18,8 @@ TWO = Fields("question", "context", second_required=True)
         ("a.csv", "text,text_pair\nok,fine\n", ONE, [Instance("ok", "fine")]),
         ("a.jsonl", '{"text": "ok"}\n\n{"text": "é", "text_pair": "b"}\n', ONE, [Instance("ok"), Instance("é", "b")]),
         ("a.jsonl", '{"question": "q", "context": "c"}', TWO, [Instance("q", "c")]),
+        ("a.csv", "\ufefftext,text_pair\nok,fine\n", ONE, [Instance("ok", "fine")]),  # as Excel writes it
+        ("a.jsonl", '\ufeff{"text": "ok"}\n', ONE, [Instance("ok")]),
     ],
 )
 def test_texts_are_read(tmp_path: Path, name: str, content: str, fields: Fields, expected: list[Instance]) -> None:
