@@ -29,7 +29,7 @@ def read_texts(path: Path, fields: Fields, where: str) -> list[Instance]:
         raise SpecError(f"{where} cannot be read: {error.strerror}") from None
     except (ValueError, csv.Error) as error:
         raise SpecError(f"{where} cannot be read: {error}") from None
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise SpecError(f"{where} has no field {error}; it needs {_names(fields)}") from None
     if not instances:
         raise SpecError(f"{where} holds no texts")
@@ -47,6 +47,8 @@ def read_entries(path: Path) -> list[Any]:
 
 
 def _instance(entry: Any, fields: Fields) -> Instance:
+    if not isinstance(entry, dict):
+        raise ValueError(f"every line must be an object with {_names(fields)}")
     text = entry[fields.first]
     second = (entry[fields.second] if fields.second_required else entry.get(fields.second)) if fields.second else None
     if not isinstance(text, str) or not isinstance(second, str | None):
