@@ -36,7 +36,7 @@ def read_fields(path: Path, model: type[Model]) -> Model:
     """Read a YAML file into a model; SpecError names the file and the invalid field."""
     try:
         return model.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         first = error.errors()[0]

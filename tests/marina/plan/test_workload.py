@@ -44,6 +44,16 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str) -> None:
         read_fields(tmp_path / "workload.yaml", Workload)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"), [(b'note: "caf\xe9"\n', "can't decode byte 0xe9"), (b"models: [", "expected the node")]
+)
+def test_a_file_that_is_no_yaml_is_refused_on_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "workload.yaml").write_bytes(content)
+    with pytest.raises(SpecError, match=rf"workload.yaml cannot be read: .*{message}") as refused:
+        read_fields(tmp_path / "workload.yaml", Workload)
+    assert "\n" not in str(refused.value)
+
+
 def test_requests_come_at_their_rates() -> None:
     own = [Traffic(100, 1, np.array([5, 7])), Traffic(50, 3, np.array([9]))]
     drawn = draw(own, 30_000, 0.5, 0)
