@@ -177,8 +177,9 @@ def _library_length(folder: Path) -> int | None:
 
 def _max_tokens(folder: Path, config: dict[str, Any]) -> int:
     """The length of the longest text that a model reads, from its files."""
-    # some models, such as RoBERTa, number positions from 2
-    limits = [int(config.get("max_position_embeddings") or DEFAULT_POSITIONS) - 2]
+    positions = config.get("max_position_embeddings")
+    # some models, such as RoBERTa, number positions from 2; others, without a limit, write -1
+    limits = [(positions if isinstance(positions, int) and positions > 2 else DEFAULT_POSITIONS) - 2]
     for name, field in LIMIT_FIELDS.items():
         limit = (read_object(folder / name) or {}).get(field)
         if isinstance(limit, int) and limit > 0:

@@ -103,6 +103,15 @@ def test_shapes_hold_what_the_model_reads(tmp_path: Path, file: str, document: s
     assert read_spec(new_spec(project, "m", str(folder), None).path).shapes.auto == longest
 
 
+@pytest.mark.parametrize("positions", ["-1", "0", "2", "null", '"many"'])
+def test_a_number_of_positions_that_says_nothing_is_passed_over(tmp_path: Path, positions: str) -> None:
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    config = f'{{"architectures": ["BertModel"], "max_position_embeddings": {positions}}}'
+    (folder / "config.json").write_text(config)
+    assert new_spec(new_project(tmp_path), "m", str(folder), None).readable == 510
+
+
 def test_what_is_wrong_is_said_and_nothing_written(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     folder = tmp_path / "weights"
