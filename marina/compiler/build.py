@@ -100,10 +100,10 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
         measured = loader.measure(folder, files, precision_record.precision) if job.runs else MeasuredGraphs({}, 0.0)
     build = {"engine": engine.name, "weights": weights, "seconds": round(time.monotonic() - start, 1)}
     write_times(folder, measured, graphs, precision_record, group_cores(spec.core_groups), build)
+    artifact_tolerance = tolerance(job, model, rows, graphs, precision)  # may fail; finished graphs are kept then
     discard(folder / DONE)
     for partial_file in folder.rglob("*.partial"):  # of processes that were killed while they wrote
         partial_file.unlink()
-    artifact_tolerance = tolerance(job, model, rows, graphs, precision)
     write_artifact(
         job,
         folder,

@@ -1,9 +1,11 @@
-"""The parity gate: compares every graph with the reference model, on every example that fits its shape."""
+"""Differences from the reference model as they are recorded, and an estimate where graphs cannot be run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from handlers.worker.members.golden import GoldenRow
 from marina.engines.model import ExportedModel, row_inputs
@@ -24,6 +26,9 @@ def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: 
         model: the model in float32.
         rows: rows with reference outputs.
         casts_all: whether everything is rounded to bf16, or only matrix products.
+
+    Returns:
+        The largest difference; NaN or infinite if an output is.
     """
     import torch
 
@@ -34,7 +39,7 @@ def estimate_parity(model: ExportedModel, rows: Sequence[GoldenRow], casts_all: 
             for row in rows:
                 inputs = [torch.tensor([values]) for values in row_inputs(row.row, model).values()]
                 for output, expected in zip(module(*inputs), row.outputs, strict=True):
-                    worst = max(worst, float(abs(output[0].double().numpy() - expected).max()))
+                    worst = float(np.maximum(worst, abs(output[0].double().numpy() - expected).max()))
     finally:
         module.float()
-    return round_up(worst)
+    return round_up(worst) if math.isfinite(worst) else worst

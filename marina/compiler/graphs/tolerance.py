@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from handlers.worker.members.golden import GoldenRow
@@ -18,7 +19,7 @@ ESTIMATE_MARGIN = 4  # the same factor for an estimated difference, if the graph
 def tolerance(
     job: CompileJob, model: ExportedModel, rows: list[GoldenRow], graphs: Sequence[CheckedGraph], precision: str
 ) -> float:
-    """The tolerance that workers check the graphs with."""
+    """The tolerance that workers check the graphs with; CompileError if it cannot be told."""
     if precision == "f32":
         return f32_tolerance(job)
     parities = [graph.parity for graph in graphs if graph.parity is not None]
@@ -30,6 +31,11 @@ def tolerance(
             "compile on an instance"
         )
     estimate = estimate_parity(model, rows, job.engine.casts_all(job.spec.for_engine))
+    if not math.isfinite(estimate):
+        raise CompileError(
+            f"{job.spec.name}: what {precision} does to outputs cannot be told without a free NeuronCore, as they "
+            f"are NaN or infinite with bf16 on this CPU; compile on an instance, or use {job.engine.more_exact}"
+        )
     return max(f32_tolerance(job), round_up(ESTIMATE_MARGIN * estimate))
 
 

@@ -102,11 +102,20 @@ def test_what_mixes_tokens_of_a_row_is_refused_by_name(tmp_path: Path) -> None:
         def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return tuple(output + inputs[0].float().mean() for output in self.module(*inputs))
 
+    class Undefined(Mixing):
+        """Gives NaN."""
+
+        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return tuple(output * torch.nan for output in self.module(*inputs))
+
     model = packed_model(tmp_path, "bert", "text-classification")
     pack = model.pack
     assert pack is not None
     mixing = replace(model, pack=lambda dims: Mixing(pack(dims)))
     with pytest.raises(NotPackable, match=r"m: rows of Bert\w* cannot be packed: texts that share a row differ by"):
         with_packed(mixing, "m")
+    undefined = replace(model, pack=lambda dims: Undefined(pack(dims)))
+    with pytest.raises(NotPackable, match=r"cannot be packed: texts that share a row differ by nan from"):
+        with_packed(undefined, "m")
     with pytest.raises(NotPackable, match="m: its rows cannot be packed: it is not known how a TorchScript module"):
         with_packed(replace(model, pack=None), "m")
