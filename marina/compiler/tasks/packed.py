@@ -28,10 +28,18 @@ class PackedEncoder(nn.Module):
         encoder: without a head.
         dims: the dimensions of the mask that it takes: 4 for (rows, 1, tokens, tokens) of numbers that are added,
             3 for (rows, tokens, tokens) of 0 and 1.
+
+    Raises:
+        ValueError: it has local attention of a kind for which no mask is made.
     """
 
     def __init__(self, encoder: nn.Module, dims: int) -> None:
         super().__init__()
+        config = encoder.config
+        if getattr(config, "sliding_window", None) and getattr(config, "local_attention", None) is None:
+            raise ValueError(
+                f"its tokens attend to {config.sliding_window} others (sliding_window), for which no mask is made"
+            )
         self.encoder = _with_given_masks(encoder)
         self.dims = dims
         self._takes_positions = POSITION_IDS in inspect.signature(encoder.forward).parameters

@@ -91,6 +91,13 @@ def test_a_neighbour_changes_nothing(architecture: str, task: str, tmp_path: Pat
             assert (one == other).all()
 
 
+def test_a_window_that_the_trial_cannot_reach_is_refused(tmp_path: Path) -> None:
+    model = packed_model(tmp_path, "bert", "text-classification")
+    model.module.model.config.sliding_window = 512
+    with pytest.raises(NotPackable, match=r"cannot be packed: its tokens attend to 512 others \(sliding_window\)"):
+        with_packed(model, "m")
+
+
 def test_what_mixes_tokens_of_a_row_is_refused_by_name(tmp_path: Path) -> None:
     class Mixing(torch.nn.Module):  # type: ignore[misc]
         """Adds the mean of the row to every output."""
