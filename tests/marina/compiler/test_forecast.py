@@ -6,6 +6,7 @@ import pytest
 
 from marina.compiler import compile_model
 from marina.compiler.forecast import START_S, forecast, typical_seconds
+from marina.compiler.graphs.times import read_builds, read_measured
 from marina.errors import CompileError, MarinaError, SourceError
 from marina.project import Project
 from marina.spec import read_spec
@@ -41,6 +42,14 @@ def test_the_time_goes_by_what_was_measured_here(project: Project, add_tiny: Add
     seconds = forecast(other, project).seconds
     assert seconds == pytest.approx(3 * typical_seconds(measured["build"]["weights"], 1, False))
     assert typical_seconds(0, 8, True) == START_S
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "{}"])
+def test_times_that_cannot_be_read_are_passed_over(tmp_path: Path, content: str) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "0.times.json").write_text(content)
+    assert read_builds(tmp_path, ENGINE) == []
+    assert read_measured(tmp_path / "m" / "0") == {}
 
 
 @pytest.mark.parametrize(
