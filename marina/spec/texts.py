@@ -38,9 +38,8 @@ def read_texts(path: Path, fields: Fields, where: str) -> list[Instance]:
 
 def read_entries(path: Path) -> list[Any]:
     """The entries of a file, one per line or row; OSError, ValueError or csv.Error if it cannot be read."""
-    with path.open(
-        newline="", encoding="utf-8-sig"
-    ) as file:  # with the mark at its start that Excel writes, or without
+    # Excel writes a mark at the start of a file
+    with path.open(newline="", encoding="utf-8-sig") as file:
         if path.suffix == ".jsonl":
             return [json.loads(line) for line in file if line.strip()]
         return list(csv.DictReader(file, strict=True))

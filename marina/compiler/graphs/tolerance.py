@@ -19,7 +19,7 @@ ESTIMATE_MARGIN = 4  # the same factor for an estimated difference, if the graph
 def tolerance(
     job: CompileJob, model: ExportedModel, rows: list[GoldenRow], graphs: Sequence[CheckedGraph], precision: str
 ) -> float:
-    """The tolerance that workers check the graphs with; CompileError if it cannot be told."""
+    """The tolerance that workers check the graphs with; CompileError if it cannot be estimated."""
     if precision == "f32":
         return f32_tolerance(job)
     parities = [graph.parity for graph in graphs if graph.parity is not None]
@@ -33,8 +33,8 @@ def tolerance(
     estimate = estimate_parity(model, rows, job.engine.casts_all(job.spec.for_engine))
     if not math.isfinite(estimate):
         raise CompileError(
-            f"{job.spec.name}: what {precision} does to outputs cannot be told without a free NeuronCore, as they "
-            f"are NaN or infinite with bf16 on this CPU; compile on an instance, or use {job.engine.more_exact}"
+            f"{job.spec.name}: the effect of {precision} on outputs cannot be estimated without a free NeuronCore: "
+            f"with bf16 on this CPU they are NaN or infinite; compile on an instance, or use {job.engine.more_exact}"
         )
     return max(f32_tolerance(job), round_up(ESTIMATE_MARGIN * estimate))
 
