@@ -103,10 +103,10 @@ def test_rows_that_are_cut_are_counted(store: Project) -> None:
     rows = pa.table({"text": ["invoice", "please " * 500, None, "x " * 200_000]})
     _, counts = scorer.answer(scorer.compute(scorer.encode(Read(rows, {}))))
     assert 0 < counts.tokens <= counts.computed
-    assert counts._replace(tokens=0, computed=0) == Counts(rows=4, errors=2, truncated=1)
-    assert Counts.total([Counts(rows=4, errors=2, truncated=1)._asdict(), {"rows": 2, "errors": 1, "tokens": 5, "computed": 8}]) == Counts(
-        6, 3, 5, 8, 1
-    )
+    without_tokens = counts._replace(tokens=0, computed=0)
+    assert without_tokens == Counts(rows=4, errors=2, truncated=1)
+    earlier = {"rows": 2, "errors": 1, "tokens": 5, "computed": 8}
+    assert Counts.total([without_tokens._asdict(), earlier]) == Counts(6, 3, 5, 8, 1)
 
 
 def test_an_empty_batch_has_all_columns(store: Project) -> None:
