@@ -21,6 +21,7 @@ from marina.server.upgrade import Report
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 EXIT_CODE_S = 5
+OPTION_VARIABLES = ("MARINA_HOST", "MARINA_PORT_OFFSET")  # that `marina serve` reads
 
 
 @contextmanager
@@ -30,9 +31,13 @@ def _no_front(_: RunState) -> Iterator[Callable[[], bool]]:
 
 
 def drop_secrets() -> None:
-    """Start this command again with the environment that workers may see, as workers can read that of this process."""
-    if dict(os.environ) != serving_env():
-        os.execve(sys.executable, [sys.executable, "-m", "marina", *sys.argv[1:]], serving_env())
+    """Start this command again with the environment that workers may see, as workers can read that of this process.
+
+    What this command itself reads stays, and is no secret.
+    """
+    environment = serving_env() | {name: os.environ[name] for name in OPTION_VARIABLES if name in os.environ}
+    if dict(os.environ) != environment:
+        os.execve(sys.executable, [sys.executable, "-m", "marina", *sys.argv[1:]], environment)
 
 
 def serve_in_foreground(
