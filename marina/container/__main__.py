@@ -132,10 +132,10 @@ def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None
         raise DeployError(f"{folder} has no archive {sorted(missing)[0] if missing else ''}".strip(), "mount one there")
     store = project.model_store.resolve()
     store.mkdir(parents=True, exist_ok=True)
+    for link in store.glob("*.mar"):  # of an earlier start, when the folder may have had other archives
+        link.unlink()
     for path in paths:
-        link = store / path.name
-        link.unlink(missing_ok=True)
-        link.symlink_to(path)
+        (store / path.name).symlink_to(path)
 
 
 def body_bytes(project: Project, archives: Sequence[Archive]) -> int:

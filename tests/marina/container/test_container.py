@@ -168,6 +168,17 @@ def test_archives_are_offered_by_links(archives: list[Archive], tmp_path: Path) 
         offer_archives(project, tmp_path / "empty", [])
 
 
+def test_archives_that_are_gone_are_not_offered_again(tmp_path: Path) -> None:
+    project, folder = Project(tmp_path / "project"), tmp_path / "archives"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.mar").write_bytes(b"archive")
+    offer_archives(project, folder, [])
+    (folder / "b.mar").rename(folder / "c.mar")
+    offer_archives(project, folder, [])
+    assert sorted(path.name for path in project.model_store.iterdir()) == ["a.mar", "c.mar"]
+
+
 class Managed:
     """Workers by model: -1 if TorchServe does not answer."""
 
