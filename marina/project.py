@@ -30,6 +30,10 @@ class Project:
         """Archives."""
         return self.root / "model_store"
 
+    def archives(self) -> list[Path]:
+        """The archives of the model store, without the hidden ones that a command registers for a while."""
+        return sorted(path for path in self.model_store.glob("*.mar") if not path.name.startswith("."))
+
     @property
     def artifacts(self) -> Path:
         """Artifacts, one folder per model."""

@@ -35,7 +35,7 @@ def unused_artifacts(
         specs: its specs by name. If what one would use cannot be told, all artifacts of its model are kept.
         with_shapes: gives a spec the shapes that were chosen for it.
     """
-    packed = {content for archive in project.model_store.glob("*.mar") for content in _descriptions(archive)}
+    packed = {content for archive in project.archives() for content in _descriptions(archive)}
     current: dict[str, str | None] = {}
     for name, spec in specs.items():
         try:

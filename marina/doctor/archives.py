@@ -18,7 +18,7 @@ from marina.server.room import Need, shortage_of
 
 def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], list[Finding]]:
     """Read archives of the model store; those that cannot be read are reported as findings."""
-    paths = [project.model_store / f"{name}.mar" for name in names] or sorted(project.model_store.glob("*.mar"))
+    paths = [project.model_store / f"{name}.mar" for name in names] or project.archives()
     archives, findings = [], []
     if not paths:
         findings.append(note("archives", f"none in {project.model_store}", "make some with marina archive"))

@@ -89,7 +89,7 @@ def _ports(project: Project, ports: Ports) -> Finding:
 
 def _disk(project: Project) -> Finding:
     """Check the free disk space; TorchServe unpacks every registered archive."""
-    needed_bytes = MIN_FREE_BYTES + sum(path.stat().st_size for path in project.model_store.glob("*.mar"))
+    needed_bytes = MIN_FREE_BYTES + sum(path.stat().st_size for path in project.archives())
     folder = project.root if project.root.is_dir() else Path(tempfile.gettempdir())
     free_bytes = shutil.disk_usage(folder).free
     summary = f"{free_bytes / 1e9:.1f} GB free in {folder}, {needed_bytes / 1e9:.1f} GB needed"

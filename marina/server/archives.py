@@ -41,7 +41,7 @@ def find_archives(project: Project, names: list[str], trusted: str | None = None
         ServerError: an archive is missing, damaged or not trusted, or the store is empty.
     """
     requested = [project.model_store / f"{name}.mar" for name in names]
-    archives = requested or sorted(path for path in project.model_store.glob("*.mar") if not path.name.startswith("."))
+    archives = requested or project.archives()
     if not archives:
         raise ServerError(f"{project.model_store} has no archives", "make some with marina archive")
     for archive in archives:

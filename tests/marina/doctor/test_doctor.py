@@ -91,6 +91,15 @@ def test_archives_that_cannot_be_served(project: Project, archive: Path) -> None
     assert found(project, "gone")["gone: archive"].fix == "marina archive gone"
 
 
+def test_archives_that_other_commands_register_for_a_while_are_left_out(project: Project, archive: Path) -> None:
+    assert archive == project.model_store / "m.mar"
+    (project.model_store / ".draining-7.mar").write_bytes(b"without code")
+    (project.model_store / ".m-7.mar").hardlink_to(archive)
+    findings = found(project)
+    assert failing(findings) == []
+    assert [check for check in findings if check.endswith(": archive")] == ["m: archive"]
+
+
 def test_the_memory_of_workers_is_what_was_measured(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 900_000_000
     monkeypatch.setattr("marina.doctor.archives.free_memory", lambda: free)
