@@ -61,7 +61,7 @@ def _java() -> Finding:
     try:
         home = find_java_home()
     except ServerError as error:
-        return fails("Java", "none", f"{error}; or serve with --host direct, which needs none")
+        return fails("Java", error.cause, error.fix)
     return ok("Java", f"{java_version(home / 'bin' / 'java')} in {home}")
 
 

