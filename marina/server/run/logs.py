@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ class LogFile:
         """The complete lines that were added since the last call, without line endings."""
         try:
             with self._path.open("rb") as file:
-                file_stat = self._path.stat()
+                file_stat = os.fstat(file.fileno())  # of the file that is open: the name may be of a new one
                 if file_stat.st_ino != self._inode or file_stat.st_size < self._position:
                     self._inode, self._position = file_stat.st_ino, 0
                 file.seek(self._position)
