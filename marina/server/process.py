@@ -27,7 +27,7 @@ def wait_until_listening(project: Project, state: RunState, deadline: float) -> 
         ServerError: it exited (the message has the last lines of its output), or the deadline passed.
     """
     console = console_log(project)
-    while not ((project.run / KEY_FILE).exists() and STARTED in console.read_text()):
+    while not ((project.run / KEY_FILE).exists() and STARTED in console.read_text(errors="replace")):
         if not state.process():
             raise ServerError(f"the server ended at start: {last_lines(console)}. Its logs: {console.parent}")
         if time.monotonic() > deadline:
