@@ -14,6 +14,7 @@ import requests
 from marina.client import Client
 from marina.errors import ClientError
 
+KIND_CHARS = 80  # of a refusal's body, which begins with its kind
 ANSWERED, LOST = "answered", "lost"
 
 
@@ -22,7 +23,8 @@ class Load:
 
     Attributes:
         token: that new requests bring.
-        plain: answers to requests on connections of their own, without retries: statuses, and connections that broke.
+        plain: answers to requests on connections of their own, without retries: statuses, with why a request was
+            refused, and connections that broke.
         client: how many calls of `marina.Client`, on kept connections and with retries, were answered or lost.
     """
 
@@ -38,8 +40,9 @@ class Load:
             headers = {"Authorization": f"Bearer {self.token}", "Connection": "close"}
             try:
                 url = f"{self._url}/predictions/intents"
-                status = requests.post(url, json={"inputs": "ok thanks"}, headers=headers, timeout=60).status_code
-                self.plain[str(status)] += 1
+                answer = requests.post(url, json={"inputs": "ok thanks"}, headers=headers, timeout=60)
+                kind = "" if answer.ok else f" {answer.text[:KIND_CHARS]}"
+                self.plain[f"{answer.status_code}{kind}"] += 1
             except requests.RequestException:
                 self.plain["connection lost"] += 1
 
