@@ -16,6 +16,7 @@ class Service:
     """Forwards each new connection to one of the containers that are READY, in turns."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # around changes of these lists, so that a probe does not undo a removal
         self._containers: list[Container] = []
         self._ready: list[Container] = []
         self._turn = 0
@@ -29,14 +30,16 @@ class Service:
         """Add containers, and wait until they are READY."""
         for container in containers:
             container.wait()
-        self._containers = [*self._containers, *containers]
+        with self._lock:
+            self._containers = [*self._containers, *containers]
         while not set(containers) <= set(self._ready):
             time.sleep(POLL_S)
 
     def remove(self, container: Container) -> None:
         """Send it no new connections, as when a pod is to end."""
-        self._containers = [other for other in self._containers if other is not container]
-        self._ready = [other for other in self._ready if other is not container]
+        with self._lock:
+            self._containers = [other for other in self._containers if other is not container]
+            self._ready = [other for other in self._ready if other is not container]
 
     def close(self) -> None:
         self._ended = True
@@ -45,7 +48,8 @@ class Service:
     def _probe(self) -> None:
         while not self._ended:
             ready = [container for container in self._containers if container.ping() == 200]
-            self._ready = [container for container in ready if container in self._containers]
+            with self._lock:
+                self._ready = [container for container in ready if container in self._containers]
             time.sleep(POLL_S)
 
     def _accept(self) -> None:

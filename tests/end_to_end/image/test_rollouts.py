@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.long, needs_buildah]
 OLD, NEW = "old-token-0123456789", "new-token-0123456789"
 CLIENTS = 3  # of each kind
 STOP_S = 120
+PRE_STOP_S = 1  # between the end of new connections and SIGTERM, as the pods' preStop has it
 
 
 class Cluster:
@@ -56,6 +58,7 @@ class Cluster:
     def stop(service: Service, container: Container) -> None:
         """End a container that gets no new connections any more."""
         service.remove(container)
+        time.sleep(PRE_STOP_S)  # connections that are on their way to it arrive
         container.process.send_signal(signal.SIGTERM)
         assert container.process.wait(STOP_S) == 0
 
