@@ -10,6 +10,7 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
+PLACE: Schema = {"type": ["integer", "null"]}  # of a token in its text; a special token has none
 LABEL: Schema = {"type": ["string", "number", "boolean", "null"]}
 LABELS = {"$ref": "#/components/schemas/Labels"}
 
@@ -28,31 +29,15 @@ SHARED: dict[str, Schema] = {
     "Labels": {
         "description": "Labels with their scores, the best first.",
         "type": "array",
-        "items": {
-            "type": "object",
-            "required": ["label", "score"],
-            "properties": {"label": LABEL, "score": NUMBER},
-            "additionalProperties": False,
-        },
+        "items": object_of({"label": LABEL, "score": NUMBER}, {}),
     },
     "Error": {
         "description": "Why a request was refused. Every type is explained in docs/reference/errors.md.",
-        "type": "object",
-        "required": ["code", "type", "error", "fix"],
-        "properties": {
-            "code": {"type": "integer"},
-            "type": {"enum": sorted(KINDS)},
-            "error": TEXT,
-            "fix": TEXT,
-        },
-        "additionalProperties": False,
+        **object_of({"code": {"type": "integer"}, "type": {"enum": sorted(KINDS)}, "error": TEXT, "fix": TEXT}, {}),
     },
     "ServerError": {
         "description": "What the host refuses itself: a wrong token, or a model that is not served.",
-        "type": "object",
-        "required": ["code", "type", "message"],
-        "properties": {"code": {"type": "integer"}, "type": TEXT, "message": TEXT, "error": TEXT},
-        "additionalProperties": False,
+        **object_of({"code": {"type": "integer"}, "type": TEXT, "message": TEXT}, {"error": TEXT}),
     },
     "OpenAIEmbeddings": {
         "type": "object",
@@ -86,18 +71,9 @@ SHARED: dict[str, Schema] = {
         "type": "array",
         "items": {
             "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["id", "text", "special", "start", "stop"],
-                "properties": {
-                    "id": COUNT,
-                    "text": TEXT,
-                    "special": {"type": "boolean"},
-                    "start": {"type": ["integer", "null"]},
-                    "stop": {"type": ["integer", "null"]},
-                },
-                "additionalProperties": False,
-            },
+            "items": object_of(
+                {"id": COUNT, "text": TEXT, "special": {"type": "boolean"}, "start": PLACE, "stop": PLACE}, {}
+            ),
         },
     },
     "BundleRequest": {
@@ -141,12 +117,7 @@ ENTITY = {
     "required": ["score", "word", "start", "end"],
     "properties": {"entity": LABEL, "entity_group": TEXT, "index": COUNT, "score": NUMBER, "word": TEXT},
 }
-SPAN = {
-    "type": "object",
-    "required": ["answer", "score", "start", "end"],
-    "properties": {"answer": TEXT, "score": NUMBER, "start": COUNT, "end": COUNT},
-    "additionalProperties": False,
-}
+SPAN = object_of({"answer": TEXT, "score": NUMBER, "start": COUNT, "end": COUNT}, {})
 RANKED = {
     "description": "A document by its place in the request, with its score.",
     "type": "object",
