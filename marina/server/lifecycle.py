@@ -17,16 +17,7 @@ from marina.server.room import check_room
 from marina.server.run.folder import prepare_run
 from marina.server.run.lock import Locked, one_at_a_time
 from marina.server.run.ports import check_ports, configured_ports
-from marina.server.run.state import (
-    DEFAULT_ACCESS,
-    DEFAULT_HOST,
-    Access,
-    Ports,
-    RunState,
-    read_state,
-    running,
-    write_state,
-)
+from marina.server.run.state import DEFAULT_ACCESS, DEFAULT_HOST, Access, Ports, RunState, read_state, write_state
 from marina.server.upgrade import Report, bring_all_up_to_date, register_new
 
 START_S = 60  # seconds that Java may take to open its ports
@@ -67,8 +58,8 @@ def serve(
             started is stopped again. Also if a server is already running on other ports.
     """
     with one_at_a_time(project):
-        state = running(project)
-        if state:
+        state = read_state(project)
+        if state and state.process():
             if ports not in (None, state.ports):
                 raise ServerError(
                     f"a server is running already (pid {state.pid}, port {state.ports.inference})",
@@ -83,7 +74,8 @@ def serve(
             archives = find_archives(project, names, state.trusted)
             return bring_all_up_to_date(project, state, archives, timeout_s, report)
         archives = find_archives(project, names, trusted)
-        remove_stale_run(project)
+        if state:
+            stop_process(project, state)  # what an earlier run that did not end well has left
         ports = ports or configured_ports(project.config)
         host = host or DEFAULT_HOST
         if access != DEFAULT_ACCESS and not HOSTS[host].has_access:
@@ -163,13 +155,6 @@ def restart(project: Project, state: RunState, timeout_s: float, report: Report)
         except (ServerError, OSError) as error:
             report(str(error))
     return new_state
-
-
-def remove_stale_run(project: Project) -> None:
-    """Stop the processes and remove the files of an earlier run that did not end well."""
-    stale_state = read_state(project)
-    if stale_state:
-        stop_process(project, stale_state)
 
 
 def _start(
