@@ -44,22 +44,12 @@ class Management:
         self._deadline = deadline
         self._session = loopback_session()
 
-    def register(self, archive: str, name: str | None = None) -> str:
-        """Register an archive of the model store and start its workers, without waiting for them.
+    def register(self, archive: str, name: str) -> None:
+        """Register an archive of the model store, given by its file name there, and start its workers without waiting.
 
-        Args:
-            archive: its file name in the model store.
-            name: the model's name, if it is not the archive's own.
-
-        Returns:
-            The model's name.
-
-        Raises:
-            ServerError: the server refused; the message contains its reason.
+        ServerError if the server refused; the message contains its reason.
         """
-        name_parameter = {"model_name": name} if name else {}
-        self._call("POST", "/models", {"url": archive, "synchronous": "false", **name_parameter})
-        return name or archive.removesuffix(".mar")
+        self._call("POST", "/models", {"url": archive, "synchronous": "false", "model_name": name})
 
     def scale(self, name: str, workers: int, version: str | None = None) -> None:
         """Set the number of workers of a model, without waiting for them; ServerError if it is not registered."""
