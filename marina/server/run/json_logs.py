@@ -38,19 +38,10 @@ def as_json(line: str, level: str = "INFO") -> str:
     return json.dumps({**fields, "time": moment, **named})
 
 
-def print_line(line: str) -> None:
-    """Print a line of a log on standard output, as it is."""
-    print(line, flush=True)
-
-
-def print_json_line(line: str) -> None:
-    """Print a line of a log on standard output as JSON."""
-    print(as_json(line), flush=True)
-
-
 def line_printer(json_logs: bool) -> Callable[[str], None]:
-    """What prints the lines of a log."""
-    return print_json_line if json_logs else print_line
+    """What prints the lines of a log on standard output: as they are, or as JSON."""
+    shown: Callable[[str], str] = as_json if json_logs else str
+    return lambda line: print(shown(line), flush=True)
 
 
 def _utc(text: str) -> str | None:
