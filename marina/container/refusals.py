@@ -16,22 +16,19 @@ TIMEOUT_S = 10
 
 
 class Refusals:
-    """The number of answers by status, which nginx sends as lines of syslog to a socket.
+    """The number of answers by status, which nginx sends as lines of syslog.
 
     Args:
-        path: of the socket, which only this user can write to; nginx drops lines that it does not take at once.
+        lines: the socket that they come to.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, lines: socket.socket) -> None:
         self._counts: Counter[str] = Counter()
-        path.unlink(missing_ok=True)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(path))
-        path.chmod(0o600)
+        self._lines = lines
 
     def read(self) -> None:
-        """Count until the socket is closed."""
-        while line := self._socket.recv(1024):
+        """Count until the socket is shut down."""
+        while line := self._lines.recv(1024):
             self._counts[line.rsplit(b" ", 1)[-1].decode("ascii", "replace")] += 1
 
     def metrics(self) -> str:
@@ -41,29 +38,24 @@ class Refusals:
         about = f"# HELP {NAME} Requests that the container refused before TorchServe.\n# TYPE {NAME} counter\n"
         return about + "".join(f"{line}\n" for line in lines)
 
-    def end(self) -> None:
-        """End `read`."""
-        self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Close the socket, after `read` has ended."""
-        self._socket.close()
-
 
 @contextmanager
 def refusals(folder: Path) -> Iterator[Refusals]:
-    """Count while active what nginx sends, whose own files are in a folder."""
+    """Count while active what nginx sends, which drops lines that are not taken at once; its files are in a folder."""
     path = folder / SOCKET
-    counted = Refusals(path)
-    thread = threading.Thread(target=counted.read, name="refusals", daemon=True)
-    thread.start()
-    try:
-        yield counted
-    finally:
-        counted.end()
-        thread.join(TIMEOUT_S)
-        counted.close()
-        path.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lines:
+        lines.bind(str(path))
+        path.chmod(0o600)  # only this user can write to it
+        counted = Refusals(lines)
+        thread = threading.Thread(target=counted.read, name="refusals", daemon=True)
+        thread.start()
+        try:
+            yield counted
+        finally:
+            lines.shutdown(socket.SHUT_RDWR)  # ends `read`
+            thread.join(TIMEOUT_S)
+            path.unlink(missing_ok=True)
 
 
 def metrics_of(port: int, query: str) -> str:
