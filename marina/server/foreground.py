@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import psutil
 
@@ -22,12 +22,6 @@ from marina.server.upgrade import Report
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 EXIT_CODE_S = 5
 OPTION_VARIABLES = ("MARINA_HOST", "MARINA_PORT_OFFSET")  # that `marina serve` reads
-
-
-@contextmanager
-def _no_front(_: RunState) -> Iterator[Callable[[], bool]]:
-    """Nothing in front of the server."""
-    yield lambda: True
 
 
 def drop_secrets() -> None:
@@ -51,7 +45,7 @@ def serve_in_foreground(
     host: str | None = None,
     access: Access = DEFAULT_ACCESS,
     tokens: Sequence[str] = (),
-    front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = _no_front,
+    front: Callable[[RunState], AbstractContextManager[Callable[[], bool]]] = lambda _: nullcontext(lambda: True),
 ) -> int:
     """Serve until the server ends, or this process gets SIGTERM or Ctrl-C; writes what happens, and the logs.
 
@@ -60,7 +54,7 @@ def serve_in_foreground(
         write: called with each line.
         drain_s: on SIGTERM or Ctrl-C, for how many seconds the server may still answer earlier requests.
         front: starts a front, such as a proxy, when the server is ready, and ends it after the last request; yields a
-            function that returns whether the front is still running.
+            function that returns whether the front is still running. By default there is none.
 
     Returns:
         0 if SIGTERM or Ctrl-C ended this process, else the exit code of the server: 128 and more if a signal ended it.
