@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from handlers.worker.answering.reply import RETRY_AFTER, Reply
 from handlers.worker.hosts.urls import Urls, bears_token, refusal, unauthorized
-from marina.server.hosts.direct.bodies import BODY_S, Bodies, ClientGone, NoMemory, Receive, Share, SlowBody
+from marina.server.hosts.direct.bodies import BODY_S, Bodies, ClientGone, NoMemory, Receive, SlowBody
 from marina.server.hosts.direct.management import manage
 from marina.server.hosts.direct.models import Models
 from marina.server.run.state import Ports
@@ -30,6 +30,10 @@ class Front:
         pages: what GET answers on the inference port without a token, by path.
         names: of the server in headers `Host` and `Origin` of predictions and metrics; empty for any. Pages of other
             sites can give a name of their own to this machine, and send requests that need no token.
+
+    Attributes:
+        bodies: the memory of requests.
+        urls: of the inference port; they know the tokens.
     """
 
     def __init__(
@@ -43,8 +47,8 @@ class Front:
     ) -> None:
         self._models, self._ports, self._management_token = models, ports, management_token
         self._pages, self._names = pages, names
-        self._urls = Urls(models.by_name, tokens, DEAD_S, models.execution_parameters, models.coming)
-        self._bodies = Bodies()
+        self.urls = Urls(models.by_name, tokens, DEAD_S, models.execution_parameters, models.coming)
+        self.bodies = Bodies()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -76,7 +80,7 @@ class Front:
             read: reads the body, up to a little more than so many bytes, into a share of the memory.
         """
         try:
-            reply = await self._urls.answer(method, path, headers, read)
+            reply = await self.urls.answer(method, path, headers, read)
         except NoMemory:
             reply = refusal(503, "Overloaded", "bodies take all the memory that they may have", RETRY_AFTER)
         except SlowBody:
@@ -92,7 +96,7 @@ class Front:
         if method == "GET" and scope["path"] in self._pages:
             return self._pages[scope["path"]]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        with _leaving(receive) as watch, self.share() as share:
+        with _leaving(receive) as watch, self.bodies.share() as share:
 
             async def read(limit: int) -> bytes:
                 body = await share.read(receive, int(headers.get("content-length") or 0), limit)
@@ -100,14 +104,6 @@ class Front:
                 return body
 
             return await self.answer(method, scope["path"], headers, read)
-
-    def share(self) -> Share:
-        """The memory of a request, for a context."""
-        return self._bodies.share()
-
-    def allows(self, headers: Mapping[str, str]) -> bool:
-        """Whether the headers of a request have a token, or none is needed."""
-        return self._urls.allows(headers)
 
     def _is_named(self, scope: dict[str, Any]) -> bool:
         """Whether a request calls the server by its names, and comes from no page of another."""

@@ -110,10 +110,10 @@ def _reading(front: Front, message: Any, call: Call) -> Any:
     from google.protobuf.message import DecodeError
 
     async def read(parts: AsyncIterator[bytes], context: Any) -> Any:
-        with front.share() as share:
+        with front.bodies.share() as share:
             if not message.DESCRIPTOR.fields:
                 return await call(message(), context, share)
-            if not front.allows(_headers(context)):
+            if not front.urls.allows(_headers(context)):
                 await context.abort(_status(401), "send the metadata authorization: Bearer TOKEN")
             try:
                 share.grow(MESSAGE_BYTES)
