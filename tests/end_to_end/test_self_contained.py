@@ -20,8 +20,8 @@ import requests
 
 from marina.engines import engine_of
 from marina.project import Project
-from marina.server.hosts.torchserve.config import write_config
 from marina.server.hosts.torchserve.java import find_java_home
+from marina.server.hosts.torchserve.process import write_config
 from marina.server.run.state import Ports
 from tests.conftest import ENGINES, ROOT
 from tests.end_to_end.conftest import run_marina

@@ -15,12 +15,11 @@ from handlers.worker.engines.packages import programs_path
 from handlers.worker.placement.choice import server_of
 from marina.errors import ServerError
 from marina.project import Project
-from marina.server.hosts.torchserve.config import write_config
 from marina.server.hosts.torchserve.java import find_java_home
 from marina.server.hosts.torchserve.release import check_release
 from marina.server.run.environment import serving_env
 from marina.server.run.folder import console_log
-from marina.server.run.state import RunState, logs_folder, write_state
+from marina.server.run.state import Ports, RunState, logs_folder, write_state
 
 PID_FILE = ".model_server.pid"  # TorchServe's launcher writes the server's pid to it
 LAUNCHER, SERVER, WORKER = "ts.model_server", "org.pytorch.serve.ModelServer", "model_service_worker.py"
@@ -89,3 +88,22 @@ def torchserve_processes(project: Project, state: RunState) -> list[psutil.Proce
 def config_file(project: Project) -> Path:
     """The configuration of the run."""
     return project.run / "config.properties"
+
+
+def write_config(base: Path, ports: Ports, target: Path) -> None:
+    """Write the project's configuration with the given ports, for use from any working directory."""
+    values = {
+        "inference_address": f"http://127.0.0.1:{ports.inference}",
+        "management_address": f"http://127.0.0.1:{ports.management}",
+        "metrics_address": f"http://127.0.0.1:{ports.metrics}",
+        "grpc_inference_port": str(ports.grpc_inference),
+        "grpc_management_port": str(ports.grpc_management),
+    }
+    lines = []
+    for line in base.read_text().splitlines():
+        key, _, value = (part.strip() for part in line.partition("="))
+        if key == "metrics_config":
+            values[key] = str((base.parent / value).absolute())
+        lines.append(f"{key}={values.pop(key)}" if key in values else line)
+    lines += [f"{key}={value}" for key, value in values.items()]
+    target.write_text("\n".join(lines) + "\n")

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from marina.server.hosts.torchserve.config import write_config
+from marina.server.hosts.torchserve.process import write_config
 from marina.server.run.state import Ports
 from tests.conftest import ROOT
 
