@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from handlers.worker.errors import WorkerError
@@ -88,12 +89,6 @@ def _behind_nginx(project: Project, settings: ContainerSettings) -> int:
 
 def _in_front(project: Project, settings: ContainerSettings) -> int:
     """Serve with a host that has the container's ports and tokens itself."""
-
-    @contextmanager
-    def front(state: RunState) -> Iterator[Callable[[], bool]]:
-        with _announced(settings, state):
-            yield lambda: True
-
     management, unused = free_ports(2)
     ports = Ports(settings.port, management, settings.metrics_port, settings.grpc_port, unused)
     access = Access("::" if has_ipv6() else "0.0.0.0", bool(settings.tokens), settings.docs)
@@ -108,15 +103,15 @@ def _in_front(project: Project, settings: ContainerSettings) -> int:
         settings.host,
         access,
         settings.tokens,
-        front,
+        partial(_announced, settings),
     )
 
 
 @contextmanager
-def _announced(settings: ContainerSettings, state: RunState) -> Iterator[None]:
-    """Say what is served; at the end, let new requests get 503 for a moment."""
+def _announced(settings: ContainerSettings, state: RunState) -> Iterator[Callable[[], bool]]:
+    """Say what is served; at the end, let new requests get 503 for a moment. Nothing in it can end by itself."""
     line_printer(settings.json_logs)(f"serving {', '.join(state.models)} on port {settings.port}")
-    yield
+    yield lambda: True
     time.sleep(NOTICE_S)
 
 
