@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from handlers.worker.telemetry.metrics import COUNTERS
@@ -17,20 +18,13 @@ HOST_METRICS = {
 STATUSES = {number: f"Requests{number}XX" for number in (2, 4, 5)}
 
 
+@dataclass
 class Traffic:
-    """What has gone through the queue of a version."""
+    """What has gone through the queue of a version: requests, and their seconds until the answer and in the queue."""
 
-    def __init__(self) -> None:
-        self.requests, self.seconds, self.waited_seconds = 0, 0.0, 0.0
-
-    def count(self, seconds: float) -> None:
-        """A request was answered after so many seconds."""
-        self.requests += 1
-        self.seconds += seconds
-
-    def waited(self, seconds: float) -> None:
-        """A batch was taken whose requests had waited so many seconds together."""
-        self.waited_seconds += seconds
+    requests: int = 0
+    seconds: float = 0.0
+    waited_seconds: float = 0.0
 
 
 class Counts:

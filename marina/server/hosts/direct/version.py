@@ -92,7 +92,8 @@ class Version:
         except asyncio.CancelledError:
             self._queue.leave(request)
             raise
-        self.traffic.count(time.monotonic() - now)
+        self.traffic.requests += 1
+        self.traffic.seconds += time.monotonic() - now
         return reply
 
     async def close(self) -> None:
@@ -119,7 +120,7 @@ class Version:
 
     async def _compute(self, worker: Worker, batch: list[Request]) -> None:
         """Let a worker compute a batch, and answer its requests."""
-        self.traffic.waited(sum(time.monotonic() - request.arrived for request in batch))
+        self.traffic.waited_seconds += sum(time.monotonic() - request.arrived for request in batch)
         message = Message({"headers": [request.headers for request in batch]}, [request.body for request in batch])
         try:
             answer = await worker.call(message, self._response_s)
