@@ -136,13 +136,13 @@ def _job_spec(file: Path | None, places: dict[str, dict[str, Any]], fields: dict
 
     from marina.score.spec import JobSpec
     from marina.spec import explain
-    from marina.spec.served import read_yaml
 
-    document = read_yaml(file) if file else {}
+    document = _job_fields(file) if file else {}
     for place, options in places.items():
         given_options = {key: value for key, value in options.items() if value is not None}
-        if given_options:
-            document[place] = {**document.get(place, {}), **given_options}
+        of_file = document.get(place) or {}
+        if given_options and isinstance(of_file, dict):  # what is neither empty nor fields is refused below
+            document[place] = {**of_file, **given_options}
     missing = [name for name in ("model", "input", "output") if name not in {**document, **fields}]
     if missing:
         raise MarinaError(f"the {missing[0]} is missing", "write marina score NAME --input URL --output URL")
@@ -150,6 +150,23 @@ def _job_spec(file: Path | None, places: dict[str, dict[str, Any]], fields: dict
         return JobSpec.model_validate({**document, **fields})
     except ValidationError as error:
         raise MarinaError(f"{file or 'marina score'}: {explain(error, JobSpec)}") from None
+
+
+def _job_fields(file: Path) -> dict[str, Any]:
+    """The fields of a job's file; MarinaError if it is not YAML with fields."""
+    import yaml
+
+    fix = "--job takes a YAML file with the fields model, input and output"
+    try:
+        with file.open(encoding="utf-8") as opened:  # a file and no text, so that errors have its name
+            fields = yaml.safe_load(opened)
+    except FileNotFoundError:
+        raise MarinaError(f"{file} does not exist", fix) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise MarinaError(f"{file} is not YAML: {error}", fix) from None
+    if not isinstance(fields, dict):
+        raise MarinaError(f"{file} holds no fields", fix)
+    return fields
 
 
 @contextmanager
