@@ -18,6 +18,7 @@ from marina.errors import (
 
 Json = Any
 TOKEN_HINT = "marina token, on the server's machine, prints a valid token"
+TOO_LARGE_FOR_GRPC = ("larger than max", "exceeds maximum size")  # of a message, in the words of C++ and of Java
 PERMANENT_FAILURES = ("Unexpected", "NotFinite", "ModelFailed")
 
 
@@ -81,6 +82,8 @@ def grpc_error(error: Any, address: str) -> ClientError:
     code = error.code()
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
         return UnreachableError(f"no answer from {address}: {message}", transient=True)
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED and any(words in message for words in TOO_LARGE_FOR_GRPC):
+        return RefusedError(message, "BodyTooLarge", 413)
     if code == grpc.StatusCode.UNIMPLEMENTED:
         return FailedError(f"{address} is not TorchServe's gRPC inference API: {message}; check the address")
     if code == grpc.StatusCode.PERMISSION_DENIED:

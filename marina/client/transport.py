@@ -152,7 +152,10 @@ class GrpcTransport:
 def _open_channel(address: str, tls: bool, certificates: str | Path | None) -> Any:
     import grpc
 
+    options = [("grpc.max_receive_message_length", -1)]  # as HTTP has it; the default is less than the largest answer
     if certificates is not None:
         trusted = check_certificates(certificates).read_bytes()
-        return grpc.secure_channel(address, grpc.ssl_channel_credentials(trusted))
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials()) if tls else grpc.insecure_channel(address)
+        return grpc.secure_channel(address, grpc.ssl_channel_credentials(trusted), options)
+    if tls:
+        return grpc.secure_channel(address, grpc.ssl_channel_credentials(), options)
+    return grpc.insecure_channel(address, options)

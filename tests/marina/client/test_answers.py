@@ -85,3 +85,25 @@ def test_another_grpc_server_is_named() -> None:
         pytest.raises(FailedError, match=f"{address} is not TorchServe's gRPC inference API"),
     ):
         client.predict("m", ["a text"])
+
+
+def test_an_answer_over_grpc_may_be_as_large_as_over_http() -> None:
+    text = "x" * 6_000_000
+    with grpc_server(lambda *_: f'["{text}"]'.encode()) as address, Client.grpc(address, timeout_s=10) as client:
+        assert client.predict("m", ["a text"]) == [text]
+
+
+def test_a_message_that_is_too_large_for_grpc_is_sent_once() -> None:
+    asked: list[object] = []
+
+    def refuse(_: object, context: grpc.ServicerContext) -> bytes:
+        asked.append(context)
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "gRPC message exceeds maximum size 1000000: 2000000")
+        return b""
+
+    with grpc_server(refuse) as address, Client.grpc(address, timeout_s=10) as client:
+        with pytest.raises(RefusedError, match="exceeds maximum size"):
+            client.predict("m", ["a text"])
+        assert len(asked) == 1
+        with pytest.raises(RefusedError, match="larger than max"):  # of the server's own gRPC
+            client.predict("m", ["x" * 5_000_000])
