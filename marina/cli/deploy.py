@@ -18,7 +18,9 @@ app = typer.Typer(
 )
 NameOption = Annotated[
     str | None,
-    typer.Option("--name", metavar="NAME", help="What to call it. Default: the archive's name; for several, marina."),
+    typer.Option(
+        "--name", metavar="NAME", help="What to call it. Default: the names of the archives, joined with hyphens."
+    ),
 ]
 PlanOption = Annotated[
     Path | None,

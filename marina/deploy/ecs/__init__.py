@@ -36,7 +36,7 @@ def deploy_ecs(
         archives: the archives in the image; they share a task.
         output: the folder to write, which must not exist.
         cpus: CPU cores of a task on the stack cpu, if the archives have no core groups.
-        service_name: the name of the service; by default the archive's, or "marina" for several.
+        service_name: the name of the service; by default the archive's, or those of several joined.
         plan: a plan.json of `marina plan --write`, for the cores of a task and the number of tasks.
         host: of the image; by default the plan's, or else that of the stack.
 

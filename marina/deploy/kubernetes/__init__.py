@@ -41,7 +41,7 @@ def deploy_kubernetes(
         output: the folder to write, which must not exist.
         image: the image with its tag or digest; by default the name and the version of the first archive.
         cpus: CPU cores of a pod on the stack cpu, if the archives have no core groups.
-        resource_name: the name of all resources; by default the archive's, or "marina" for several.
+        resource_name: the name of all resources; by default the archive's, or those of several joined.
         plan: a plan.json of `marina plan --write`, for the cores of a pod, the replicas, and when to add one.
         secret: the name of a Secret of the cluster that holds the token; by default the overlay makes one.
         host: of the image; by default the plan's, or else that of the stack.

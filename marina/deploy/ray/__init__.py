@@ -36,7 +36,7 @@ def deploy_ray(
         output: the folder to write, which must not exist.
         cpus: CPU cores of a replica on the stack cpu, if an archive has no core groups.
         replicas: the maximum number of replicas of each that autoscaling starts.
-        service_name: the name of the RayService; by default the archive's, or "marina" for several.
+        service_name: the name of the RayService; by default the archive's, or those of several joined.
         plan: a plan.json of `marina plan --write`, for the replicas and when to add one.
 
     Raises:
