@@ -236,3 +236,24 @@ def test_an_answer_without_content_is_a_failure() -> None:
     stub.answer = lambda _: (200, b"")  # type: ignore[method-assign]
     with serving(stub) as url, Client.http(url) as client, pytest.raises(FailedError):
         list(client.stream("m", [("a", "x")]))
+
+
+@pytest.mark.parametrize("name", ["model", "instances"])
+def test_any_name_may_be_a_parameter(name: str) -> None:
+    class Recording(Stub):
+        def answer(self, body: bytes) -> tuple[int, bytes]:
+            parameters.append(json.loads(body)["parameters"])
+            return super().answer(body)
+
+    async def instances() -> AsyncIterator[tuple[int, str]]:
+        yield 0, "a"
+
+    async def ask_async(client: Client) -> list[Streamed]:
+        return [streamed async for streamed in client.stream_async("m", instances(), **named)]
+
+    named: dict[str, Any] = {name: "x"}
+    parameters: list[Any] = []
+    with serving(Recording()) as url, Client.http(url) as client:
+        assert [found.answer for found in client.stream("m", [(0, "a")], **named)] == [[1]]
+        assert [found.answer for found in asyncio.run(ask_async(client))] == [[1]]
+    assert parameters == [named, named]
