@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,9 +10,6 @@ from marina.cli.options import JsonOption, SomeNames, TimeoutOption
 from marina.cli.server import DRAIN_S, DrainOption, status
 from marina.console import print_json, say, spinner
 from marina.project import find_project
-
-if TYPE_CHECKING:
-    from marina.server.models import Change
 
 ReplaceOption = Annotated[
     bool,
@@ -25,11 +22,7 @@ def register(names: SomeNames, timeout: TimeoutOption = 120, as_json: JsonOption
 
     A model that is served already is upgraded, as by marina upgrade.
     """
-    from marina.server.models import register as register_models
-
-    with spinner() as report:
-        changes = register_models(find_project(), names, timeout, report)
-    _show_changes(changes, as_json)
+    upgrade(names, timeout=timeout, as_json=as_json)
 
 
 def upgrade(
@@ -45,11 +38,6 @@ def upgrade(
 
     with spinner() as report:
         changes = register_models(find_project(), names, timeout, report, replace)
-    _show_changes(changes, as_json)
-
-
-def _show_changes(changes: list[Change], as_json: bool) -> None:
-    """What became of each model, and the status."""
     if not as_json:
         for change in changes:
             say(str(change))
