@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from marina.archive.describe import Archive
-from marina.deploy.ecs.cloudformation import template_values
 from marina.deploy.folder import new_folder, render
 from marina.deploy.hosts import default_host, host_of
 from marina.deploy.needs import DRAIN_S, needs_of
@@ -136,3 +137,35 @@ def service_of(name: str, tasks: int, families: Sequence[str]) -> dict[str, Any]
         "enableECSManagedTags": True,
         "propagateTags": "SERVICE",  # for the bill
     }
+
+
+def template_values(task: Mapping[str, Any], service: Mapping[str, Any]) -> dict[str, str]:
+    """The parts of the template that are made from a task definition and a service, as YAML.
+
+    CloudFormation has the fields of ECS's API with a capital in front.
+
+    Args:
+        task, service: of `task_definition` and `service_of`, without the values of an account.
+    """
+    (container,) = _capitals(task["containerDefinitions"])
+    container["Image"] = {"Ref": "Image"}
+    container["Secrets"] = [{"Name": "MARINA_TOKEN", "ValueFrom": {"Ref": "TokenSecret"}}]
+    logs = {"awslogs-group": {"Ref": "Logs"}, "awslogs-region": {"Ref": "AWS::Region"}}
+    container["LogConfiguration"] = {"LogDriver": "awslogs", "Options": {**logs, "awslogs-stream-prefix": "marina"}}
+    volumes = _capitals(task["volumes"])
+    options = {name: value for name, value in service.items() if name not in ("serviceName", "launchType")}
+    return {
+        "container": _yaml([container]),
+        "volumes": _yaml(volumes),
+        "service": _yaml(_capitals(options)),
+    }
+
+
+def _capitals(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name[0].upper() + name[1:]: _capitals(inner) for name, inner in value.items()}
+    return [_capitals(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, width=1000).rstrip()
