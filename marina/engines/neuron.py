@@ -259,23 +259,14 @@ class Neuron(NeuronEngine):
 
     def hardware_trials(self, cores: int, shape: str, target: str) -> dict[str, dict[str, Any]]:
         single_graph, group_cores = {"shapes": {"exact": [shape]}}, min(4, cores)
+        pipeline = {**single_graph, "core_groups": str(group_cores), "mode": PIPELINE}
         return {
             CORE_PER_WORKER: {"core_groups": ",".join(["1"] * cores)},
             "exact": {**single_graph, "neuron": {"fast_math": "none"}},
             "older-cast": {**single_graph, "neuron": {"fast_math": None, "fp32_cast": "matmult-fp16"}},
             "separate-weights": {**single_graph, "neuron": {"separate_weights": True}},
-            PIPELINE: {
-                **single_graph,
-                "core_groups": str(group_cores),
-                "mode": PIPELINE,
-                "neuron": {"pipeline_cores": group_cores},
-            },
-            "pipeline-copies": {
-                **single_graph,
-                "core_groups": str(group_cores),
-                "mode": PIPELINE,
-                "neuron": {"pipeline_cores": 1},
-            },
+            PIPELINE: {**pipeline, "neuron": {"pipeline_cores": group_cores}},
+            "pipeline-copies": {**pipeline, "neuron": {"pipeline_cores": 1}},
             DATA_PARALLEL: {**single_graph, "core_groups": str(cores), "mode": DATA_PARALLEL},
         }
 
