@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -11,7 +12,6 @@ from urllib.parse import urlsplit
 import requests
 
 from marina.client.answers import Json, error_of, grpc_error, http_error, is_error, read_answer
-from marina.client.certificates import check_certificates
 from marina.client.retries import with_retries
 from marina.client.tokens import Token, authorization, call_metadata, with_token
 from marina.errors import MarinaError, TimedOutError, UnreachableError
@@ -50,7 +50,7 @@ class HttpTransport:
         self._token = token
         self._timeout_s = timeout_s
         self._retry = retry
-        self._verify = None if certificates is None else str(check_certificates(certificates))
+        self._verify = None if certificates is None else str(_check_certificates(certificates))
         parts = urlsplit(self._url)
         if self._verify and parts.scheme != "https":
             raise MarinaError(f"{url}: certificates are for TLS, and this URL asks for none; write https://")
@@ -154,8 +154,21 @@ def _open_channel(address: str, tls: bool, certificates: str | Path | None) -> A
 
     options = [("grpc.max_receive_message_length", -1)]  # as HTTP has it; the default is less than the largest answer
     if certificates is not None:
-        trusted = check_certificates(certificates).read_bytes()
+        trusted = _check_certificates(certificates).read_bytes()
         return grpc.secure_channel(address, grpc.ssl_channel_credentials(trusted), options)
     if tls:
         return grpc.secure_channel(address, grpc.ssl_channel_credentials(), options)
     return grpc.insecure_channel(address, options)
+
+
+def _check_certificates(path: str | Path) -> Path:
+    """Check that a PEM file contains certificates and return its path; MarinaError if it does not."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except ssl.SSLError:
+        raise MarinaError(f"{path} holds no certificates; give a PEM file of the authorities to trust") from None
+    except OSError as error:
+        raise MarinaError(
+            f"the certificates {path} cannot be read: {error.strerror}; give a PEM file of the authorities to trust"
+        ) from None
+    return Path(path)
