@@ -23,6 +23,7 @@ from marina.cli.deploy import app as deploy_app
 from marina.cli.doctor import doctor
 from marina.cli.models import health, register, rollback, scale, unregister, upgrade
 from marina.cli.new import app as new_app
+from marina.cli.options import message_of
 from marina.cli.plan import calibrate, plan
 from marina.cli.predict import predict
 from marina.cli.score import score
@@ -30,7 +31,6 @@ from marina.cli.server import java, logs, serve, status, stop, token
 from marina.cli.shapes import shapes
 from marina.console import print_error, print_json
 from marina.errors import MarinaError
-from marina.files import explain
 
 
 class OrderedGroup(TyperGroup):
@@ -126,22 +126,14 @@ def run(application: typer.Typer, program: str) -> None:
         application(prog_name=program)
     except KeyboardInterrupt:  # before Typer catches it, or after
         sys.exit(130)
-    except (MarinaError, WorkerError) as error:
-        print_error(str(error))
-        if "--json" in sys.argv:
-            parts = {"cause": error.cause, "fix": error.fix} if isinstance(error, MarinaError) else {}
-            print_json({"error": str(error), **parts})
-        sys.exit(1)
     except BrokenPipeError:  # the reader of a pipe has ended, as head does
         sys.stdout = None  # nothing is left to flush
         sys.exit(1)
-    except OSError as error:  # a full disk, or a file that may not be read or written
-        print_error(explain(error))
+    except (MarinaError, WorkerError, OSError, ModuleNotFoundError) as error:
+        print_error(message_of(error))
         if "--json" in sys.argv:
-            print_json({"error": explain(error)})
-        sys.exit(1)
-    except ModuleNotFoundError as error:
-        print_error(f"this needs the package {error.name}, which is not installed; install Marina with its extra [all]")
+            parts = {"cause": error.cause, "fix": error.fix} if isinstance(error, MarinaError) else {}
+            print_json({"error": message_of(error), **parts})
         sys.exit(1)
 
 

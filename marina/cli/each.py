@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from handlers.worker.errors import WorkerError
+from marina.cli.options import message_of
 from marina.console import print_error, print_json
 from marina.errors import MarinaError, SpecError
-from marina.files import explain
 from marina.project import Project
 from marina.spec import Spec
 from marina.spec.bundle import Bundle, read_members, read_model
@@ -55,13 +55,8 @@ def for_each_spec(
         except KeyboardInterrupt:
             print_error(f"interrupted in {name}; the same command goes on with what is done so far")
             raise typer.Exit(130) from None
-        except (MarinaError, WorkerError) as error:
-            message = _with_name(str(error), name)
-            print_error(message)
-            documents.append({"name": name, "error": message})
-            failed = True
-        except OSError as error:  # a full disk, or a folder that may not be written
-            message = f"{name}: {explain(error)}"
+        except (MarinaError, WorkerError, OSError) as error:
+            message = _with_name(message_of(error), name)
             print_error(message)
             documents.append({"name": name, "error": message})
             failed = True

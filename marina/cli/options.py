@@ -9,6 +9,7 @@ import typer
 
 from handlers.worker.engines import ENGINES
 from marina.errors import MarinaError
+from marina.files import explain
 
 ENGINE_NAMES = f"{', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
 
@@ -67,3 +68,10 @@ def parameter_of(setting: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def message_of(error: Exception) -> str:
+    """The message of an expected failure, such as a full disk or a package that is not installed."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"this needs the package {error.name}, which is not installed; install Marina with its extra [all]"
+    return explain(error) if isinstance(error, OSError) else str(error)
