@@ -3,10 +3,9 @@
 Enters: archives, and a plan if there is one. Leaves: a folder of files. Not known here: how an archive was compiled.
 
 source.py      the archives to deploy, their stack, and their names on targets
-needs.py       cores, memory and times of a pod
+needs.py       which host an image has; cores, memory and times of a pod
 folder.py      writes a folder whole, or not at all
 sagemaker/     Amazon SageMaker: model.tar.gz, endpoints, autoscaling, a Lambda function in front
-hosts.py       which host an image has
 scale.py       how many instances, from a plan
 image/         images for containers
 kubernetes/    manifests for Kubernetes, and for KServe

@@ -1,4 +1,4 @@
-"""The needs of a pod or a task that serves archives from an image of `marina deploy image`."""
+"""The host of an image of `marina deploy image`, and the needs of a pod or a task that serves archives from it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from typing import NamedTuple
 from marina.archive.describe import Archive
 from marina.deploy.scale import Scale
 from marina.server.hosts.table import HOSTS
+from marina.server.run.state import DIRECT, TORCHSERVE
 
 # of the memory of workers that was not measured: graphs run in memory of their own, which grows with the requests
 REQUEST_FACTOR, LIMIT_FACTOR = 1.3, 2.0
 LIMIT_ROOM = 1.1  # above what was measured
 DRAIN_S = 25
 MARGIN_S = 15
+
+
+def default_host(stack: str) -> str:
+    """The host of images of a stack: `direct`, which gets fixes; on Neuron TorchServe, with which AWS documents it."""
+    return DIRECT if stack == "cpu" else TORCHSERVE
+
+
+def host_of(host: str | None, scale: Scale | None, default: str) -> str:
+    """The host of an image: the named one, else that of the plan, else the default."""
+    return host or (scale.host if scale else default)
 
 
 class Needs(NamedTuple):

@@ -10,8 +10,7 @@ import yaml
 
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import default_host, host_of
-from marina.deploy.needs import DRAIN_S, needs_of
+from marina.deploy.needs import DRAIN_S, default_host, host_of, needs_of
 from marina.deploy.scale import Replicas, Scale, read_scale
 from marina.deploy.source import joint_name, stack_of
 from marina.files import write_json

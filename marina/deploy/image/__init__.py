@@ -12,9 +12,9 @@ from handlers.worker.engines.packages import installed
 from handlers.worker.engines.releases import minor
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import default_host
 from marina.deploy.image.base import BASES, Base
 from marina.deploy.image.lock import with_checksums, with_dependencies
+from marina.deploy.needs import default_host
 from marina.deploy.source import stack_of
 from marina.engines import engine_of
 from marina.errors import DeployError

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import default_host, host_of
 from marina.deploy.kubernetes.stored import stored_archives
-from marina.deploy.needs import DRAIN_S, needs_of
+from marina.deploy.needs import DRAIN_S, default_host, host_of, needs_of
 from marina.deploy.scale import Replicas, read_scale
 from marina.deploy.source import image_of, instance_types, joint_name, stack_of
 from marina.errors import DeployError

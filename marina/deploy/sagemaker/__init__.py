@@ -10,8 +10,8 @@ from handlers.worker.archive.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
-from marina.deploy.hosts import host_of
 from marina.deploy.image import deploy_image
+from marina.deploy.needs import host_of
 from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
 from marina.deploy.scale import read_scale
 from marina.deploy.source import names_of, stack_of

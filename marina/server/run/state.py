@@ -14,7 +14,7 @@ from marina.files import write_json
 from marina.project import Project
 
 TORCHSERVE, DIRECT = "torchserve", "direct"  # the hosts
-DEFAULT_HOST = TORCHSERVE  # of `marina serve`; images have that of `marina.deploy.hosts.default_host`
+DEFAULT_HOST = TORCHSERVE  # of `marina serve`; images have that of `marina.deploy.needs.default_host`
 LOOPBACK = "127.0.0.1"
 
 

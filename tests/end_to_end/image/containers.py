@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import requests
 
-from marina.deploy.hosts import default_host
+from marina.deploy.needs import default_host
 from tests.end_to_end.images import Images
 from tests.ports import free_ports
 

@@ -11,9 +11,9 @@ import yaml
 
 from marina.archive.describe import Archive
 from marina.deploy.ecs import deploy_ecs
-from marina.deploy.hosts import default_host, host_of
 from marina.deploy.image import deploy_image
 from marina.deploy.kubernetes import deploy_kubernetes
+from marina.deploy.needs import default_host, host_of
 from marina.deploy.ray import deploy_ray
 from marina.deploy.sagemaker import deploy_sagemaker
 from marina.deploy.scale import read_scale
