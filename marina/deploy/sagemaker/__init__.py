@@ -12,7 +12,7 @@ from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
 from marina.deploy.image import deploy_image
 from marina.deploy.needs import host_of
-from marina.deploy.sagemaker.model_data import added_packages, write_functions, write_unpacked
+from marina.deploy.sagemaker.model_data import added_packages, write_model_data
 from marina.deploy.scale import read_scale
 from marina.deploy.source import names_of, stack_of
 from marina.errors import DeployError
@@ -108,7 +108,7 @@ def _model_data(archive: Archive, folder: Path, functions: bool) -> dict[str, An
     """Write the model.tar.gz of an archive; what endpoints.json says of it."""
     path = folder / archive.name / "model.tar.gz"
     path.parent.mkdir()
-    (write_functions if functions else write_unpacked)(archive, FILES / "code" / "inference.py", path)
+    write_model_data(archive, FILES / "code" / "inference.py" if functions else None, path)
     return {
         "model_data": str(path.relative_to(folder)),
         "sha256": sha256_of(path),

@@ -29,32 +29,27 @@ GZIP_LEVEL = 1  # the fastest: weights hardly shrink
 IMAGE_PACKAGES = ("numpy", "packaging")
 
 
-def requirements_of(archive: Archive) -> str:
-    """The requirements.txt that the container installs before TorchServe starts."""
-    return "".join(f"{name}=={version}\n" for name, version in added_packages(archive).items())
-
-
 def added_packages(archive: Archive) -> dict[str, str]:
     """The packages with versions that AWS's image lacks."""
     return {name: version for name, version in archive.pins().items() if name not in IMAGE_PACKAGES}
 
 
-def write_unpacked(archive: Archive, _: Path, path: Path) -> None:
-    """Write the archive's files, and its requirements."""
+def write_model_data(archive: Archive, inference: Path | None, path: Path) -> None:
+    """Write the archive's files, or with the file of the four functions its artifact and worker; and its requirements.
+
+    The container installs the requirements before TorchServe starts.
+    """
+    requirements = "".join(f"{name}=={version}\n" for name, version in added_packages(archive).items())
+    extra_files = {REQUIREMENTS: requirements.encode()}
     with zipfile.ZipFile(archive.path) as source:
         names = {name: name for name in source.namelist()}
-        _write(path, source, names, {REQUIREMENTS: requirements_of(archive).encode()})
-
-
-def write_functions(archive: Archive, inference: Path, path: Path) -> None:
-    """Write the archive's artifact and worker, and the file with the functions."""
-    with zipfile.ZipFile(archive.path) as source:
-        names = {
-            name: f"code/{name}" if name.startswith("handlers/") else name
-            for name in source.namelist()
-            if name.startswith(("handlers/", f"{ARTIFACT_FOLDER}/")) or name == CONFIG_FILE
-        }
-        extra_files = {"code/inference.py": inference.read_bytes(), REQUIREMENTS: requirements_of(archive).encode()}
+        if inference:
+            extra_files["code/inference.py"] = inference.read_bytes()
+            names = {
+                name: f"code/{name}" if name.startswith("handlers/") else name
+                for name in names
+                if name.startswith(("handlers/", f"{ARTIFACT_FOLDER}/")) or name == CONFIG_FILE
+            }
         _write(path, source, names, extra_files)
 
 
