@@ -107,7 +107,7 @@ def prepare(spec: JobSpec, project: Project, backend: Backend = THIS_MACHINE) ->
     name, _, member = spec.model.partition(":")
     archive = project.model_store / f"{name}.mar"
     if not archive.exists():
-        archive_names = ", ".join(sorted(path.stem for path in project.model_store.glob("*.mar"))) or "none"
+        archive_names = ", ".join(path.stem for path in project.archives()) or "none"
         raise MarinaError(f"no archive {archive}; there are: {archive_names}", f"make it with marina archive {name}")
     folder = project.unpacked / f"{name}-{hashlib.sha256(str(fingerprint_of(archive)).encode()).hexdigest()[:12]}"
     unpack(archive, folder)
