@@ -43,7 +43,7 @@ from marina.spec import Spec
 
 DELAY_MS = 1  # of the server that is measured, if its host lets batches wait
 QUEUE = 100_000  # so that no request is refused, as in the simulations
-MAX_SIZES = 4  # of core groups
+MAX_SIZES = 4  # of core groups that are measured
 
 
 def calibrate(
@@ -82,7 +82,7 @@ def calibrate(
     shutil.rmtree(folder, ignore_errors=True)
     unpack(server.project.model_store / f"{spec.name}.mar", folder)
     sample, payloads = sample_of(instances, text_source, spec, artifact)
-    sizes = sorted({1, cores, *(1 << power for power in range(1, 20) if 1 << power < cores)})[-MAX_SIZES:]
+    sizes = group_sizes(cores)
     workers, probes = [], [probe(artifact, cores)]
     for number, size in enumerate(sizes):
         progress(f"a worker on {size} core{'s' * (size > 1)}", number, len(sizes) + 1)
@@ -131,6 +131,12 @@ def calibrate(
         made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     return calibration, write_calibration(artifact, calibration)
+
+
+def group_sizes(cores: int) -> list[int]:
+    """The sizes of core groups to measure on so many cores: one core, which all plans need, and the largest others."""
+    larger = sorted({cores, *(1 << power for power in range(1, 20) if 1 << power < cores)} - {1})
+    return [1, *larger[1 - MAX_SIZES :]]
 
 
 def _archive(spec: Spec, server: BenchmarkServer, groups: str) -> Path:

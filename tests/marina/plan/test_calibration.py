@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from marina.bench.load.arrivals import arrival_times
+from marina.plan.calibration.calibrate import group_sizes
 from marina.plan.calibration.fit import fit_server, idle_times
 from marina.plan.calibration.loads import LoadSimulator
 from marina.plan.calibration.record import (
@@ -60,6 +61,14 @@ def calibration() -> Calibration:
     made, uncertainty = "2026-11-23T00:00:00+00:00", Uncertainty(Slowdowns(0.01, 0.1, 8), Slowdowns(0.02, 0.2, 8))
     measured = (machine, 2, 0.1, tuple(WORKERS), REAL, 400.0, 0.03, 2.5, 0.04, uncertainty)
     return Calibration("m", "openvino", "int8", "direct", *measured, made)
+
+
+@pytest.mark.parametrize(
+    ("cores", "sizes"),
+    [(1, [1]), (2, [1, 2]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8]), (9, [1, 4, 8, 9]), (64, [1, 16, 32, 64])],
+)
+def test_one_core_and_the_largest_groups_are_measured(cores: int, sizes: list[int]) -> None:
+    assert group_sizes(cores) == sizes
 
 
 @pytest.mark.long
