@@ -110,9 +110,7 @@ def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
         log, tokens = read_log(project.root / demand.log)
     rate = demand.peak or (len(log) / log[-1] if log is not None else 0.0)
     tokens = _tokens_of(demand, model, project, rows) if tokens is None else np.repeat(tokens, rows)
-    _, newest_artifact = model.calibrations[0]
-    max_tokens = max_sequence_length(read_artifact(newest_artifact).shapes)
-    return Traffic(float(rate), demand.instances, np.minimum(tokens, max_tokens), log, rows)
+    return Traffic(float(rate), demand.instances, np.minimum(tokens, model.max_tokens), log, rows)
 
 
 def _tokens_of(demand: Demand, model: Calibrated, project: Project, rows_of_text: int) -> Ints:

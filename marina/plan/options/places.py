@@ -9,6 +9,8 @@ from statistics import fmean
 
 from handlers.worker.archive.artifact import read_artifact
 from handlers.worker.placement.discovery import cpu_cores
+from handlers.worker.rows.plan import max_sequence_length
+from handlers.worker.values import Shape
 from marina.archive.describe import WORKER_BYTES
 from marina.bench.report.machine import machine
 from marina.bench.report.pricing import read_instances
@@ -98,6 +100,16 @@ class Calibrated:
         """The newest calibration."""
         return self.calibrations[0][0]
 
+    @property
+    def max_tokens(self) -> int:
+        """The longest shape of the newest artifact: a plan cuts texts to it."""
+        _, folder = self.calibrations[0]
+        return max_sequence_length(read_artifact(folder).shapes)
+
+    def fits(self, shapes: Sequence[Shape]) -> bool:
+        """Whether the longest texts of a plan fit into shapes; those of another artifact may read less of a text."""
+        return max_sequence_length(shapes) >= self.max_tokens
+
 
 def place_here(
     models: Sequence[Calibrated],
@@ -105,7 +117,7 @@ def place_here(
     client_here: bool = False,
     tokens: Sequence[Ints] | None = None,
 ) -> MachineType:
-    """This machine, with every calibrated artifact of each model as a variant.
+    """This machine, with every calibrated artifact of each model that reads as much as the newest one as a variant.
 
     Args:
         models: the models.
@@ -118,6 +130,8 @@ def place_here(
         model_variants = []
         for calibration, folder in model.calibrations:
             artifact = read_artifact(folder)
+            if not model.fits(artifact.shapes):
+                continue
             costs = _costs(calibration, calibration.workers, client_here)
             shapes = tuple(map(str, artifact.shapes))
             model_variants.append(
@@ -194,7 +208,8 @@ def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequen
 
     Raises:
         SpecError: the type is not known.
-        MarinaError: a model's graphs do not fit into the memory of its cores.
+        MarinaError: a model's graphs do not fit into the memory of its cores, or its spec reads less of a text than its
+            newest calibration.
     """
     instance_types = read_instances(root)
     if name not in instance_types:
@@ -240,7 +255,7 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
     uncertainty = replace(calibration.uncertainty, now=1.0)
     for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
         artifact, times = read_artifact(folder), read_times(folder)
-        if artifact.engine == engine and set(times) == set(artifact.shapes):
+        if artifact.engine == engine and set(times) == set(artifact.shapes) and model.fits(artifact.shapes):
             graph_costs = costs._replace(times=times, again=times)
             shape_names = tuple(map(str, artifact.shapes))
             yield Variant(
@@ -249,6 +264,12 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
             measured = True
     if not measured:
         shapes = spec.shapes.listed()
+        if not model.fits(shapes):
+            raise MarinaError(
+                f"{spec.name}: the longest shape of its spec has {max_sequence_length(shapes)} tokens, and that of its "
+                f"newest calibration {model.max_tokens}, so nothing can be estimated for the spec",
+                f"marina calibrate {spec.name}{host_option(model.host)}",
+            )
         max_graphs = memory.graphs(total) if memory else len(shapes)
         if memory and len(shapes) > max_graphs:
             raise MarinaError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,10 +38,13 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], Any]:
             self.spec = self.shapes = self.newest = self
             self.workers: Sequence[WorkerCosts] = [WorkerCosts(1, {}, {}, (1.0,), 0.0, 0.0, 0.0, 0.0)]
             self.server, self.uncertainty = None, CERTAIN
+            self.max_tokens, self.host = 8 * shapes, "direct"
             self.listed = lambda: listed
 
         def count_weights(self) -> int:
             return self.weights
+
+        fits = Calibrated.fits
 
     monkeypatch.setattr(places, "place_here", lambda *_, **__: place())
     monkeypatch.setattr(places, "open_source", lambda spec, _: spec)
@@ -64,6 +68,42 @@ def test_a_model_that_is_too_large_needs_another_instance(model: Callable[[int, 
     with pytest.raises(MarinaError, match="room for about 0 of its graphs") as refused:
         place_of("inf1.xlarge", [model(2_000_000_000, 1)], tmp_path)
     assert refused.value.fix == "use other instances"
+
+
+def test_a_spec_that_reads_less_than_its_calibration_is_not_estimated(
+    model: Callable[[int, int], Any], tmp_path: Path
+) -> None:
+    shortened = model(BERT_BASE, 2)
+    shortened.max_tokens = 64
+    with pytest.raises(
+        MarinaError, match="longest shape of its spec has 16 tokens, and that of its newest calibration 64"
+    ) as refused:
+        place_of("inf2.xlarge", [shortened], tmp_path)
+    assert refused.value.fix == "marina calibrate intents --host direct"
+
+
+def test_artifacts_that_read_less_than_the_newest_one_are_left_out(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts are cut to the longest shape of the newest artifact, which has 64 tokens."""
+    write_spec(project, "m", task="text-classification", source={"path": "weights/m"}, shapes={"auto": 64})
+    longest = {"older": 64, "shorter": 16, "longer": 128, "newest": 64}
+    for day, name in enumerate(longest, 1):
+        artifact = project.artifacts / "m" / name
+        artifact.mkdir(parents=True)
+        made = f"2026-11-0{day}T00:00:00+00:00"
+        write_calibration(artifact, replace(calibration(), cores=len(cpu_cores()), machine=machine(), made=made))
+
+    def read_artifact(folder: Path) -> SimpleNamespace:
+        return SimpleNamespace(
+            engine="openvino", precision=folder.name, shapes=(Shape(1, 8), Shape(1, longest[folder.name]))
+        )
+
+    monkeypatch.setattr(places, "read_artifact", read_artifact)
+    model = Calibrated(read_spec(project.models / "m.yaml"), project, "direct")
+    assert model.max_tokens == 64
+    (variants,) = places.place_here([model], None).variants
+    assert [one.precision for one in variants] == ["newest", "longer", "older"]
 
 
 @pytest.mark.parametrize(("probe_ms", "said"), [(2.6, ""), (5.0, "takes 2 times as long"), (1.25, "takes 0.5 times")])
