@@ -175,8 +175,9 @@ def draw(traffic: list[Traffic], count: int, share: float, seed: int) -> Request
         else:
             # divides the log's times, for the requested rate
             scale = model_traffic.rate * model_traffic.log[-1] / len(model_traffic.log)
-            logged = model_traffic.log[generator.random(len(model_traffic.log)) < share][:size] / scale
-            times = logged * 1000
+            kept = generator.random(len(model_traffic.log)) < share
+            kept[0] |= not kept.any()  # a simulation needs a request
+            times = model_traffic.log[kept][:size] / scale * 1000
         times_by_model.append(times)
         model.append(np.full(len(times), number))
         rows = model_traffic.rows

@@ -85,6 +85,14 @@ def test_a_log_is_replayed_at_any_rate(tmp_path: Path) -> None:
     assert drawn.at.tolist() == pytest.approx([0, 250, 1250, 5000])
 
 
+@pytest.mark.parametrize("models", [1, 2])
+def test_of_a_short_log_at_least_one_request_comes(models: int) -> None:
+    traffic = Traffic(100, 1, np.array([5]), np.array([0.0, 1.0, 2.0, 3.0, 4.0]))
+    drawn = draw([traffic] * models, 1500, 0.001, 0)
+    assert drawn.model.tolist() == list(range(models))
+    assert drawn.tokens.tolist() == [5] * models
+
+
 @pytest.mark.parametrize("content", ["time\n1\n2\n", "seconds\n1\n", "seconds\n1\n1\n", "seconds\none\n2\n"])
 def test_a_log_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "log.csv").write_text(content)
