@@ -111,7 +111,7 @@ def measure_loads(
         progress(f"the server with {loop.connections} connections", number, len(loops) * ROUNDS)
         before = sum(host.cpu_times()[:2])
         load = Load(loop.connections, warm_up_s=WARM_UP_S, window_s=SECONDS, seconds=SECONDS)
-        measured = measure_endpoint(endpoint, LoadCase(load, payloads[loop.instances]))
+        measured = _measure(endpoint, LoadCase(load, payloads[loop.instances]))
         rounds_of[loop].append(measured)
         if (loop.connections, loop.instances) == BUSIEST and measured.generator:
             # the warm-up is in the host's time, and not among the requests
@@ -126,18 +126,24 @@ def measure_loads(
     rounds_of = {loop: [] for loop in open_loops}
     for number, loop in enumerate(open_loops * ROUNDS):
         progress(f"the server with {loop.sent:.0f} requests a second", number, len(open_loops) * ROUNDS)
-        rounds_of[loop].append(measure_endpoint(endpoint, LoadCase(open_load(loop.sent), payloads[loop.instances])))
+        rounds_of[loop].append(_measure(endpoint, LoadCase(open_load(loop.sent), payloads[loop.instances])))
     loads = closed + [_mean(load, rounds) for load, rounds in rounds_of.items()]
     open_rounds = [_mean(load, [measured]) for load, rounds in rounds_of.items() for measured in rounds]
     return MeasuredServer(loads, open_rounds, fmean(front or [0.0]), fmean(client or [0.0]))
 
 
-def _mean(load: MeasuredLoad, rounds: Sequence[Measurement]) -> MeasuredLoad:
-    if not all(measurement.latency_ms for measurement in rounds):
+def _measure(endpoint: Endpoint, case: LoadCase) -> Measurement:
+    """Measure a load; MarinaError if no request was answered in its window (some may be answered after it)."""
+    measured = measure_endpoint(endpoint, case)
+    if not measured.requests:
         raise MarinaError(
-            f"the server answered no request of a load within {SECONDS:g} s",
+            f"the server answered no request of a load within {case.load.window_s:g} s",
             "the model is too slow here to calibrate it",
         )
+    return measured
+
+
+def _mean(load: MeasuredLoad, rounds: Sequence[Measurement]) -> MeasuredLoad:
     p50, p99 = (fmean(measurement.latency_ms[name] for measurement in rounds) for name in ("p50", "p99"))
     return load._replace(
         rate=fmean(measurement.requests / measurement.seconds for measurement in rounds),

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from marina.bench.load.arrivals import arrival_times
+from marina.bench.load.payload import Payload
+from marina.errors import MarinaError
+from marina.plan.calibration import server
 from marina.plan.calibration.calibrate import group_sizes
 from marina.plan.calibration.fit import fit_server, idle_times
 from marina.plan.calibration.loads import LoadSimulator
@@ -22,6 +28,7 @@ from marina.plan.calibration.record import (
     write_calibration,
 )
 from marina.plan.calibration.server import (
+    INSTANCES,
     MAX_OPEN_S,
     ONE_WORKER,
     OPEN_S,
@@ -29,12 +36,15 @@ from marina.plan.calibration.server import (
     WORKER_A_CORE,
     MeasuredLoad,
     MeasuredServer,
+    measure_loads,
     open_load,
     send_times_ms,
 )
 from marina.plan.calibration.worker import RequestSample, spread_of
 from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.uncertainty import Slowdowns, Uncertainty
+from tests.conftest import no_progress
+from tests.marina.bench.results import measured as measured_load
 
 SPREAD = (0.95, 1.0, 1.1)
 TIMES = {1: {"1x16": 2.0, "1x64": 5.0, "8x64": 30.0}, 2: {"1x16": 1.5, "1x64": 3.0, "8x64": 17.0}}
@@ -109,6 +119,17 @@ def test_a_fit_goes_on_where_simulations_answer_nothing() -> None:
     fit = fit_server(MeasuredServer(loads, [], REAL.front, REAL.client), simulate)
     assert fit.server.slower == pytest.approx(0.5, rel=0.05)
     assert fit.error < 0.05
+
+
+def test_a_model_that_is_too_slow_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request is answered in the window, though the histogram has those that are answered after it."""
+    monkeypatch.setattr(server, "measure_endpoint", lambda *_: measured_load(0.0))
+    one_worker: Any = SimpleNamespace(worker_pids=lambda: [os.getpid()])
+    endpoint: Any = None
+    payloads = {instances: Payload([b"{}"], instances, "mix") for instances in INSTANCES}
+    with pytest.raises(MarinaError, match="answered no request of a load within 3 s") as refused:
+        measure_loads(one_worker, endpoint, payloads, 2, ONE_WORKER, no_progress)
+    assert refused.value.fix == "the model is too slow here to calibrate it"
 
 
 def test_open_loops_are_simulated_with_the_times_of_the_generator() -> None:
