@@ -148,7 +148,7 @@ def read_log(path: Path) -> tuple[Floats, Ints | None]:
         tokens = np.array([int(row["tokens"]) for row in rows]) if rows and rows[0].get("tokens") else None
     except KeyError:
         raise SpecError(f"{path} has no column seconds; write one line with the time of each request") from None
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, ValueError, TypeError, csv.Error) as error:  # TypeError: a line has fewer columns
         raise SpecError(f"{path} cannot be read: {error}") from None
     if len(seconds) < 2 or seconds.max() == seconds.min():
         raise SpecError(f"{path} must have the times of at least two requests that are apart")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from handlers.worker.engines.packages import installed
 from handlers.worker.request.schema import Fields, required_fields
 from handlers.worker.tasks import TASKS
 from marina.bench.load.measurement import Measurement
@@ -89,13 +89,18 @@ def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, ta
     Raises:
         MarinaError: the URL is invalid, or uses TLS.
     """
-    parts = urlsplit(url if "//" in url else f"//{url}")
+    not_a_server = MarinaError(f"{url} is not a server; write http://HOST:PORT")
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}")
+        port = parts.port
+    except ValueError:
+        raise not_a_server from None
     if parts.scheme == "https":
         raise MarinaError(f"{url}: the load generator speaks no TLS; measure behind the proxy, on plain HTTP")
     if not parts.hostname or parts.scheme not in ("http", ""):
-        raise MarinaError(f"{url} is not a server; write http://HOST:PORT")
+        raise not_a_server
     archive, _, member = name.partition(":")
-    target = target_of(archive, protocol, parts.hostname, parts.port or DEFAULT_PORTS[protocol], key)
+    target = target_of(archive, protocol, parts.hostname, port or DEFAULT_PORTS[protocol], key)
     return Endpoint(target, Configuration(model=name, protocol=protocol), _fields_of(task), member=member)
 
 
@@ -108,7 +113,7 @@ def check(endpoint: Endpoint, payload: Payload) -> None:
     """Send one request; MarinaError with the server's reason if it fails."""
     target = endpoint.target
     if target.protocol == "grpc":
-        if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+        if not (installed("grpcio") and installed("protobuf")):
             raise MarinaError("gRPC needs the packages grpcio and protobuf; install them with pip")
         client = Client.grpc(f"{target.host}:{target.port}", target.token)
     else:

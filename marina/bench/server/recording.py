@@ -106,14 +106,24 @@ def read_log(lines: Iterable[str], model: str) -> list[Arrival]:
     for line in lines:
         if not path.search(line):
             continue
-        common_match, iso_match = COMMON.search(line), ISO.match(line)
-        if common_match:
-            times.append(datetime.strptime(common_match[1], "%d/%b/%Y:%H:%M:%S %z").timestamp() + rng.random())
-        elif iso_match:
-            at = datetime.fromisoformat(iso_match[1].replace(",", ".").replace("Z", "+00:00"))
+        at = _time_of(line)
+        if at is not None:
             times.append(at.timestamp() + (0.0 if at.microsecond else rng.random()))
     start = min(times, default=0.0)
     return [Arrival(at - start, None) for at in sorted(times)]
+
+
+def _time_of(line: str) -> datetime | None:
+    """The time of a line of a log; None if it has none, or one that no calendar has."""
+    common_match, iso_match = COMMON.search(line), ISO.match(line)
+    try:
+        if common_match:
+            return datetime.strptime(common_match[1], "%d/%b/%Y:%H:%M:%S %z")
+        if iso_match:
+            return datetime.fromisoformat(iso_match[1].replace(",", ".").replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return None
 
 
 def write_arrivals(arrivals: list[Arrival], path: Path) -> None:

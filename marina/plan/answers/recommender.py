@@ -41,19 +41,23 @@ def read_recommendations(path: Path) -> list[dict[str, Any]]:
 
 def comparison_table(theirs: list[dict[str, Any]], answer: Recommendation) -> tuple[list[str], list[list[str]]]:
     """A table: columns and rows, AWS's first."""
-    rows = [[f"AWS: {entry['EndpointConfiguration']['InstanceType']}", *_row(entry)] for entry in theirs]
+    rows = []
+    for entry in theirs:
+        name, *figures = _row(entry)
+        rows.append([f"AWS: {name}", *figures])
     if answer.result.best and answer.reach:
-        rows.append(
-            [f"Marina: {describe(answer.result.best)}", *_row(recommendation(answer.result.best, answer.reach))]
-        )
+        _, *figures = _row(recommendation(answer.result.best, answer.reach))
+        rows.append([f"Marina: {describe(answer.result.best)}", *figures])
     return COLUMNS, rows
 
 
 def _row(entry: dict[str, Any]) -> list[str]:
-    metrics = entry["Metrics"]
+    """The instance type and its figures; KeyError if the entry lacks what a row needs."""
+    metrics, endpoint = entry["Metrics"], entry["EndpointConfiguration"]
     cost = metrics.get("CostPerInference")
     return [
-        str(entry["EndpointConfiguration"].get("InitialInstanceCount", "")),
+        endpoint["InstanceType"],
+        str(endpoint.get("InitialInstanceCount", "")),
         str(metrics.get("MaxInvocations", "")),
         number(metrics["ModelLatency"] / 1000),
         "" if metrics.get("CostPerHour") is None else number(metrics["CostPerHour"], 3),

@@ -93,7 +93,17 @@ def test_of_a_short_log_at_least_one_request_comes(models: int) -> None:
     assert drawn.tokens.tolist() == [5] * models
 
 
-@pytest.mark.parametrize("content", ["time\n1\n2\n", "seconds\n1\n", "seconds\n1\n1\n", "seconds\none\n2\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "time\n1\n2\n",
+        "seconds\n1\n",
+        "seconds\n1\n1\n",
+        "seconds\none\n2\n",
+        "seconds,tokens\n1,5\n2\n",
+        "tokens,seconds\n5\n",
+    ],
+)
 def test_a_log_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "log.csv").write_text(content)
     with pytest.raises(SpecError, match=r"log.csv"):

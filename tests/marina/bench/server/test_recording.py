@@ -61,6 +61,8 @@ LOG = [
     '1.2.3.4 - - [23/Nov/2026:06:48:49 +0000] "POST /predictions/m2 HTTP/1.1" 200 12',
     '2026-11-23T06:48:49.250+00:00 "POST /predictions/m" 200',
     "no time /m",
+    "2026-11-31 10:00:00 November has no such day /m",
+    '1.2.3.4 - - [31/Nov/2026:06:48:48 +0000] "POST /predictions/m HTTP/1.1" 200 12',
 ]
 
 

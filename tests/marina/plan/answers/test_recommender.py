@@ -29,9 +29,11 @@ def test_they_stand_in_a_table(tmp_path: Path) -> None:
 
 
 NONE, EMPTY = '{"InferenceRecommendations": []}', '{"InferenceRecommendations": [{}]}'
+SERVERLESS = {**RECOMMENDED, "EndpointConfiguration": {"ServerlessConfig": {"MemorySizeInMB": 2048}}}
+NO_INSTANCE = json.dumps({"InferenceRecommendations": [SERVERLESS]})
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "nothing", NONE, EMPTY])
+@pytest.mark.parametrize("content", ["{}", "[]", "nothing", NONE, EMPTY, NO_INSTANCE])
 def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "job.json").write_text(content)
     with pytest.raises(SpecError, match=r"job.json"):
