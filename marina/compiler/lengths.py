@@ -19,9 +19,9 @@ FATES = {"truncate": "the model reads their beginning", "reject": "they are refu
 
 
 def count_tokens(artifact: Artifact, instances: Sequence[Instance]) -> list[int]:
-    """The number of tokens of each instance, with the model's default prompt."""
+    """The number of tokens of each instance, with the model's default prompt; of roles, no more than they read."""
     reader = open_reader(artifact.folder.joinpath, artifact.signature)
-    return [len(row.ids) for row in default_rows(instances, artifact.signature, reader, ANY_LENGTH, "reject")]
+    return [len(row.ids) for row in default_rows(instances, artifact.signature, reader, ANY_LENGTH, "truncate")]
 
 
 def share_too_long(artifact: Artifact, spec: Spec, root: Path) -> float:

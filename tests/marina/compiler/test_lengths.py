@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from handlers.worker.archive.artifact import read_artifact
+from handlers.worker.archive.signature import DOCUMENT, Role
+from handlers.worker.values import Instance
 from marina.compiler import compile_model
-from marina.compiler.lengths import share_too_long, too_long_line
+from marina.compiler.lengths import count_tokens, share_too_long, too_long_line
 from marina.project import Project
 from marina.spec import read_spec
 from tests.conftest import WORDS, no_progress
@@ -27,3 +30,15 @@ def test_the_share_of_examples_that_are_too_long(project: Project, add_tiny: Cal
     (project.root / "texts.csv").write_text("text\n" + texts[0] + "\n")
     assert share_too_long(artifact, spec, project.root) == 0
     assert share_too_long(artifact, spec.model_copy(update={"examples": None}), project.root) == 0
+
+
+def test_texts_that_are_longer_than_their_role_count_as_they_are_read(
+    project: Project, add_tiny: Callable[..., Path]
+) -> None:
+    spec = read_spec(add_tiny("m", task="text-classification", shapes={"exact": ["1x16"]}))
+    artifact = read_artifact(compile_model(spec, project, no_progress).folder)
+    instances = [Instance(" ".join(WORDS[:count])) for count in (2, 14, 20)]  # and two special tokens each
+    assert count_tokens(artifact, instances) == [4, 16, 22]
+    roles = {DOCUMENT: Role(None, 12, None, ())}
+    with_role = replace(artifact, signature=replace(artifact.signature, roles=roles))
+    assert count_tokens(with_role, instances) == [4, 12, 12]
