@@ -49,7 +49,7 @@ class LoadTransport(Protocol):
 
 
 def open_transport(target: Target, slots: int, timeout_s: float, sub_millisecond: bool) -> LoadTransport:
-    """A transport with the given number of slots; `fine` allows waits shorter than a millisecond."""
+    """A transport with the given number of slots; `sub_millisecond` allows waits shorter than a millisecond."""
     if target.protocol == "grpc":
         return GrpcSlots(target, slots, timeout_s)
     return HttpSlots(target, slots, sub_millisecond)
