@@ -48,12 +48,7 @@ def table_kind(name: str, tables: Tables) -> TableKind:
 
 
 def measure_table(
-    project: Project,
-    kind: TableKind,
-    name: str | None,
-    engine: str | None,
-    price: Price | None,
-    progress: Progress,
+    project: Project, kind: TableKind, name: str | None, engine: str | None, price: Price | None, progress: Progress
 ) -> Result:
     """Measure a table, for a given model or for the table's own models."""
     with benchmark_server(project, progress) as server:

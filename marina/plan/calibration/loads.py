@@ -9,13 +9,7 @@ import numpy as np
 
 from marina.plan.calibration.costs import costs_of
 from marina.plan.calibration.record import ServerCosts, WorkerCosts
-from marina.plan.calibration.server import (
-    BATCH_SIZE,
-    IDLE_RATE,
-    MeasuredLoad,
-    open_load,
-    send_times_ms,
-)
+from marina.plan.calibration.server import BATCH_SIZE, IDLE_RATE, MeasuredLoad, open_load, send_times_ms
 from marina.plan.calibration.worker import RequestSample
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.system import Service, machines_of, models_of

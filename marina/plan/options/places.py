@@ -188,15 +188,7 @@ def _proposed_variants(present: Variant, calibrated: tuple[Calibration, Path], t
     costs = _costs(calibration, proposal.workers)
     megabytes = present.megabytes + more_graphs * (fmean(graph_mb) if graph_mb else 0.0)
     shapes, bounds = tuple(map(str, proposal.shapes)), (1 / (1 + proposal.error), 1 + proposal.error)
-    return [
-        present._replace(
-            shapes=shapes,
-            costs=costs,
-            megabytes=megabytes,
-            bounds=bounds,
-            basis=UNCOMPILED,
-        )
-    ]
+    return [present._replace(shapes=shapes, costs=costs, megabytes=megabytes, bounds=bounds, basis=UNCOMPILED)]
 
 
 def place_of(name: str, models: Sequence[Calibrated], root: Path, tokens: Sequence[Ints] | None = None) -> MachineType:

@@ -14,13 +14,7 @@ from marina.plan.simulator.values import LOST, QUEUE_FULL, UNFINISHED, Machines,
 
 
 @compiled
-def arrive(
-    state: State,
-    system: System,
-    events: list[Event],
-    request: int,
-    now: float,
-) -> int:
+def arrive(state: State, system: System, events: list[Event], request: int, now: float) -> int:
     """Hand a request to an instance; returns its station if it enters a queue at once, else -1."""
     machines = system.machines
     state.sent[request] = now

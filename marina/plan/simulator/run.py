@@ -103,13 +103,7 @@ def _last_answer(state: State) -> float:
 
 
 @compiled
-def _fail_instance(
-    state: State,
-    system: System,
-    events: list[Event],
-    instance: int,
-    now: float,
-) -> None:
+def _fail_instance(state: State, system: System, events: list[Event], instance: int, now: float) -> None:
     """Lose all requests that an instance has; its workers are idle when it comes back."""
     models, machines = system.models, system.machines
     workers_per_instance, model_count = machines.worker_cores.shape[0], models.batch_size.size

@@ -15,13 +15,7 @@ from marina.plan.simulator.values import ANSWERED, TOO_LATE, Ints, Models, Reque
 
 
 @compiled
-def form_batches(
-    state: State,
-    system: System,
-    events: list[Event],
-    station: int,
-    now: float,
-) -> None:
+def form_batches(state: State, system: System, events: list[Event], station: int, now: float) -> None:
     """Let idle workers of a station take requests, and start the batches that are ready."""
     models = system.models
     model = station % models.batch_size.size
@@ -37,13 +31,7 @@ def form_batches(
 
 
 @compiled
-def dispatch_batch(
-    state: State,
-    system: System,
-    events: list[Event],
-    station: int,
-    now: float,
-) -> None:
+def dispatch_batch(state: State, system: System, events: list[Event], station: int, now: float) -> None:
     """Hand the batch of a station to the worker that formed it, without the requests past their deadline."""
     queues, models = state.queues, system.models
     model = station % models.batch_size.size
@@ -88,13 +76,7 @@ def begin_batch(state: State, system: System, events: list[Event], worker: int, 
 
 
 @compiled
-def end_batch(
-    state: State,
-    system: System,
-    events: list[Event],
-    worker: int,
-    now: float,
-) -> int:
+def end_batch(state: State, system: System, events: list[Event], worker: int, now: float) -> int:
     """Answer the requests of a batch; returns its station."""
     models, machines = system.models, system.machines
     workers_per_instance = machines.worker_cores.shape[0]
