@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from marina.bench.load.profile import Target
 
@@ -32,23 +32,7 @@ class RequestEnd(NamedTuple):
     at: float
 
 
-class LoadTransport(Protocol):
-    """One protocol."""
-
-    def send(self, slot: int, request: bytes) -> None:
-        """Send a request on a slot that has none in flight; `poll` returns errors."""
-
-    def poll(self, timeout_s: float) -> list[RequestEnd]:
-        """The requests that have ended; if there are none yet, waits at most `timeout_s` for one."""
-
-    def abandon(self, slot: int) -> None:
-        """Give up the request in flight; `poll` ignores its answer."""
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
-def open_transport(target: Target, slots: int, timeout_s: float, sub_millisecond: bool) -> LoadTransport:
+def open_transport(target: Target, slots: int, timeout_s: float, sub_millisecond: bool) -> HttpSlots | GrpcSlots:
     """A transport with the given number of slots; `sub_millisecond` allows waits shorter than a millisecond."""
     if target.protocol == "grpc":
         return GrpcSlots(target, slots, timeout_s)
@@ -82,6 +66,7 @@ class HttpSlots:
         self._failed_requests: list[RequestEnd] = []
 
     def send(self, slot: int, request: bytes) -> None:
+        """Send a request on a slot that has none in flight; `poll` returns errors."""
         connection = self._connections[slot]
         try:
             if connection is None:
@@ -93,6 +78,7 @@ class HttpSlots:
             self._failed_requests.append(RequestEnd(slot, _error_kind(error), time.monotonic()))
 
     def poll(self, timeout_s: float) -> list[RequestEnd]:
+        """The requests that have ended; if there are none yet, waits at most `timeout_s` for one."""
         ended, self._failed_requests = self._failed_requests, []
         for key, _ in self._selector.select(0 if ended else max(0.0, timeout_s)):
             connection: _Connection = key.data
@@ -111,6 +97,7 @@ class HttpSlots:
         return ended
 
     def abandon(self, slot: int) -> None:
+        """Give up the request in flight; `poll` ignores its answer."""
         connection = self._connections[slot]
         if connection is not None:
             self._connections[slot] = None
@@ -119,6 +106,7 @@ class HttpSlots:
             connection.socket.close()
 
     def close(self) -> None:
+        """Close all connections."""
         for slot in range(len(self._connections)):
             self.abandon(slot)
         self._selector.close()
@@ -172,7 +160,7 @@ class _Connection:
 
 
 class GrpcSlots:
-    """TorchServe's gRPC inference API; a slot is a channel with its own connection."""
+    """TorchServe's gRPC inference API, with the methods of `HttpSlots`; a slot is a channel with its own connection."""
 
     def __init__(self, target: Target, slots: int, timeout_s: float) -> None:
         import grpc
