@@ -57,15 +57,6 @@ class GraphTimes(NamedTuple):
     spread: tuple[float, ...]
 
 
-class StageTimes(NamedTuple):
-    """Milliseconds of a batch, a request, a row of an instance and a token, besides the graphs."""
-
-    batch: float
-    request: float
-    instance: float
-    token: float
-
-
 def measure_worker(folder: Path, cores: int, sample: RequestSample) -> WorkerCosts:
     """Measure a worker that has so many cores while all other cores are idle.
 
@@ -76,7 +67,7 @@ def measure_worker(folder: Path, cores: int, sample: RequestSample) -> WorkerCos
     """
     with _processes(folder, str(cores), 1) as (process,):
         first: GraphTimes = process.submit(_time_graphs).result()
-        stages: StageTimes = process.submit(_time_stages, sample).result()
+        stages: list[float] = process.submit(_time_stages, sample).result()
         second: GraphTimes = process.submit(_time_graphs).result()
     times, again = (
         {str(shape): round((milliseconds + second_ms[shape]) / 2, 4) for shape, milliseconds in first_ms.items()}
@@ -146,7 +137,8 @@ def spread_of(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(round(float(value), 4) for value in np.quantile(values, places))
 
 
-def _time_stages(sample: RequestSample) -> StageTimes:
+def _time_stages(sample: RequestSample) -> list[float]:
+    """Milliseconds of a batch, a request, a row of an instance and a token, besides the graphs."""
     from handlers.worker.telemetry.tracing import SERVER_TIMING
 
     (model,), headers = _loaded, {"content-type": "application/json"}
@@ -168,4 +160,4 @@ def _time_stages(sample: RequestSample) -> StageTimes:
         features.append([1.0, requests, len(tokens), sum(tokens)])
         measured.append(statistics.median(overheads))
     factors = nonnegative_factors(np.array(features), np.array(measured))
-    return StageTimes(*factors.round(5).tolist())
+    return list(factors.round(5).tolist())
