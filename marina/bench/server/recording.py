@@ -18,12 +18,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import requests
-
-from marina.bench.server.server_metrics import TIMEOUT_S, counters
-from marina.errors import MarinaError, ServerError
+from marina.bench.server.server_metrics import MetricsReader
+from marina.errors import MarinaError
 from marina.files import write_text
-from marina.server.run.tokens import loopback_session
 
 READ_INTERVAL_S = 1.0
 # times in logs: of web servers, in the common format; of TorchServe and others, at the start of a line
@@ -57,15 +54,10 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
     Raises:
         ServerError: the metrics cannot be read.
     """
-    url, session = f"http://127.0.0.1:{port}/metrics", loopback_session()
+    reader = MetricsReader(port, model)
 
     def read() -> MetricsReading:
-        try:
-            page = session.get(url, timeout=TIMEOUT_S)
-            page.raise_for_status()
-        except requests.RequestException as error:
-            raise ServerError(f"the metrics of TorchServe at {url} cannot be read: {error}") from None
-        counts = counters(page.text, model)
+        counts = reader.read()
         return MetricsReading(sum(counts["marina_requests"].values()), _rows(counts["marina_row_tokens_bucket"]))
 
     rng, arrivals = random.Random(0), list[Arrival]()

@@ -39,7 +39,7 @@ class MetricsReader:
         self._url = f"http://127.0.0.1:{metrics_port}/metrics"
         self._model = model
         self._session = loopback_session()
-        self._start_counts = self._read()
+        self._start_counts = self.read()
 
     def since_start(self) -> ServerMetrics | None:
         """The metrics since this object was created; None if the model's worker is not Marina's."""
@@ -47,11 +47,12 @@ class MetricsReader:
         return summary(
             {
                 name: {label: count - self._start_counts[name][label] for label, count in counts.items()}
-                for name, counts in self._read().items()
+                for name, counts in self.read().items()
             }
         )
 
-    def _read(self) -> defaultdict[str, defaultdict[str, float]]:
+    def read(self) -> defaultdict[str, defaultdict[str, float]]:
+        """The counters so far; ServerError if the page cannot be read."""
         try:
             page = self._session.get(self._url, timeout=TIMEOUT_S)
             page.raise_for_status()
