@@ -57,15 +57,9 @@ class LoadSimulator:
         simulated = {
             load[:4]: np.array([self.figures(server, load, slowdown)[1:3] for slowdown in SLOWDOWNS]) for load in rounds
         }
-        p50s, p99s = zip(
-            *(
-                [
-                    slowdown_that_explains(measured, SLOWDOWNS, column)
-                    for measured, column in zip((load.p50, load.p99), simulated[load[:4]].T, strict=True)
-                ]
-                for load in rounds
-            ),
-            strict=True,
+        p50s, p99s = (
+            [slowdown_that_explains(getattr(load, name), SLOWDOWNS, simulated[load[:4]][:, column]) for load in rounds]
+            for column, name in enumerate(("p50", "p99"))
         )
         return Uncertainty(slowdowns_of(p50s, len(simulated)), slowdowns_of(p99s, len(simulated)))
 
