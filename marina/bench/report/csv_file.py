@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
-from marina.bench.report.figures import Figures, figures_of, median
+from marina.bench.report.figures import Figures, figures_of
 from marina.bench.report.results import Result
 
 
@@ -36,7 +36,7 @@ def _row(figure: Figures, result: Result) -> dict[str, Any]:
         "workers_per_model": configuration.workers,
         "batch_size": configuration.batch_size,
         "throughput_avg": figure.throughput.median,
-        "throughput_peak": median(entry, lambda measurement: float(measurement.peak)),
+        "throughput_peak": float(median(measurement.peak for measurement in entry.rounds)),
         "latency_ms_p0": latency.get("min"),
         **{f"latency_ms_{name}": latency.get(name) for name in ("p50", "p90", "p95", "p99")},
         "latency_ms_p100": latency.get("max"),
@@ -57,7 +57,7 @@ def _row(figure: Figures, result: Result) -> dict[str, Any]:
         "Input": configuration.texts,
         "Requests": sent,
         "TS failed requests": failed,
-        "TS throughput": median(entry, lambda measurement: measurement.requests / measurement.seconds),
+        "TS throughput": median(measurement.requests / measurement.seconds for measurement in entry.rounds),
         **{f"TS latency {name.upper()}": latency.get(name) for name in ("p50", "p90", "p99")},
         "TS latency mean": latency.get("mean"),
         "TS error rate": failed / sent * 100 if sent else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,12 +70,6 @@ def varying_fields(entries: Sequence[Entry]) -> list[str]:
     if "strategy" in names:
         names = [name for name in (*LOAD, *ROWS) if name in names]
     return names or (["model"] if configurations[0]["model"] else [])
-
-
-def median(entry: Entry, value: Callable[[Measurement], float | None]) -> float | None:
-    """The median of a measured value over rounds; None if no round has the value."""
-    values = [measured_value for measurement in entry.rounds if (measured_value := value(measurement)) is not None]
-    return statistics.median(values) if values else None
 
 
 def throughput_ratio(rounds: Sequence[Measurement], base_rounds: Sequence[Measurement]) -> Interval | None:
