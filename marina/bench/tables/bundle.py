@@ -10,10 +10,9 @@ from statistics import median
 from marina.bench.load.measurement import Measurement
 from marina.bench.load.payload import LoadCase, Payload, payload_for, read_payload, texts_of
 from marina.bench.load.profile import Load
-from marina.bench.report.figures import figures_of
+from marina.bench.report.figures import figures_of, throughput_ratio
 from marina.bench.report.results import Configuration, Result
 from marina.bench.report.standard import warnings_of
-from marina.bench.report.statistics import bootstrap
 from marina.bench.report.table import Table, TableLayout, number, spread
 from marina.bench.server.endpoint import measure_endpoint
 from marina.bench.sweep.rounds import Measure, Strategy, measure_rounds
@@ -100,20 +99,15 @@ def layout(result: Result) -> TableLayout:
     for figure in figures_of(result):
         configuration = figure.entry.configuration
         base = bases[configuration.connections]
-        ratio = bootstrap(
-            [
-                measurement.throughput / base_measurement.throughput
-                for measurement, base_measurement in zip(figure.entry.rounds, base.rounds, strict=False)
-            ]
-        )
-        if configuration.strategy == BUNDLED:
+        ratio = throughput_ratio(figure.entry.rounds, base.rounds) if figure.entry is not base else None
+        if ratio:
             ratios.append(ratio.median)
         rows.append(
             [
                 str(configuration.strategy),
                 str(configuration.connections),
                 spread(figure.throughput),
-                "" if figure.entry is base else spread(ratio),
+                spread(ratio),
                 number(figure.latency_ms.get("p50")),
                 number(figure.latency_ms.get("p99")),
                 number(memory[str(configuration.strategy)], 0),
