@@ -156,13 +156,9 @@ def _mean(load: MeasuredLoad, rounds: Sequence[Measurement]) -> MeasuredLoad:
 def measure_pauses(endpoint: Endpoint, payload: Payload) -> list[float]:
     """Latencies of requests that come one by one with pauses, in milliseconds."""
     load = Load(16, rate=IDLE_RATE, arrivals="constant", warm_up_s=WARM_UP_S, window_s=IDLE_S, seconds=IDLE_S)
-    return _latencies(measure_endpoint(endpoint, LoadCase(load, payload)))
-
-
-def _latencies(measured: Measurement) -> list[float]:
-    """Every latency of a measurement, in milliseconds."""
+    histogram = decoded(measure_endpoint(endpoint, LoadCase(load, payload)).histogram)
     return [
         item.value_iterated_to / 1000
-        for item in decoded(measured.histogram).get_recorded_iterator()
+        for item in histogram.get_recorded_iterator()
         for _ in range(item.count_added_in_this_iter_step)
     ]
