@@ -130,11 +130,6 @@ class Measurement:
         return cls(round(seconds, 3), requests, instances, rate, milliseconds(latencies), encoded(latencies))
 
     @property
-    def failed(self) -> int:
-        """The number of failed requests."""
-        return sum(self.errors.values())
-
-    @property
     def peak(self) -> int:
         """The highest number of instances that were answered in one second."""
         return max(self.per_second, default=0)
