@@ -41,8 +41,11 @@ def _speed_sentence(best: Figures, answered: list[Figures], result: Result) -> s
         baseline_sentence = f" That is {number(best.speedup.median)} times the baseline."
     else:
         baseline_sentence = ""
+    best_key = comparison_key(best.entry.configuration)  # only entries with the same key have places among each other
     ties = [
-        name_of(rival, result) for rival in rivals if best.place == rival.place == "1=" and _comparable(rival, best)
+        name_of(rival, result)
+        for rival in rivals
+        if best.place == rival.place == "1=" and comparison_key(rival.entry.configuration) == best_key
     ]
     ties_sentence = f" The difference from {'; '.join(dict.fromkeys(ties))} is not significant." if ties else ""
     return f"{best_name} is fastest: {figures_phrase}.{baseline_sentence}{ties_sentence}"
@@ -58,11 +61,6 @@ def name_of(figure: Figures, result: Result) -> str:
         cell(values[name]) if len(fields) == 1 else labelled(name, values[name]) for name in fields if name in values
     ]
     return ", ".join(parts)
-
-
-def _comparable(figure: Figures, other_figure: Figures) -> bool:
-    """Whether two entries have places among the same entries."""
-    return comparison_key(figure.entry.configuration) == comparison_key(other_figure.entry.configuration)
 
 
 def _load_phrase(figure: Figures) -> str:
