@@ -6,10 +6,11 @@ from pathlib import Path
 
 import yaml
 
-from marina.errors import MarinaError
 from marina.files import write_json
 from marina.plan.answers.answer import SCALE_AT, Recommendation, total_rate
 from marina.plan.answers.trials import trial_json
+from marina.plan.evaluation.limits import Reach
+from marina.plan.evaluation.search import Evaluation
 from marina.plan.workload import HERE
 from marina.project import Project
 from marina.shapes.write import write_fields
@@ -24,8 +25,8 @@ def write_choice(answer: Recommendation, project: Project) -> list[Path]:
     Raises:
         SpecError: a spec would become invalid; then no file is changed.
     """
-    best = answer.result.best
-    if best is None:
+    best, reach = answer.result.best, answer.reach
+    if best is None or reach is None:
         return []
     candidate = best.candidate
     changes: dict[Path, dict[str, object]] = {}
@@ -46,15 +47,12 @@ def write_choice(answer: Recommendation, project: Project) -> list[Path]:
     write_fields(changes)
     plan = project.root / "build" / "plan" / "plan.json"
     plan.parent.mkdir(parents=True, exist_ok=True)
-    write_json(plan, plan_json(answer))
+    write_json(plan, plan_json(answer, best, reach))
     return [*changes, plan]
 
 
-def plan_json(answer: Recommendation) -> dict[str, object]:
+def plan_json(answer: Recommendation, best: Evaluation, reach: Reach) -> dict[str, object]:
     """The input of `marina deploy --plan`: see `marina.deploy.scale.Scale`."""
-    best, reach = answer.result.best, answer.reach
-    if best is None or reach is None:
-        raise MarinaError("no candidate keeps the promise, so there is no choice to write")
     names = [demand.name for demand in answer.workload.models]
     workload_rate = total_rate(answer.traffic)
     calls = reach.per_minute * SCALE_AT
