@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from marina.plan.simulator.values import Ints
 from marina.plan.workload import HERE, Demand, Traffic, Workload, read_log
 from marina.project import Project
 from marina.shapes.auto import with_known_shapes
+from marina.shapes.lengths import read_lengths
 from marina.spec import read_spec
 
 MAX_TEXTS = 4096
@@ -118,7 +118,7 @@ def _tokens_of(demand: Demand, model: Calibrated, project: Project, rows_of_text
     if demand.lengths and demand.lengths != MIX:
         source = str(project.root / demand.lengths)
     if source.endswith(".json"):
-        return np.repeat(_histogram(Path(source)), rows_of_text)
+        return np.repeat(read_lengths(Path(source), model.spec.instance_fields, lambda _: []), rows_of_text)
     instances = read_instances(source, model.spec.instance_fields)[:MAX_TEXTS]
     _, folder = model.calibrations[0]
     artifact = read_artifact(folder)
@@ -126,15 +126,3 @@ def _tokens_of(demand: Demand, model: Calibrated, project: Project, rows_of_text
     texts = expand(model.spec, instances)
     rows = default_rows(texts, artifact.signature, reader, max_sequence_length(artifact.shapes), "truncate")
     return np.array([len(row.ids) for row in rows], np.int64)
-
-
-def _histogram(path: Path) -> Ints:
-    try:
-        counts = {int(tokens): int(count) for tokens, count in json.loads(path.read_text(encoding="utf-8")).items()}
-    except (OSError, ValueError, AttributeError) as error:
-        raise SpecError(f"{path} cannot be read: {error}") from None
-    if not counts or min(counts) < 1 or min(counts.values()) < 0 or not sum(counts.values()):
-        raise SpecError(f"{path} must hold the lengths of at least one text, each of at least one token")
-    scale = min(1.0, MAX_TEXTS / sum(counts.values()))
-    repeats = [max(1, round(count * scale)) if count else 0 for count in counts.values()]
-    return np.repeat(np.array(list(counts), np.int64), repeats)

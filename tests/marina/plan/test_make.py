@@ -1,0 +1,37 @@
+"""The traffic of a plan."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from marina.errors import SpecError
+from marina.plan.make import traffic_of
+from marina.plan.workload import Demand, Traffic
+from marina.project import Project
+from marina.spec import read_spec
+from tests.conftest import write_spec
+
+DEMAND = Demand(name="m", rate=5, instances=2, lengths="lengths.json")
+
+
+def traffic(project: Project, histogram: str) -> Traffic:
+    """The traffic of a model whose longest shape has 64 tokens, with the lengths of a histogram."""
+    path = write_spec(project, "m", task="text-classification", source={"path": "weights/m"}, shapes={"auto": 64})
+    (project.root / "lengths.json").write_text(histogram)
+    model: Any = SimpleNamespace(spec=read_spec(path), max_tokens=64)
+    return traffic_of(DEMAND, model, project)
+
+
+def test_a_histogram_of_lengths_is_cut_to_what_the_model_reads(project: Project) -> None:
+    made = traffic(project, '{"12": 3, "90": 1}')
+    assert sorted(made.tokens.tolist()) == [12, 12, 12, 64]
+    assert (made.rate, made.instances, made.rows) == (5.0, 2, 1)
+
+
+@pytest.mark.parametrize("histogram", ["", "[]", "{}", '{"12": null}', '{"12": [1]}', '{"0": 5}', '{"12": -1}'])
+def test_a_histogram_that_cannot_be_used_is_named(project: Project, histogram: str) -> None:
+    with pytest.raises(SpecError, match=r"lengths.json (cannot be read|must hold)"):
+        traffic(project, histogram)
