@@ -16,8 +16,8 @@ from marina.compiler.examples import expand, rows_of_text
 from marina.console import Progress
 from marina.errors import SpecError
 from marina.plan.answers.answer import Recommendation, first_change
-from marina.plan.evaluation import fleet
-from marina.plan.evaluation.evaluate import with_ranges
+from marina.plan.evaluation.evaluate import Deployment, with_ranges
+from marina.plan.evaluation.fleet import disrupt
 from marina.plan.evaluation.limits import find_reach, largest_request
 from marina.plan.evaluation.search import FINE_REQUESTS, search
 from marina.plan.options.candidates import Candidate, candidates_of
@@ -72,18 +72,15 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
     if result.best is None:
         return Recommendation(workload, traffic, result, None, {}, "", notes=notes)
     progress("how far the choice carries", 0, 1)
-    best, count = result.best.candidate, result.best.figures.count
-    figures = with_ranges(result.best.figures, best, traffic, workload.promise, FINE_REQUESTS, least_loaded)
-    result.best = result.best._replace(figures=figures)
-    reach = find_reach(best, count, traffic, workload.promise, least_loaded)
+    best = result.best.candidate
+    deployment = Deployment(best, result.best.figures.count, traffic, workload.promise, least_loaded)
+    result.best = result.best._replace(figures=with_ranges(result.best.figures, deployment, FINE_REQUESTS))
+    reach = find_reach(deployment)
     mini_batch = {
         model.spec.name: _mini_batch(best, number, model_traffic, model)
         for number, (model_traffic, model) in enumerate(zip(traffic, models, strict=True))
     }
-    instance_loss, upgrade = (
-        disrupt(best, count, traffic, workload.promise, least_loaded)
-        for disrupt in (fleet.lose_instance, fleet.upgrade)
-    )
+    instance_loss, upgrade = (disrupt(deployment, upgrade=upgrading) for upgrading in (False, True))
     change = first_change(result.best, traffic, workload)
     return Recommendation(workload, traffic, result, reach, mini_batch, change, instance_loss, upgrade, notes)
 

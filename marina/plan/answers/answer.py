@@ -10,7 +10,7 @@ from typing import Any
 from marina.bench.report.table import number
 from marina.plan.answers.trials import describe, plain_json, rank, recommendation, trial_json, trial_key
 from marina.plan.evaluation.bounds import latency_alone
-from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Prediction, evaluate
+from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Deployment, Prediction, evaluate
 from marina.plan.evaluation.fleet import HOURS, Disruption, by_hour
 from marina.plan.evaluation.limits import Reach
 from marina.plan.evaluation.search import FINE_REQUESTS, Evaluation, SearchResult
@@ -218,7 +218,7 @@ def first_change(best: Evaluation, traffic: Sequence[Traffic], workload: Workloa
     current_ms = best.figures.promised
 
     def predict(candidate: Candidate, count: int) -> Prediction:
-        return evaluate(candidate, count, traffic, workload.promise, FINE_REQUESTS // 3, least_loaded)
+        return evaluate(Deployment(candidate, count, traffic, workload.promise, least_loaded), FINE_REQUESTS // 3)
 
     options: list[tuple[float, str]] = [(predict(best.candidate, best.figures.count + 1).promised, "one more instance")]
     for other in candidates_of(best.candidate.place):

@@ -79,7 +79,7 @@ class Deployment:
     count: int
     traffic: Sequence[Traffic]
     promise: Promise
-    least_loaded: bool
+    least_loaded: bool = False
 
     @property
     def simulated(self) -> int:
@@ -166,25 +166,9 @@ def machines_at(
     )
 
 
-def evaluate(
-    candidate: Candidate,
-    count: int,
-    traffic: Sequence[Traffic],
-    promise: Promise,
-    requests: int,
-    least_loaded: bool = False,
-) -> Prediction:
-    """Simulate a workload on a number of instances.
-
-    Args:
-        candidate: how the models are served.
-        count: of instances; one fewer takes requests if that is promised.
-        traffic: of each model.
-        promise: the promise to judge by.
-        requests: number of requests to simulate.
-        least_loaded: whether the balancer chooses the instance with the fewest requests.
-    """
-    deployment = Deployment(candidate, count, traffic, promise, least_loaded)
+def evaluate(deployment: Deployment, requests: int) -> Prediction:
+    """Simulate a number of requests that come to a deployment."""
+    candidate, count, promise = deployment.candidate, deployment.count, deployment.promise
     outcome = deployment.simulate(requests)
     latencies, answered = counted_latencies(outcome)
     percentiles = (
@@ -193,7 +177,7 @@ def evaluate(
     promised = sure = float(percentiles[3])
     if promise.confidence is not None:
         sure = max(promised, deployment.latency_below(promise.percentile, promise.confidence, requests))
-    texts = answered * sum(model_traffic.rate * model_traffic.instances for model_traffic in traffic)
+    texts = answered * sum(model_traffic.rate * model_traffic.instances for model_traffic in deployment.traffic)
     computed, price = outcome.computed.sum(), candidate.place.per_hour
     return Prediction(
         count=count,
@@ -215,17 +199,9 @@ def evaluate(
     )
 
 
-def with_ranges(
-    prediction: Prediction,
-    candidate: Candidate,
-    traffic: Sequence[Traffic],
-    promise: Promise,
-    requests: int,
-    least_loaded: bool = False,
-) -> Prediction:
-    """The prediction of `evaluate` for these arguments, with its ranges."""
-    deployment = Deployment(candidate, prediction.count, traffic, promise, least_loaded)
-    percentiles = {"p50": 50.0, "p99": 99.0, "promised": promise.percentile}
+def with_ranges(prediction: Prediction, deployment: Deployment, requests: int) -> Prediction:
+    """The prediction of `evaluate` for a deployment, with its ranges."""
+    percentiles = {"p50": 50.0, "p99": 99.0, "promised": deployment.promise.percentile}
     ends = {
         percentile: [deployment.latency_below(percentile, end, requests) for end in RANGE]
         for percentile in set(percentiles.values())

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from marina.plan.evaluation.evaluate import SEED, system_of
+from marina.plan.evaluation.evaluate import SEED, Deployment, system_of
 from marina.plan.evaluation.limits import Reach
-from marina.plan.options.candidates import Candidate
 from marina.plan.simulator.run import simulate
 from marina.plan.simulator.values import ANSWERED, Machines
-from marina.plan.workload import Promise, Traffic, Workload, draw
+from marina.plan.workload import Workload, draw
 
 HOURS = 24
 REQUESTS = 40_000
@@ -47,33 +45,27 @@ def by_hour(workload: Workload, rate: float, reach: Reach) -> list[int]:
     return counts
 
 
-def lose_instance(
-    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool
-) -> Disruption | None:
-    """An instance is lost with all its requests, and comes back later; None if it is the only instance."""
-    return _disrupt(candidate, count, traffic, promise, least_loaded, upgrade=False)
+def disrupt(deployment: Deployment, upgrade: bool) -> Disruption | None:
+    """Simulate that an instance is lost, or that the instances are upgraded.
 
+    Args:
+        deployment: the choice.
+        upgrade: whether the instances are upgraded one after the other, each drained before; else one is lost with all
+            its requests, and comes back later.
 
-def upgrade(
-    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool
-) -> Disruption | None:
-    """The instances are upgraded one after the other, each drained before; None if there is only one instance."""
-    return _disrupt(candidate, count, traffic, promise, least_loaded, upgrade=True)
-
-
-def _disrupt(
-    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool, upgrade: bool
-) -> Disruption | None:
-    simulated = min(count, MAX_SIMULATED)
+    Returns:
+        None if there is only one instance.
+    """
+    simulated = min(deployment.count, MAX_SIMULATED)
     if simulated < 2:
         return None
-    models, machines = system_of(candidate, simulated, least_loaded)
-    requests = draw(list(traffic), REQUESTS, simulated / count, SEED)
+    models, machines = system_of(deployment.candidate, simulated, deployment.least_loaded)
+    requests = draw(list(deployment.traffic), REQUESTS, simulated / deployment.count, SEED)
     down_at, up_at = (float(share * requests.at[-1]) for share in (START, END))
     outcome = simulate(requests, models, _with_downtime(machines, simulated, down_at, up_at, upgrade), SEED)
     disrupted = (outcome.sent >= down_at) & (outcome.sent < up_at)
     latencies = outcome.latency[disrupted & (outcome.status == ANSWERED)]
-    promised_ms = float(np.percentile(latencies, promise.percentile)) if len(latencies) else math.inf
+    promised_ms = float(np.percentile(latencies, deployment.promise.percentile)) if len(latencies) else math.inf
     return Disruption(promised_ms, int((outcome.status != ANSWERED).sum()))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from marina.plan.evaluation.evaluate import evaluate
+from marina.plan.evaluation.evaluate import Deployment, Prediction, evaluate
 from marina.plan.options.candidates import Candidate
 from marina.plan.workload import Promise, Traffic
 
@@ -29,22 +29,23 @@ class Reach(NamedTuple):
     under_way: float
 
 
-def find_reach(
-    candidate: Candidate, count: int, traffic: Sequence[Traffic], promise: Promise, least_loaded: bool
-) -> Reach:
+def find_reach(deployment: Deployment) -> Reach:
     """The highest rate at which a choice keeps the promise."""
+
+    def predict(scale: float) -> Prediction:
+        scaled = [model_traffic._replace(rate=model_traffic.rate * scale) for model_traffic in deployment.traffic]
+        return evaluate(replace(deployment, traffic=scaled), REQUESTS)
+
     low, high = SCALES
-    total_rate = sum(model_traffic.rate for model_traffic in traffic)
+    total_rate = sum(model_traffic.rate for model_traffic in deployment.traffic)
     for _ in range(STEPS):
         scale = (low * high) ** 0.5
-        scaled = [model_traffic._replace(rate=model_traffic.rate * scale) for model_traffic in traffic]
-        if evaluate(candidate, count, scaled, promise, REQUESTS, least_loaded).keeps(promise):
+        if predict(scale).keeps(deployment.promise):
             low = scale
         else:
             high = scale
-    scaled = [model_traffic._replace(rate=model_traffic.rate * low) for model_traffic in traffic]
-    median_s = evaluate(candidate, count, scaled, promise, REQUESTS, least_loaded).p50 / 1000
-    return Reach(total_rate * low, total_rate * low * 60 / count, total_rate * low * median_s)
+    rate, median_s = total_rate * low, predict(low).p50 / 1000
+    return Reach(rate, rate * 60 / deployment.count, rate * median_s)
 
 
 def largest_request(candidate: Candidate, traffic: Traffic, seconds: float, max_texts: int) -> int:
@@ -61,7 +62,7 @@ def largest_request(candidate: Candidate, traffic: Traffic, seconds: float, max_
     while high - low > 1:
         texts = (low + high) // 2
         alone = traffic._replace(rate=0.01 / seconds, instances=texts, log=None)
-        if evaluate(candidate, 1, [alone], promise, 300, least_loaded=False).keeps(promise):
+        if evaluate(Deployment(candidate, 1, [alone], promise), 300).keeps(promise):
             low = texts
         else:
             high = texts

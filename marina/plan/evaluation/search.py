@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from marina.console import Progress
 from marina.plan.evaluation.bounds import latency_alone, min_instances
-from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Prediction, evaluate
+from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Deployment, Prediction, evaluate
 from marina.plan.options.candidates import Candidate
 from marina.plan.workload import Promise, Traffic
 
@@ -197,15 +197,15 @@ class _Queue:
 
     def _evaluate(self, level: Sequence[QueuedCandidate], requests: int) -> list[Evaluation]:
         def work(queued: QueuedCandidate) -> Evaluation:
-            figures = evaluate(
-                queued.candidate, queued.instances, self._traffic, self._promise, requests, self._least_loaded
+            deployment = Deployment(
+                queued.candidate, queued.instances, self._traffic, self._promise, self._least_loaded
             )
-            return Evaluation(queued.candidate, figures)
+            return Evaluation(queued.candidate, evaluate(deployment, requests))
 
         return list(self._threads.map(work, level))
 
     def _with_light_load(self, candidate: Candidate, count: int, requests: int) -> Prediction:
-        return evaluate(candidate, count, self._traffic, self._promise, requests, least_loaded=False)
+        return evaluate(Deployment(candidate, count, self._traffic, self._promise), requests)
 
     def _miss(self, trial: Evaluation) -> tuple[float, float]:
         """By how much it misses the promise: requests that it should have answered, then the latency."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from marina.plan.answers.answer import Recommendation
 from marina.plan.answers.trials import trial_json
-from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Prediction, evaluate, with_ranges
+from marina.plan.evaluation.evaluate import HOURS_A_MONTH, Deployment, Prediction, evaluate, with_ranges
 from marina.plan.evaluation.search import FINE_REQUESTS, Evaluation, SearchResult, search
 from marina.plan.options.candidates import Candidate
 from marina.plan.simulator.system import Service, WorkerModel, models_of
@@ -35,8 +36,8 @@ def candidate(uncertainty: Uncertainty, **changes: Any) -> Candidate:
 
 
 def ranges(made: Candidate, rate: float, promise: Promise = LOOSE) -> Prediction:
-    prediction = evaluate(made, 1, [traffic(rate)], promise, REQUESTS)
-    return with_ranges(prediction, made, [traffic(rate)], promise, REQUESTS)
+    deployment = Deployment(made, 1, [traffic(rate)], promise)
+    return with_ranges(evaluate(deployment, REQUESTS), deployment, REQUESTS)
 
 
 def width(prediction: Prediction, name: str) -> float:
@@ -73,10 +74,11 @@ def test_bounds_of_estimates_and_another_speed_make_ranges_wider() -> None:
 
 def test_a_promise_with_confidence_is_kept_by_the_upper_end() -> None:
     doubtful, load = candidate(DOUBTFUL), [traffic(20.0)]
-    loose = evaluate(doubtful, 1, load, LOOSE, REQUESTS)
+    loose = evaluate(Deployment(doubtful, 1, load, LOOSE), REQUESTS)
     assert loose.sure == loose.promised
     half, most = (
-        evaluate(doubtful, 1, load, LOOSE.model_copy(update={"confidence": share}), REQUESTS) for share in (0.5, 0.95)
+        evaluate(Deployment(doubtful, 1, load, LOOSE.model_copy(update={"confidence": share})), REQUESTS)
+        for share in (0.5, 0.95)
     )
     assert half.sure == pytest.approx(loose.promised, rel=0.02)
     assert most.sure == pytest.approx(ranges(doubtful, 20.0).ranges["p99"][1])
@@ -97,12 +99,13 @@ def test_a_promise_with_confidence_is_kept_by_the_upper_end() -> None:
 def test_a_slow_machine_that_refuses_requests_does_not_keep_a_promise() -> None:
     """At 500 a second there is room, but not if the machine may be twice as slow."""
     slow = candidate(Uncertainty(Slowdowns(0.0, 0.0), Slowdowns(0.7, 0.0)))
-    load, promise = [traffic(500.0)], Promise(latency_ms=100_000)
-    prediction = evaluate(slow, 1, load, promise, REQUESTS)
+    promise = Promise(latency_ms=100_000)
+    deployment = Deployment(slow, 1, [traffic(500.0)], promise)
+    prediction = evaluate(deployment, REQUESTS)
     assert prediction.keeps(promise)
-    assert with_ranges(prediction, slow, load, promise, REQUESTS).ranges["p99"][1] == float("inf")
+    assert with_ranges(prediction, deployment, REQUESTS).ranges["p99"][1] == float("inf")
     sure = promise.model_copy(update={"confidence": 0.95})
-    assert not evaluate(slow, 1, load, sure, REQUESTS).keeps(sure)
+    assert not evaluate(replace(deployment, promise=sure), REQUESTS).keeps(sure)
 
 
 @pytest.mark.parametrize("least_loaded", [False, True])
@@ -115,8 +118,8 @@ def test_models_that_are_served_together_have_a_range_together(least_loaded: boo
     widths = []
     for variants in ((sure, sure), (sure, doubtful), (doubtful, doubtful)):
         made = Candidate(served, variants, ((1, 1), (1, 1)), 8, 1)
-        prediction = evaluate(made, 3, load, promise, 4000, least_loaded)
-        prediction = with_ranges(prediction, made, load, promise, 4000, least_loaded)
+        deployment = Deployment(made, 3, load, promise, least_loaded)
+        prediction = with_ranges(evaluate(deployment, 4000), deployment, 4000)
         low, high = prediction.ranges["promised"]
         assert low <= prediction.promised <= prediction.sure <= 1.02 * high  # chance differs
         widths.append(width(prediction, "promised"))
@@ -133,7 +136,7 @@ def test_the_answer_has_the_range() -> None:
     assert f"({low:.3g} to {high:.3g})" in answer.sentence
     document = trial_json(best)
     assert document["ranges"]["p99"] == [round(low, 4), round(high, 4)]
-    assert trial_json(best._replace(figures=evaluate(made, 1, load, LOOSE, 10)))["ranges"] == {}
+    assert trial_json(best._replace(figures=evaluate(Deployment(made, 1, load, LOOSE), 10)))["ranges"] == {}
 
 
 def test_slower_costs_take_as_many_times_as_long() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from marina.plan.evaluation.fleet import by_hour, lose_instance, upgrade
+from marina.plan.evaluation.evaluate import Deployment
+from marina.plan.evaluation.fleet import by_hour, disrupt
 from marina.plan.evaluation.limits import Reach
 from marina.plan.options.candidates import Candidate
 from marina.plan.workload import Demand, Promise, Workload
@@ -37,9 +38,8 @@ def test_a_curve_goes_on_over_midnight() -> None:
 
 @pytest.mark.parametrize("least", [False, True])
 def test_a_lost_instance_loses_what_it_has_and_an_upgrade_nothing(least: bool) -> None:
-    own = [traffic(300)]
-    lost = lose_instance(candidate(), 3, own, PROMISE, least)
-    upgraded = upgrade(candidate(), 3, own, PROMISE, least)
+    deployment = Deployment(candidate(), 3, [traffic(300)], PROMISE, least)
+    lost, upgraded = (disrupt(deployment, upgrade=upgrading) for upgrading in (False, True))
     assert lost
     assert upgraded
     assert 0 <= lost.lost < 20
@@ -49,4 +49,4 @@ def test_a_lost_instance_loses_what_it_has_and_an_upgrade_nothing(least: bool) -
 
 
 def test_one_instance_has_nobody_to_take_its_place() -> None:
-    assert lose_instance(candidate(), 1, [traffic(30)], PROMISE, least_loaded=False) is None
+    assert disrupt(Deployment(candidate(), 1, [traffic(30)], PROMISE), upgrade=False) is None

@@ -8,7 +8,7 @@ from marina.plan.answers.answer import Recommendation, first_change
 from marina.plan.answers.picture import picture
 from marina.plan.answers.trials import describe
 from marina.plan.evaluation.bounds import latency_alone, min_instances
-from marina.plan.evaluation.evaluate import evaluate
+from marina.plan.evaluation.evaluate import Deployment, evaluate
 from marina.plan.evaluation.limits import find_reach, largest_request
 from marina.plan.evaluation.search import FINE_REQUESTS, SearchResult, cost, search
 from marina.plan.options.candidates import candidates_of
@@ -38,18 +38,20 @@ def test_the_choice_is_the_cheapest_of_all(rate: float, latency_ms: float) -> No
         for candidate in candidates_of(own):
             count = int((price - 1e-6) / (own.per_hour or 1))
             if count >= min_instances(candidate, [traffic(rate)]):
-                assert not evaluate(candidate, count, [traffic(rate)], asked, FINE_REQUESTS, False).keeps(asked)
+                deployment = Deployment(candidate, count, [traffic(rate)], asked)
+                assert not evaluate(deployment, FINE_REQUESTS).keeps(asked)
 
 
 def test_bounds_are_never_better_than_simulations() -> None:
     own = [traffic(300)]
     for candidate in list(candidates_of(place()))[::5]:
-        light = evaluate(candidate, 50, own, Promise(latency_ms=1), 4000, False)
+        light = evaluate(Deployment(candidate, 50, own, Promise(latency_ms=1)), 4000)
         assert latency_alone(candidate, own, 99) <= light.p99 * 1.001
         # with fewer instances than the bound, the queue grows without end
         least = min_instances(candidate, [traffic(3000)])
         if least > 1:
-            figures = evaluate(candidate, least - 1, [traffic(3000)], Promise(latency_ms=1000), 20_000, False)
+            deployment = Deployment(candidate, least - 1, [traffic(3000)], Promise(latency_ms=1000))
+            figures = evaluate(deployment, 20_000)
             assert figures.utilisation > 0.95
 
 
@@ -66,7 +68,8 @@ def test_none_keeps_an_impossible_promise() -> None:
 def test_a_promise_that_no_number_of_machines_keeps_is_said_to_be_such() -> None:
     load, candidates = [traffic(50)], list(candidates_of(place()))
     alone_ms = min(latency_alone(candidate, load, 99) for candidate in candidates)
-    light_ms = min(evaluate(candidate, 100, load, Promise(latency_ms=1), 4000, False).p99 for candidate in candidates)
+    deployments = [Deployment(candidate, 100, load, Promise(latency_ms=1)) for candidate in candidates]
+    light_ms = min(evaluate(deployment, 4000).p99 for deployment in deployments)
     assert alone_ms < light_ms
     promise = Promise(latency_ms=(alone_ms + light_ms) / 2)
     result = search(candidates, load, promise, None, False, quiet)
@@ -109,8 +112,8 @@ def test_an_answer_says_how_far_it_carries() -> None:
     own, found = [traffic(100)], found_for(100, 40)
     assert found.best
     candidate, figures = found.best
-    reach = find_reach(candidate, 1, own, asked.promise, False)
-    assert evaluate(candidate, 1, [traffic(reach.rate)], asked.promise, 30_000, False).promised < 44
+    reach = find_reach(Deployment(candidate, 1, own, asked.promise))
+    assert evaluate(Deployment(candidate, 1, [traffic(reach.rate)], asked.promise), 30_000).promised < 44
     assert reach.rate > 100
     most = largest_request(candidate, own[0], 1.0, 4096)
     assert 1 < most < 4096
