@@ -61,7 +61,7 @@ class WorkerModel(NamedTuple):
 
 
 class Service(NamedTuple):
-    """How a model is served: the cores of each worker, the settings of its host, and the longest wait in milliseconds.
+    """How a model is served: the cores of each worker, and the settings of its host.
 
     `delay_ms` is TorchServe's batch delay, or 0 for the host `direct`: see `marina.plan.simulator.batches`.
     """
@@ -70,7 +70,6 @@ class Service(NamedTuple):
     batch_size: int = 1
     delay_ms: int = 1
     queue: int = 1_000_000
-    deadline_ms: float = NEVER
 
 
 def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Models:
@@ -109,7 +108,6 @@ def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Mode
         batch_size=ints([service.batch_size for service in services]),
         delay=ints([service.delay_ms for service in services]),
         queue=ints([service.queue for service in services]),
-        deadline=floats([service.deadline_ms for service in services]),
         workers=ints([len(service.groups) for service in services]),
         batch=floats([cost.batch for cost in costs]),
         request=floats([cost.request for cost in costs]),

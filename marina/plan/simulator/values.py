@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-ANSWERED, QUEUE_FULL, TOO_LATE, LOST, UNFINISHED = range(5)
+ANSWERED, QUEUE_FULL, LOST, UNFINISHED = range(4)
 
 
 def compiled(function: Function) -> Function:
@@ -45,7 +45,6 @@ class Models(NamedTuple):
 
     Attributes:
         batch_size, delay, queue: the most requests of a batch, the batch delay (see `batches`), places in the queue.
-        deadline: how long a request may have waited when its batch starts.
         workers: of each instance.
         batch, request, instance, token: a worker's time for each of these, besides its graphs.
         gap, handing: before a worker has a batch: for the batch, and for each of its requests.
@@ -71,7 +70,6 @@ class Models(NamedTuple):
     batch_size: Ints
     delay: Ints
     queue: Ints
-    deadline: Floats
     workers: Ints
     batch: Floats
     request: Floats

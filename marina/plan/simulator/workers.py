@@ -9,9 +9,9 @@ import numpy as np
 from marina.plan.simulator.batches import FORMED, WAITING, form_batch
 from marina.plan.simulator.calls import plan_calls
 from marina.plan.simulator.cores import add_front, pace, take_cores
-from marina.plan.simulator.events import BEGIN, RETRY_MS, WAITED, Event, schedule_ends, send_next
+from marina.plan.simulator.events import BEGIN, WAITED, Event, schedule_ends, send_next
 from marina.plan.simulator.state import State
-from marina.plan.simulator.values import ANSWERED, TOO_LATE, Ints, Models, Requests, System, compiled
+from marina.plan.simulator.values import ANSWERED, Ints, Models, Requests, System, compiled
 
 
 @compiled
@@ -32,25 +32,12 @@ def form_batches(state: State, system: System, events: list[Event], station: int
 
 @compiled
 def dispatch_batch(state: State, system: System, events: list[Event], station: int, now: float) -> None:
-    """Hand the batch of a station to the worker that formed it, without the requests past their deadline."""
+    """Hand the batch of a station to the worker that formed it."""
     queues, models = state.queues, system.models
     model = station % models.batch_size.size
-    worker, count = queues.former[station], 0
-    for place in range(queues.formed[station]):
-        request = queues.batch[worker, place]
-        if now - state.sent[request] > models.deadline[model]:
-            state.status[request] = TOO_LATE
-            state.under_way[station // models.batch_size.size] -= 1
-            send_next(state, system.requests, events, now + RETRY_MS)
-        else:
-            queues.batch[worker, count] = request
-            count += 1
+    worker, count = queues.former[station], queues.formed[station]
     queues.former[station], queues.formed[station] = -1, 0
     queues.version[station] += 1
-    if count == 0:
-        queues.idle[station, queues.idle_size[station]] = worker
-        queues.idle_size[station] += 1
-        return
     work = _work_of(state, system.requests, models, model, queues.batch[worker], count)
     work *= models.spread[model, np.random.randint(models.spread.shape[1])]
     state.late[worker] = 0.0

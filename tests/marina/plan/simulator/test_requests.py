@@ -9,7 +9,7 @@ import pytest
 
 from handlers.worker.values import Shape
 from marina.plan.simulator.system import Service, WorkerModel, lay_out, machines_of, models_of
-from marina.plan.simulator.values import ANSWERED, LOST, QUEUE_FULL, TOO_LATE, Requests, SimulationResult
+from marina.plan.simulator.values import ANSWERED, LOST, QUEUE_FULL, Requests, SimulationResult
 from tests.marina.plan.simulator.systems import at_times, run, service_of
 
 MS = 5.0
@@ -33,13 +33,10 @@ def test_the_balancer_takes_the_instance_with_the_fewest_requests(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_requests_that_are_refused_late_or_lost_do_not_count_any_more(seed: int) -> None:
+def test_requests_that_are_refused_do_not_count_any_more(seed: int) -> None:
     refused = two([0.0] * 9 + PAIR, seed, Service(queue=1))
     assert sorted(refused.status[:9]) == [ANSWERED] * 4 + [QUEUE_FULL] * 5
-    late = two([0.0] * 9 + PAIR, seed, Service(deadline_ms=MS * 1.5))
-    assert sorted(late.status[:9]) == [ANSWERED] * 4 + [TOO_LATE] * 5
-    for found in (refused, late):
-        assert found.latency[-2:].tolist() == pytest.approx([MS, MS])
+    assert refused.latency[-2:].tolist() == pytest.approx([MS, MS])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -78,11 +75,10 @@ def test_without_an_instance_requests_are_lost() -> None:
 def test_a_closed_loop_goes_on_after_every_kind_of_end() -> None:
     count = 60
     requests = at_times(np.zeros(count), connections=6)
-    for service in (Service(queue=2), Service(deadline_ms=MS * 2.5)):
-        found = run(requests, [service_of(MS)], [service])
-        assert np.isin(found.status, [ANSWERED, QUEUE_FULL, TOO_LATE]).all()
-        assert (found.status == ANSWERED).any()
-        assert (found.status != ANSWERED).any()
+    found = run(requests, [service_of(MS)], [Service(queue=2)])
+    assert np.isin(found.status, [ANSWERED, QUEUE_FULL]).all()
+    assert (found.status == ANSWERED).any()
+    assert (found.status == QUEUE_FULL).any()
     # a connection tries again a millisecond after it was refused
     found = run(at_times(np.zeros(3), connections=2), [service_of(MS)], [Service(queue=0)])
     assert found.status.tolist() == [QUEUE_FULL] * 3
@@ -133,7 +129,7 @@ def test_costs_are_nothing_unless_they_are_given() -> None:
     costs = WorkerModel({shape: MS}, {shape: MS})
     assert run(at_times([0.0]), [costs], [Service()]).latency.tolist() == [MS]
     assert costs[2:] == ((1.0,), (0.0,), *[0.0] * 9, 1.0)
-    assert Service() == Service((1,), 1, 1, 1_000_000, np.inf)
+    assert Service() == Service((1,), 1, 1, 1_000_000)
     machines = machines_of([Service(groups=(1, 2))], 2)
     assert (machines.instances, machines.cores, machines.least_loaded) == (1, 2, False)
     assert [machines.contention, machines.stolen, machines.entering, machines.timer] == [0.0] * 4

@@ -7,7 +7,7 @@ import pytest
 
 from marina.plan.simulator.batches import NO_DELAY
 from marina.plan.simulator.system import Service
-from marina.plan.simulator.values import ANSWERED, LOST, QUEUE_FULL, TOO_LATE
+from marina.plan.simulator.values import ANSWERED, LOST, QUEUE_FULL
 from tests.marina.plan.simulator.systems import at_times, poisson, run, service_of
 
 MS = 5.0
@@ -90,11 +90,6 @@ def test_a_full_queue_refuses() -> None:
     # one is computed, three wait
     assert np.bincount(found.status).tolist() == [4, 6]
     assert found.status[-1] == QUEUE_FULL
-
-
-def test_what_has_waited_too_long_is_not_computed() -> None:
-    found = run(at_times(np.zeros(4)), [service_of(MS)], [Service(deadline_ms=MS * 1.5)])
-    assert found.status.tolist() == [ANSWERED, ANSWERED, TOO_LATE, TOO_LATE]
 
 
 def test_workers_that_share_a_core_take_turns() -> None:
