@@ -11,7 +11,6 @@ import numpy as np
 from handlers.worker.values import Shape
 from marina.plan.simulator.values import Floats, Ints, Machines, Models
 
-IDLE_MS = 5.0  # after which processors sleep and caches are cold
 NEVER = np.inf
 # the times of a `WorkerModel` besides those of graphs
 SCALED = ("batch", "request", "instance", "token", "gap", "handing", "outside", "replying", "front")
@@ -104,22 +103,13 @@ def models_of(costs: Sequence[WorkerModel], services: Sequence[Service]) -> Mode
         columns = max(map(len, values))
         return np.array([np.quantile(row, (np.arange(columns) + 0.5) / columns) for row in values])
 
+    times_of: dict[str, Any] = {name: floats([getattr(cost, name) for cost in costs]) for name in SCALED}
     return Models(
         batch_size=ints([service.batch_size for service in services]),
         delay=ints([service.delay_ms for service in services]),
         queue=ints([service.queue for service in services]),
         workers=ints([len(service.groups) for service in services]),
-        batch=floats([cost.batch for cost in costs]),
-        request=floats([cost.request for cost in costs]),
-        instance=floats([cost.instance for cost in costs]),
-        token=floats([cost.token for cost in costs]),
-        gap=floats([cost.gap for cost in costs]),
-        handing=floats([cost.handing for cost in costs]),
-        idle=floats([IDLE_MS for _ in costs]),
-        arriving=floats([cost.outside / 2 for cost in costs]),
-        leaving=floats([cost.outside / 2 for cost in costs]),
-        replying=floats([cost.replying for cost in costs]),
-        front=floats([cost.front for cost in costs]),
+        **times_of,
         entry_starts=np.array(starts_by_packed[False], np.int64),
         sizes=ints(sizes),
         times=floats(times),

@@ -48,8 +48,7 @@ class Models(NamedTuple):
         workers: of each instance.
         batch, request, instance, token: a worker's time for each of these, besides its graphs.
         gap, handing: before a worker has a batch: for the batch, and for each of its requests.
-        idle: a worker that was idle for longer than this has cold caches, and sleeps.
-        arriving, leaving: from a client to the queue, and from the worker to the client.
+        outside: from a client to the queue and from the worker to the client, together.
         replying: between two answers of a batch.
         front: CPU time of everything but workers for a request, half before its batch and half after it.
         entry_starts: where the entries of a model for a number of tokens start in `sizes` and `times`; shape
@@ -77,9 +76,7 @@ class Models(NamedTuple):
     token: Floats
     gap: Floats
     handing: Floats
-    idle: Floats
-    arriving: Floats
-    leaving: Floats
+    outside: Floats
     replying: Floats
     front: Floats
     entry_starts: Ints

@@ -13,6 +13,8 @@ from marina.plan.simulator.events import BEGIN, WAITED, Event, schedule_ends, se
 from marina.plan.simulator.state import State
 from marina.plan.simulator.values import ANSWERED, Ints, Models, Requests, System, compiled
 
+IDLE_MS = 5.0  # a worker that was idle for longer has cold caches, and its processor sleeps
+
 
 @compiled
 def form_batches(state: State, system: System, events: list[Event], station: int, now: float) -> None:
@@ -41,7 +43,7 @@ def dispatch_batch(state: State, system: System, events: list[Event], station: i
     work = _work_of(state, system.requests, models, model, queues.batch[worker], count)
     work *= models.spread[model, np.random.randint(models.spread.shape[1])]
     state.late[worker] = 0.0
-    if now - state.cores.ended[worker] > models.idle[model]:
+    if now - state.cores.ended[worker] > IDLE_MS:
         state.late[worker] = models.idle_spread[model, np.random.randint(models.idle_spread.shape[1])]
     state.started[worker], state.formed[worker], state.cores.work[worker] = now, count, work
     state.cores.version[worker] += 1
@@ -76,11 +78,11 @@ def end_batch(state: State, system: System, events: list[Event], worker: int, no
     state.busy[worker % workers_per_instance] += now - state.started[worker]
     for place in range(state.formed[worker]):
         request = state.queues.batch[worker, place]
-        at = now + models.leaving[model] + place * models.replying[model] + state.late[worker]
+        at = now + models.outside[model] + place * models.replying[model] + state.late[worker]
         state.status[request] = ANSWERED
-        state.latency[request] = at + models.arriving[model] - state.sent[request]
+        state.latency[request] = at - state.sent[request]
         state.under_way[instance] -= 1
-        send_next(state, system.requests, events, at + models.arriving[model])
+        send_next(state, system.requests, events, at)
     add_front(state.cores, machines, instance, now, state.formed[worker] * models.front[model] / 2)
     state.formed[worker] = 0
     schedule_ends(state, system.machines, events, instance)

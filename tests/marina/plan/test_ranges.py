@@ -143,7 +143,7 @@ def test_slower_costs_take_as_many_times_as_long() -> None:
     costs = variant().costs[1]
     slower = costs.slower(2.0)
     first, second = (models_of([each], [Service()]) for each in (costs, slower))
-    for name in ("batch", "request", "front", "arriving"):
+    for name in ("batch", "request", "front", "outside"):
         assert getattr(second, name) == pytest.approx(2 * getattr(first, name))
     np.testing.assert_allclose(second.times, 2 * first.times)
     np.testing.assert_allclose(second.again, 2 * first.again)

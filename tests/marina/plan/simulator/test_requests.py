@@ -150,7 +150,6 @@ def test_tables_name_the_shapes_that_are_worth_considering() -> None:
     assert models.again[entries].tolist() == [1.0, 5.0]  # never more than after another graph
     assert models.graph[entries].tolist() == [0, 1]
     assert models.padded[entries].tolist() == [16, 64]
-    assert models.idle.tolist() == [5.0]
 
 
 def test_packers_have_the_lines_of_each_length() -> None:
