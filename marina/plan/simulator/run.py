@@ -12,7 +12,6 @@ from marina.plan.simulator.cores import take_cores
 from marina.plan.simulator.events import ARRIVE, BEGIN, END, ENTER, FAIL, RETRY_MS, WAITED, Event, send_next
 from marina.plan.simulator.state import State, new_state
 from marina.plan.simulator.values import (
-    ANSWERED,
     LOST,
     UNFINISHED,
     Machines,
@@ -68,7 +67,6 @@ def _simulate(system: System, seed: int) -> SimulationResult:
         state.busy,
         state.computed,
         state.real,
-        _last_answer(state),
     )
 
 
@@ -91,15 +89,6 @@ def _handle(
     if kind == FAIL:
         _fail_instance(state, system, events, subject, now)
     return -1
-
-
-@compiled
-def _last_answer(state: State) -> float:
-    last_answer = 0.0
-    for request in range(state.status.size):
-        if state.status[request] == ANSWERED:
-            last_answer = max(last_answer, state.sent[request] + state.latency[request])
-    return last_answer
 
 
 @compiled

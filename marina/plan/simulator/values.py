@@ -148,7 +148,6 @@ class SimulationResult(NamedTuple):
         batches, batched: number of batches, and of requests in them, shape (models,).
         busy: milliseconds in which workers computed, shape (workers of an instance,), over all instances.
         computed, real: tokens that graphs computed, and tokens of texts, shape (models,).
-        end: when the last request was answered, or 0.
     """
 
     latency: Floats
@@ -159,4 +158,8 @@ class SimulationResult(NamedTuple):
     busy: Floats
     computed: Ints
     real: Ints
-    end: float
+
+    @property
+    def end(self) -> float:
+        """When the last request was answered, or 0."""
+        return float((self.sent + self.latency)[self.status == ANSWERED].max(initial=0.0))
