@@ -233,7 +233,7 @@ def test_paths_that_are_known() -> None:
 
 def test_an_answer_without_content_is_a_failure() -> None:
     stub = Stub(trouble=lambda _: 200)
-    stub.answer = lambda body: (200, b"")  # type: ignore[method-assign]
+    stub.answer = lambda _: (200, b"")  # type: ignore[method-assign, assignment]
     with serving(stub) as url, Client.http(url) as client, pytest.raises(FailedError):
         list(client.stream("m", [("a", "x")]))
 
