@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from handlers.worker.archive.artifact import read_artifact
-from handlers.worker.rows.plan import max_sequence_length
-from handlers.worker.tokens.prompts import default_rows
-from handlers.worker.tokens.reader import open_reader
 from marina.bench.load.payload import MIX, read_instances, texts_of
 from marina.client.stream import Limits
 from marina.compiler.examples import expand, rows_of_text
+from marina.compiler.lengths import count_tokens
 from marina.console import Progress
 from marina.errors import SpecError
 from marina.plan.answers.answer import Recommendation, first_change
@@ -118,8 +116,4 @@ def _tokens_of(demand: Demand, model: Calibrated, project: Project, rows_of_text
         return np.repeat(read_lengths(Path(source), model.spec.instance_fields, lambda _: []), rows_of_text)
     instances = read_instances(source, model.spec.instance_fields)[:MAX_TEXTS]
     _, folder = model.calibrations[0]
-    artifact = read_artifact(folder)
-    reader = open_reader(folder.joinpath, artifact.signature)
-    texts = expand(model.spec, instances)
-    rows = default_rows(texts, artifact.signature, reader, max_sequence_length(artifact.shapes), "truncate")
-    return np.array([len(row.ids) for row in rows], np.int64)
+    return np.array(count_tokens(read_artifact(folder), expand(model.spec, instances)), np.int64)

@@ -13,13 +13,12 @@ from handlers.worker.archive.unpack import unpack
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.tasks import TASKS
-from handlers.worker.tokens.prompts import default_rows
-from handlers.worker.tokens.reader import open_reader
 from handlers.worker.values import Instance
 from marina.bench.load.payload import Payload, bodies_of, documents_of, read_instances, texts_of
 from marina.bench.report.machine import machine
 from marina.bench.server.benchmark_server import BenchmarkServer
 from marina.compiler.examples import expand, rows_of_text
+from marina.compiler.lengths import count_tokens
 from marina.console import Progress
 from marina.engines import engine_of
 from marina.errors import MarinaError
@@ -154,9 +153,8 @@ def sample_of(
 ) -> tuple[RequestSample, dict[int, Payload]]:
     """The contents of requests with the tokens of their rows, and payloads by the instances of a request."""
     description = read_artifact(artifact)
-    reader = open_reader(artifact.joinpath, description.signature)
-    texts = expand(spec, instances)
-    rows = default_rows(texts, description.signature, reader, max_sequence_length(description.shapes), "truncate")
+    limit = max_sequence_length(description.shapes)
+    tokens = [min(count, limit) for count in count_tokens(description, expand(spec, instances))]
     documents = documents_of(instances, spec.instance_fields)
     payloads = {count: Payload(bodies_of(documents, count), count, source) for count in INSTANCES}
-    return RequestSample(documents, [len(row.ids) for row in rows]), payloads
+    return RequestSample(documents, tokens), payloads
