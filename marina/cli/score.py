@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,6 +144,9 @@ def _job_spec(file: Path | None, places: dict[str, dict[str, Any]], fields: dict
         of_file = document.get(place) or {}
         if given_options and isinstance(of_file, dict):  # what is neither empty nor fields is refused below
             document[place] = {**of_file, **given_options}
+    for name in ("columns", "parameters"):
+        if name in fields and isinstance(document.get(name), dict):
+            fields = {**fields, name: {**document[name], **fields[name]}}
     missing = [name for name in ("model", "input", "output") if name not in {**document, **fields}]
     if missing:
         raise MarinaError(f"the {missing[0]} is missing", "write marina score NAME --input URL --output URL")
@@ -233,29 +237,30 @@ def _line(document: dict[str, Any]) -> str:
 
 def _show_sample(job: BulkJob, price: Price | None, as_json: bool) -> None:
     from marina.bench.report.pricing import cost_per_1m
+    from marina.score.formats.values import json_text
     from marina.score.score import sample
 
     sampled = sample(job, SAMPLE_ROWS)
     rows, rate = job.source.rows(), sampled.rows_per_s
     first_answers = sampled.answers.slice(0, SHOWN_ROWS).to_pylist()
     cost = cost_per_1m(price.per_hour, rate) if price else None
+    seconds = round(rows / rate, 1) if rate else 0
     document = {
         "rows": rows,
         "estimated_rows_per_s": round(rate, 1),
-        "estimated_seconds": round(rows / rate, 1) if rate else 0,
+        "estimated_seconds": seconds,
         "estimated_usd_per_1m": cost,
         "errors_in_sample": sampled.counts.errors,
         "truncated_in_sample": sampled.counts.truncated,
         "sample_rows": sampled.counts.rows,
-        "answers": first_answers,
     }
     if as_json:
-        print_json(document)
+        print_json({**document, "answers": [json.loads(json_text(row)) for row in first_answers]})
         return
     print_table(sampled.answers.schema.names, [[_short(value) for value in row.values()] for row in first_answers])
     out.print()
     parts = [f"{rows:,} rows", f"about {rate:,.0f} rows/s with {len(job.core_groups)} processes"]
-    parts.append(f"about {_duration(document['estimated_seconds'])}")
+    parts.append(f"about {_duration(seconds)}")
     if cost is not None and price:
         parts.append(f"{cost:.3f} USD for a million on {price.instance}")
     parts.append(f"{sampled.counts.errors} errors in the first {sampled.counts.rows}")

@@ -102,6 +102,11 @@ class Layout:
         answer_fields = [column.field for column in self.answers]
         answer_fields += [field.with_name(prefix + field.name) for field in (TRUNCATED, ERROR)]
         carried_names = list(input_schema.names if keep is None else keep)
+        repeated = next((name for name in carried_names if carried_names.count(name) > 1), None)
+        if repeated is not None:
+            raise MarinaError(
+                f"two columns to carry along are called {repeated!r}", "choose columns with --keep, each once"
+            )
         duplicates = [field.name for field in answer_fields if field.name in carried_names]
         if duplicates:
             raise MarinaError(

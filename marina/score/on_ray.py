@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from handlers.worker.archive.unpack import private_folder, unpack
 from marina.archive.unpacked import usable_cores
+from marina.console import err
 from marina.errors import MarinaError
 from marina.score.values import Shard
 from marina.score.work import SHARDS_PER_PROCESS, Done, Failed, ProcessSetup, Ready, Worker, message_of
@@ -124,14 +125,19 @@ class RayPool:
         # a dead actor is replaced by a new one, and not by Ray: its shards may go to others
         actor_options = {"max_restarts": 0, "max_concurrency": SHARDS_PER_PROCESS + 1, **resources}
         self._actor_class = ray.remote(**actor_options)(RayWorker)
+        self._waits = False
         self._numbers = itertools.count()
         self._handles: dict[int, Any] = {}
         self._pending: dict[Any, int] = {}  # the actor of each message that is still to come
         self.assigned: dict[int, list[Shard]] = {}
 
     def grow(self) -> None:
-        max_actors = int(self._ray.cluster_resources().get(self._actors.resource, 0) // self._actors.cores)
-        while len(self._handles) < max(1, max_actors):
+        cores, resource = self._actors.cores, self._actors.resource
+        node_cores = [node["Resources"].get(resource, 0) for node in self._ray.nodes() if node["Alive"]]
+        if max(node_cores, default=0) < cores and not self._waits:
+            self._waits = True  # for a node that comes
+            err.print(f"no node of the cluster has {cores} {resource}, which an actor needs; waiting for one")
+        while len(self._handles) < max(1, sum(int(count // cores) for count in node_cores)):
             number = next(self._numbers)
             self._handles[number] = self._actor_class.remote(self._setup, self._archive, self._actors)
             self.assigned[number] = []

@@ -20,7 +20,8 @@ from marina.errors import MarinaError
 from marina.project import Project
 from marina.score.layout import AnswerOptions, Layout, layout_of
 from marina.score.on_ray import NEURON_CORES, Actors, RayPool
-from marina.score.places import open_sink, open_source
+from marina.score.places import is_file_url, open_sink, open_source
+from marina.score.places.files import FileSource
 from marina.score.processes import LocalPool
 from marina.score.remote import Server
 from marina.score.run import Pool, run
@@ -115,6 +116,8 @@ def prepare(spec: JobSpec, project: Project, backend: Backend = THIS_MACHINE) ->
     options = AnswerOptions(spec.columns, spec.parameters, spec.keep, spec.prefix)
     layout = layout_of(*artifact_and_settings(unpacked), options)
     source = open_source(spec.input, layout.text_columns, spec.limit)
+    if isinstance(source, FileSource) and is_file_url(spec.output.url) and source.is_below(spec.output.url):
+        raise MarinaError("the answers cannot go into files that are read", "give another --output")
     source = source.select(layout.used_columns(source.schema))
     # a server has its own core groups, and one process sends it all that it can take
     core_groups = (1,) if backend.url or backend.ray else core_group_sizes(unpacked, spec.core_groups)

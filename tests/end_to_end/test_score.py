@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -278,14 +279,33 @@ def test_a_dry_run_writes_nothing(intent: Project, rows: Path, tmp_path: Path) -
     assert [row["id"] for row in document["answers"]] == [0, 1, 2]
 
 
+def test_a_dry_run_shows_dates_as_json(intent: Project, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["invoice"], "day": [date(2024, 1, 1)]}), tmp_path / "in.parquet")
+    arguments = ["--input", str(tmp_path / "in.parquet"), "--output", str(tmp_path / "out.csv"), "--dry-run", "--json"]
+    (answer,) = json.loads(run(intent, "intent", *arguments))["answers"]
+    assert answer["day"] == "2024-01-01"
+
+
+def test_what_is_read_is_never_removed(intent: Project, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("text\ninvoice\n")
+    for output in (source, tmp_path):
+        arguments = ["--input", str(source), "--output", str(output), "--restart"]
+        assert "cannot go into files that are read; give another --output" in run(
+            intent, "intent", *arguments, expect=1
+        )
+    assert source.read_text() == "text\ninvoice\n"
+
+
 def test_a_job_of_a_file(intent: Project, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"n": 1, "body": "invoice"}\n{"n": 2, "body": 5}\n')
     job = {"model": "intent", "input": {"url": "in.jsonl"}, "output": {"url": "out.jsonl"}, "columns": {"text": "body"}}
-    (tmp_path / "job.yaml").write_text(json.dumps({**job, "parameters": {"top_k": 2}, "keep": ["n"]}))
+    parameters = {"top_k": 2, "function_to_apply": "none"}
+    (tmp_path / "job.yaml").write_text(json.dumps({**job, "parameters": parameters, "keep": ["n"]}))
     for name in ("input", "output"):
         job[name] = {"url": str(tmp_path / job[name]["url"])}  # type: ignore[index]
     options = ["--job", str(tmp_path / "job.yaml"), "--input", str(tmp_path / "in.jsonl")]
-    run(intent, *options, "--output", str(tmp_path / "out.jsonl"))
+    run(intent, *options, "--output", str(tmp_path / "out.jsonl"), "--set", "function_to_apply=softmax")
     one, two = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())
     assert [set(label) for label in one["labels"]] == [{"label", "score"}] * 2
     assert two["error"] == 'InvalidInstance: the field "body" must be a text, not a number'

@@ -15,12 +15,12 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from handlers.worker.errors import RequestError
-from marina.score.formats.scan import Piece, PieceBuilder, Scan
+from marina.score.formats.scan import BOM, Piece, PieceBuilder, Scan
 from marina.score.formats.values import json_text, values_of
 from marina.score.values import Read
 
-BOM = b"\xef\xbb\xbf"
 csv.field_size_limit(1 << 30)
+END = ["the end"]  # compared by identity
 
 
 class Csv(NamedTuple):
@@ -33,17 +33,14 @@ class Csv(NamedTuple):
         start = len(BOM) if file.read(len(BOM)) == BOM else 0
         file.seek(start)
         lines = _Lines(file, start)
-        records = csv.reader(lines, delimiter=self.delimiter)
-        try:
-            header = next(records, None)
-            if not header or len(set(header)) < len(header):
-                raise ValueError("its first line must have a name for each column, all different")
-            builder = PieceBuilder(lines.end)
-            while builder.rows != max_rows and (record := next(records, None)) is not None:
-                if record:  # else an empty line
-                    builder.add_row(lines.end)
-        except csv.Error as error:
-            raise ValueError(f"line {records.line_num} is not CSV: {error}") from None
+        records = self._records(lines)
+        header = next(records, None)
+        if not header or len(set(header)) < len(header):
+            raise ValueError("its first line must have a name for each column, all different")
+        builder = PieceBuilder(lines.end)
+        while builder.rows != max_rows and (record := next(records, END)) is not END:
+            if record != []:  # else an empty line
+                builder.add_row(lines.end)
         return Scan(pa.schema([(_utf8(name), pa.string()) for name in header]), builder.close())
 
     def read(self, file: IO[bytes], piece: Piece, schema: pa.Schema, text_columns: frozenset[str]) -> Read:
@@ -53,11 +50,13 @@ class Csv(NamedTuple):
         content = file.read(piece.end - piece.start)
         columns: list[list[str | None]] = [[] for _ in indices]
         unread = {}
-        records = csv.reader(_Lines(io.BytesIO(content), 0), delimiter=self.delimiter)
-        for row, record in enumerate(record for record in records if record):
-            raw_fields = [record[index] if index < len(record) else None for index in indices]
+        records = self._records(_Lines(io.BytesIO(content), 0))
+        for row, record in enumerate(record for record in records if record != []):
+            raw_fields = [record[index] if record and index < len(record) else None for index in indices]
             fields = [None if field is None else _utf8(field) for field in raw_fields]
-            if len(record) != len(header):
+            if record is None:
+                unread[row] = RequestError("InvalidInstance", "the row is not CSV")
+            elif len(record) != len(header):
                 message = f"the row has {len(record)} fields, and not {len(header)}"
                 unread[row] = RequestError("InvalidInstance", message)
             elif fields != raw_fields:
@@ -65,6 +64,17 @@ class Csv(NamedTuple):
             for column, field in zip(columns, fields, strict=True):
                 column.append(field)
         return Read(pa.table([pa.array(column, pa.string()) for column in columns], schema=schema), unread)
+
+    def _records(self, lines: _Lines) -> Iterator[list[str] | None]:
+        """The records of lines: their fields, of which an empty line has none; None for one that is not CSV."""
+        reader = csv.reader(lines, delimiter=self.delimiter)
+        while True:
+            try:
+                yield next(reader)
+            except StopIteration:
+                return
+            except csv.Error:
+                yield None
 
     def write(self, rows: pa.Table, path: Path) -> None:
         columns = [[_field_text(value) for value in values_of(column)] for column in rows.columns]

@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,7 @@ import pyarrow as pa
 from handlers.worker.errors import RequestError
 from handlers.worker.request.text import type_name
 from marina.score.answers import JSON, NUMBER, is_json
-from marina.score.formats.scan import Piece, PieceBuilder, Scan
+from marina.score.formats.scan import BOM, Piece, PieceBuilder, Scan
 from marina.score.formats.values import json_text, values_of
 from marina.score.values import Read
 
@@ -43,7 +43,7 @@ def scan(file: IO[bytes], text_columns: frozenset[str], max_rows: int | None) ->
         value = _object(line)
         if isinstance(value, dict):
             kinds.add(value)
-    return Scan(kinds.schema(text_columns), builder.close())
+    return Scan(kinds.schema(text_columns), builder.close(), kinds)
 
 
 def read(file: IO[bytes], piece: Piece, schema: pa.Schema, text_columns: frozenset[str]) -> Read:
@@ -98,6 +98,7 @@ def join(parts: Sequence[Path], path: Path, _: pa.Schema) -> None:
 
 
 def _object(line: bytes) -> dict[str, Any] | RequestError:
+    line = line.removeprefix(BOM)  # which some editors write at the start of a file
     try:
         value = orjson.loads(line)
         if LONG_NUMBER.search(line):  # orjson rounds numbers that do not fit
@@ -127,6 +128,16 @@ class Kinds:
     def __init__(self) -> None:
         self._kinds: dict[str, set[Any]] = defaultdict(set)
         self._large: set[str] = set()  # fields with whole numbers that a float would round
+
+    @classmethod
+    def merged(cls, several: Iterable[Kinds]) -> Kinds:
+        """Those of all objects together."""
+        merged = cls()
+        for kinds in several:
+            for name, kinds_of_field in kinds._kinds.items():
+                merged._kinds[name] |= kinds_of_field
+            merged._large |= kinds._large
+        return merged
 
     def add(self, value: Mapping[str, Any]) -> None:
         """Take note of the values of an object."""

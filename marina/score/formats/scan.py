@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 STEP = 100  # rows of a piece at most
+BOM = b"\xef\xbb\xbf"  # of UTF-8
 
 
 class Piece(NamedTuple):
@@ -56,10 +57,12 @@ class Scan(NamedTuple):
     Attributes:
         schema: the columns of the rows.
         pieces: all rows, in pieces of `STEP` rows at most.
+        kinds: the kinds of values that decide the columns, where rows may differ in them; else None.
     """
 
     schema: pa.Schema
     pieces: list[Piece]
+    kinds: Any = None
 
     @property
     def rows(self) -> int:

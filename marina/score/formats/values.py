@@ -14,6 +14,9 @@ OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 def values_of(column: pa.ChunkedArray) -> Sequence[Any]:
     """The values of a column; lists of 32-bit floats, and of such lists, are of NumPy arrays, which are quicker."""
     kind = column.type
+    if getattr(kind, "unit", "") == "ns":  # Python's times have microseconds
+        kind = _in_microseconds(kind)
+        column = column.cast(kind, safe=False)
     if pa.types.is_list(kind) and pa.types.is_list(kind.value_type) and pa.types.is_float32(kind.value_type.value_type):
         return _matrices(column)
     if not (pa.types.is_list(kind) and pa.types.is_float32(kind.value_type)):
@@ -26,6 +29,12 @@ def values_of(column: pa.ChunkedArray) -> Sequence[Any]:
         present = chunk.is_valid().to_pylist()
         vectors += [numbers[ends[i] : ends[i + 1]] if is_present else None for i, is_present in enumerate(present)]
     return vectors
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
 
 
 def _matrices(column: pa.ChunkedArray) -> list[Any]:

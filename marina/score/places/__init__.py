@@ -20,6 +20,11 @@ POSTGRES = ("postgresql", "postgres")
 MONGODB = ("mongodb", "mongodb+srv")
 
 
+def is_file_url(url: str) -> bool:
+    """Whether a URL is of files, and not of a database."""
+    return urlsplit(url).scheme not in POSTGRES + MONGODB
+
+
 def open_source(place: Input, text_columns: frozenset[str], max_rows: int | None) -> RowSource:
     """Find the rows of a place.
 

@@ -58,7 +58,7 @@ def retried(work: Callable[P, T]) -> Callable[P, T]:
 def answers_removed_error(place: str, written: int, present: int) -> MarinaError:
     """The error of a place that holds fewer answers than were written."""
     return MarinaError(
-        f"{place} holds {present} answers of {written} that were written, so some were removed",
+        f"{place} holds {present} answers of {written} that were written: some were removed, or had the same key",
         "add --restart to answer everything again",
     )
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
-from fsspec.core import url_to_fs
 
 from handlers.worker.values import Json
 from marina.errors import MarinaError
 from marina.files import locked
 from marina.score.formats import FORMATS, format_of
 from marina.score.job import check_same, shards_from
+from marina.score.places.files import located
 from marina.score.places.parts import JOB, LOCK, MANIFEST, RECORDS, Folder, PartWriter, facts_of, record_name
 from marina.score.values import Counts, Shard
 
@@ -30,11 +30,11 @@ class FileSink:
     def __init__(self, url: str, folder_format: str) -> None:
         self.name = url
         file_format = format_of(url)
-        system, path = url_to_fs(url)
+        system, path = located(url)
         parent, _, name = path.rstrip("/").rpartition("/")
         self._file = name if file_format else None
-        self._parent = Folder(system.unstrip_protocol(parent or "/"))
-        self._folder = Folder(system.unstrip_protocol(f"{parent}/.{name}.parts" if file_format else path))
+        self._parent = Folder(system, parent or "/")
+        self._folder = Folder(system, f"{parent}/.{name}.parts" if file_format else path)
         self.writer = PartWriter(self._folder, file_format or folder_format)
         self._schema = pa.schema([])
         self._description: Mapping[str, Json] = {}

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from handlers.worker.values import Json
 from marina.errors import MarinaError
-from marina.score.answers import JSON
 from marina.score.formats import FORMATS, format_of
-from marina.score.formats.scan import Piece, ShardSize, cut
+from marina.score.formats.json_lines import Kinds
+from marina.score.formats.scan import Piece, Scan, ShardSize, cut
 from marina.score.values import Read, Shard, selected
 
 # the names of the time or hash that changes with the contents of a file, in all file systems
 CHANGE_FIELDS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 
+HIDDEN = re.compile(r"/[._]")
+
 
 class File(NamedTuple):
-    """A file of a source: its URL, its facts, and its rows in small pieces."""
+    """A file of a source: its name for people and shards, its path, its facts, and its rows in small pieces."""
 
     url: str
+    path: str
     facts: Mapping[str, Json]
     pieces: Sequence[Piece]
 
@@ -32,7 +39,8 @@ class File(NamedTuple):
 class FileSource:
     """Rows of one or more files of one format; see `RowSource`.
 
-    text_columns are the columns that must hold texts.
+    text_columns are the columns that must hold texts. system is the file system with its host, which the URLs of files
+    lack.
     """
 
     name: str
@@ -40,6 +48,7 @@ class FileSource:
     format: str
     text_columns: frozenset[str]
     files: Sequence[File]
+    system: AbstractFileSystem
     key: None = None
 
     def select(self, columns: frozenset[str]) -> FileSource:
@@ -59,12 +68,19 @@ class FileSource:
 
     def read(self, shard: Shard) -> Read:
         url, piece = shard.place["file"], Piece(shard.place["start"], shard.place["end"], shard.rows)
-        system, path = url_to_fs(url)
-        expected_facts = next(file.facts for file in self.files if file.url == url)
-        if facts_of(system.info(path)) != expected_facts:
+        path, expected_facts = next((file.path, file.facts) for file in self.files if file.url == url)
+        if facts_of(self.system.info(path)) != expected_facts:
             raise MarinaError(f"{url} has changed while it was read", "add --restart to answer everything again")
-        with system.open(path, "rb") as file:
+        with self.system.open(path, "rb") as file:
             return FORMATS[self.format].read(file, piece, self.schema, self.text_columns)
+
+    def is_below(self, url: str) -> bool:
+        """Whether a file of the source is at a URL of files, or in a folder there."""
+        system, path = located(url)
+        if system != self.system:
+            return False
+        output, *inputs = [_real(system, name).rstrip("/") for name in (path, *(file.path for file in self.files))]
+        return any(name == output or name.startswith(f"{output}/") for name in inputs)
 
     def state(self) -> dict[str, Json]:
         return {file.url: dict(file.facts) for file in self.files}
@@ -90,7 +106,7 @@ def open_files(url: str, text_columns: frozenset[str], max_rows: int | None) -> 
         reason = "has files of several formats" if len(formats) > 1 else "has no format that its name tells"
         raise MarinaError(f"{url} {reason}", f"give files of one format: {suffixes}")
     (kind,) = (file_format for file_format in formats if file_format)
-    files, schemas, left = [], {}, max_rows
+    files, scans, left = [], {}, max_rows
     for path in data_paths:
         file_url = system.unstrip_protocol(path)
         try:
@@ -98,33 +114,40 @@ def open_files(url: str, text_columns: frozenset[str], max_rows: int | None) -> 
                 scan = FORMATS[kind].scan(file, text_columns, left)
         except ValueError as error:
             raise MarinaError(f"{file_url} is not {kind}: {error}") from None
-        schemas[file_url] = scan.schema
-        files.append(File(file_url, facts_of(system.info(path)), scan.pieces))
+        scans[file_url] = scan
+        files.append(File(file_url, path, facts_of(system.info(path)), scan.pieces))
         if left is not None:
             left -= scan.rows
             if left <= 0:
                 break
-    return FileSource(url, _common_schema(schemas, kind), kind, text_columns, files)
+    return FileSource(url, _common_schema(scans, text_columns), kind, text_columns, files, system)
 
 
-def _find_files(url: str) -> tuple[Any, list[str]]:
-    """The file system of a URL, and the paths of its files in order, without hidden ones."""
+def _real(system: AbstractFileSystem, path: str) -> str:
+    """A path without links."""
+    return os.path.realpath(path) if isinstance(system, LocalFileSystem) else path
+
+
+def located(url: str) -> tuple[AbstractFileSystem, str]:
+    """The file system of a URL, and the path there; MarinaError if there is no such file system."""
     try:
         system, path = url_to_fs(url)
-        if "*" in path or "?" in path:
-            paths = system.glob(path)
-        elif system.isdir(path):
-            paths = system.find(path)
-        else:
-            paths = [path] if system.exists(path) else []
     except (ImportError, ValueError) as error:
         raise MarinaError(f"{url} cannot be opened: {error}") from None
-    base = path.partition("*")[0]
-    visible = sorted(
-        candidate
-        for candidate in paths
-        if not any(part[:1] in "._" for part in candidate[len(base) :].split("/") if part)
-    )
+    return system, path
+
+
+def _find_files(url: str) -> tuple[AbstractFileSystem, list[str]]:
+    """The file system of a URL, and the paths of its files in order, without hidden ones."""
+    system, path = located(url)
+    if "*" in path or "?" in path:
+        paths = system.glob(path)
+    elif system.isdir(path):
+        paths = system.find(path)
+    else:
+        paths = [path] if system.exists(path) else []
+    start = max(0, len(path.partition("*")[0]) - 1)  # names that the URL spells out are not hidden
+    visible = sorted(candidate for candidate in paths if not HIDDEN.search(candidate, start))
     if not visible:
         raise MarinaError(f"there is no file {url}")
     return system, visible
@@ -136,24 +159,16 @@ def facts_of(info: Mapping[str, Any]) -> dict[str, Json]:
     return {"bytes": info.get("size"), "changed": changed}
 
 
-def _common_schema(schemas: Mapping[str, pa.Schema], kind: str) -> pa.Schema:
-    """The columns of all files."""
-    (first, schema), *others = schemas.items()
-    if kind == "jsonl" and others:
-        return _merged_schema(list(schemas.values()))
-    for url, other in others:
+def _common_schema(scans: Mapping[str, Scan], text_columns: frozenset[str]) -> pa.Schema:
+    """The columns of all files; of formats whose rows differ, those of one file with all rows."""
+    (first, scan), *others = scans.items()
+    schema = scan.schema
+    if scan.kinds is not None:
+        return Kinds.merged([scan.kinds for scan in scans.values()]).schema(text_columns)
+    for url, other_scan in others:
+        other = other_scan.schema
         if not other.equals(schema):
             extra = next((field for field in other if field not in list(schema)), None)
             difference = f"{extra.name} ({extra.type})" if extra else ", ".join(other.names)
             raise MarinaError(f"{url} has other columns than {first}: {difference}", "score them one by one")
     return schema
-
-
-def _merged_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The columns of several JSON Lines files; one that has several types becomes JSON."""
-    fields: dict[str, pa.Field] = {}
-    for field in (field for schema in schemas for field in schema):
-        existing = fields.get(field.name, field)
-        same = existing.equals(field, check_metadata=True)
-        fields[field.name] = existing if same else pa.field(field.name, pa.string(), metadata=JSON)
-    return pa.schema(list(fields.values()))

@@ -46,14 +46,18 @@ class CollectionWriter:
                 values = [None if value is None else orjson.loads(value) for value in values]
             columns.append(values)
         documents = [dict(zip(answers.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
-        for number, document in enumerate(documents):
-            document.setdefault(KEY, f"{shard.number:05d}-{number:05d}")
+        numbered = [number for number, document in enumerate(documents) if document.get(KEY) is None]
+        for number in numbered:
+            documents[number][KEY] = f"{shard.number:05d}-{number:05d}"
         with opened(self.url, self.collection) as collection:
             writes = [ReplaceOne({KEY: document[KEY]}, document, upsert=True) for document in documents]
             if writes:
                 collection.bulk_write(writes, ordered=False)
             done = {"$set": {"done": True, "counts": counts._asdict()}}
-            job = collection.database[JOBS].find_one({KEY: self.collection}) or {}
+            jobs = collection.database[JOBS]
+            if numbered:
+                jobs.update_one({KEY: self.collection}, {"$set": {"numbered": True}})
+            job = jobs.find_one({KEY: self.collection}) or {}
             shard_id = _shard_id(self.collection, job.get("plan"), shard.number)
             collection.database[SHARDS].update_one({KEY: shard_id}, done)
 
@@ -94,7 +98,6 @@ class MongoSink:
             KEY: self._collection,
             "description": _description_text(description),
             "shards": None,
-            "numbered": KEY not in schema.names,  # answers are named by their place
         }
         with opened(self._url, JOBS) as jobs:
             with suppress(DuplicateKeyError):

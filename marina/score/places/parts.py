@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-from fsspec.core import url_to_fs
+from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from handlers.worker.archive.artifact import sha256_of
@@ -35,12 +35,8 @@ JOB, MANIFEST, LOCK = "job.json", "manifest.json", "lock"
 class Folder:
     """A folder of any file system, in which whole files appear at once."""
 
-    url: str
-
-    @property
-    def system(self) -> Any:
-        """Its file system."""
-        return url_to_fs(self.url)[0]
+    system: AbstractFileSystem
+    root: str
 
     @property
     def local(self) -> bool:
@@ -49,7 +45,7 @@ class Folder:
 
     def path(self, name: str = "") -> str:
         """The path of a file in it, or its own."""
-        root = str(url_to_fs(self.url)[1]).rstrip("/")
+        root = self.root.rstrip("/")
         return f"{root}/{name}" if name else root
 
     def make(self, name: str) -> None:

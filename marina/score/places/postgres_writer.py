@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from marina.score.values import Counts, Shard
 
 BYTES = (pa.uint8(), pa.int8())  # of binary embeddings
 ARRAYS = {pa.float32(): "real[]", pa.int32(): "integer[]", pa.int16(): "smallint[]", pa.string(): "text[]"}
+
+VECTORS = ("vector", "halfvec")  # of pgvector
+NULL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # character 0 in JSON, which jsonb does not store
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,19 @@ def _copy_rows(answers: pa.Table, types: Mapping[str, str]) -> Iterator[tuple[An
         if pa.types.is_list(field.type) and field.type.value_type in BYTES:
             lowest = -128 if field.type.value_type == pa.int8() else 0
             values = [None if value is None else _signs(value, lowest, column_type) for value in values]
-        elif column_type == "vector" or (column_type in ("json", "jsonb") and not is_json(field)):
+        elif (
+            column_type in VECTORS
+            or pa.types.is_struct(field.type)
+            or pa.types.is_map(field.type)
+            or (column_type in ("json", "jsonb") and not is_json(field))
+        ):
             values = [None if value is None else json_text(value) for value in values]
         elif pa.types.is_list(field.type) and field.type.value_type == pa.float32():
             values = [None if value is None else value.tolist() for value in values]
         elif pa.types.is_list(field.type) and not column_type.startswith("_"):  # _int4 is int[]
             values = [None if value is None else json_text(value) for value in values]
+        if column_type == "jsonb":
+            values = [value and NULL_ESCAPE.sub(r"\1", value) for value in values]
         columns.append(list(map(_without_null, values)))
     return zip(*columns, strict=True)
 
@@ -133,6 +144,8 @@ def postgres_type(field: pa.Field) -> str:
         pa.date32(): "date",
         pa.binary(): "bytea",
     }
+    if pa.types.is_nested(arrow_type):
+        return "jsonb"
     if pa.types.is_timestamp(arrow_type):
         return "timestamptz" if arrow_type.tz else "timestamp"
     return simple_types.get(arrow_type, "text")

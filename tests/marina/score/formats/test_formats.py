@@ -20,6 +20,7 @@ from marina.score.answers import JSON, is_json
 from marina.score.formats import FORMATS, format_of
 from marina.score.formats.csv_rows import CSV
 from marina.score.formats.scan import STEP
+from marina.score.formats.values import values_of
 from marina.score.values import selected
 
 TEXT = frozenset({"text"})
@@ -216,3 +217,25 @@ def test_formats_are_known_by_their_suffix() -> None:
     ]
     with pytest.raises(MarinaError, match="compressed as a whole"):
         format_of("a.csv.gz")
+
+
+def test_a_row_that_is_no_csv_stops_no_other() -> None:
+    found, unread = read_all("csv", b"id,text\n1,ok\n2,a\rb\n3,ok\n")
+    assert [row["id"] for row in found] == ["1", None, "3"]
+    assert unread == {1: "the row is not CSV"}
+
+
+def test_json_lines_may_begin_with_a_byte_order_mark() -> None:
+    found, unread = read_all("jsonl", b'\xef\xbb\xbf{"text": "a", "n": 123456789012345678901}\n{"text": "b"}\n')
+    assert [row["text"] for row in found] == ["a", "b"]
+    assert not unread
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns"), pa.time64("ns")], ids=str
+)
+def test_times_have_microseconds_whether_pandas_is_there_or_not(kind: pa.DataType) -> None:
+    column = pa.chunked_array([pa.array([1_700_000_001, None], pa.int64()).cast(kind)])
+    first, second = values_of(column)
+    assert type(first).__module__ == "datetime"
+    assert second is None

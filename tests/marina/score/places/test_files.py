@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import pickle
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -267,3 +269,48 @@ def test_shards_in_files_live_by_the_table(events: list[tuple[ShardEvent, int]])
             return sinks
 
         check_life(opened(), events, opened, lambda _: answers, late_writes=False)
+
+
+def test_names_with_underscores_are_not_hidden(tmp_path: Path) -> None:
+    for name in ("data.csv", "data1.csv", "data_2.csv", "_data.csv", ".data.csv"):
+        write(tmp_path / name, 1)
+    (tmp_path / "_marina").mkdir()
+    write(tmp_path / "_marina" / "data.csv", 1)
+    assert open_files(f"{tmp_path}/data*.csv", TEXT, None).rows() == 3
+    assert open_files(f"{tmp_path}/*.csv", TEXT, None).rows() == 3
+    assert open_files(f"{tmp_path}/**/*.csv", TEXT, None).rows() == 3
+    assert open_files(str(tmp_path), TEXT, None).rows() == 3
+    assert open_files(f"{tmp_path}/_data.csv", TEXT, None).rows() == 1
+    assert open_files(f"{tmp_path}/_da*.csv", TEXT, None).rows() == 1
+
+
+def test_rows_of_a_file_in_an_archive_are_read_in_other_processes(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("t.csv", "id,text\n7,a\n")
+    source = open_files(f"zip://t.csv::{tmp_path}/x.zip", TEXT, None)
+    assert ids(pickle.loads(pickle.dumps(source)), 100) == ["7"]
+
+
+def test_what_is_read_is_known_through_links(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "a.csv", 1)
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    source = open_files(f"{tmp_path}/in", TEXT, None)
+    for output in ("in", "in/", "in/a.csv", "link", "link/a.csv", "in/../in/a.csv"):
+        assert source.is_below(f"{tmp_path}/{output}")
+    for output in ("in/b.csv", "in2", "i"):
+        assert not source.is_below(f"{tmp_path}/{output}")
+    assert not source.is_below("memory://in")
+    with pytest.raises(MarinaError, match="nothing://x cannot be opened: "):
+        source.is_below("nothing://x")
+
+
+def test_columns_of_several_files_are_those_of_one(tmp_path: Path) -> None:
+    lines = [{"text": "a", "price": 1, "n": None, "o": 1}, {"text": "b", "price": 1.5, "n": 7, "o": "x"}]
+    for number, line in enumerate(lines):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(line) + "\n")
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all" / "all.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    several, one = open_files(f"{tmp_path}/*.jsonl", TEXT, None), open_files(f"{tmp_path}/all", TEXT, None)
+    assert several.schema.equals(one.schema, check_metadata=True)
+    assert several.schema.field("n").type == pa.int64()

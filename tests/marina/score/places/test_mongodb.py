@@ -212,3 +212,16 @@ def test_ids_that_cannot_be_compared_are_refused(database: Any) -> None:
     database.resumes.insert_one({"_id": "a"})
     with pytest.raises(MarinaError, match=r"hr resumes has values of _id of different types, number and str; select"):
         open_source(Input(url=URL, table="resumes"), frozenset(), None)
+
+
+def test_rows_without_an_id_are_named_by_their_place(database: Any) -> None:
+    sink = MongoSink(URL, "answers")
+    sink.begin(JOB, SCHEMA)
+    sink.plan([Shard(0, 4, {})])
+    ids = ["a", None, None, "b"]
+    table = pa.table({"_id": ids, "label": ["x"] * 4, "entities": [None] * 4}, SCHEMA)
+    sink.writer.write(Shard(0, 4, {}), table, Counts(4))
+    assert database.answers.count_documents({}) == 4
+    assert MongoSink(URL, "answers").begin(JOB, SCHEMA)
+    sink.clear()
+    assert database.answers.count_documents({}) == 2

@@ -16,6 +16,7 @@ from marina.score.places import open_sink, open_source
 from marina.score.places.database import name_of
 from marina.score.places.postgres import open_postgres
 from marina.score.places.postgres_sink import PostgresSink
+from marina.score.places.postgres_writer import _copy_rows, postgres_type
 from marina.score.shards import ShardEvent
 from marina.score.spec import Input, Output
 from marina.score.values import Counts, Shard, Sink
@@ -371,3 +372,14 @@ def test_names_with_a_percent_sign(database: str) -> None:
     sink.writer.write(shard, pa.table({"id %": [1], "label": ["x"]}, schema), Counts(1))
     assert PostgresSink(database, "answers %", "id %").begin(JOB, schema)
     assert sink.complete()
+
+
+def test_values_that_postgresql_writes_in_another_way() -> None:
+    """Structs are JSON, pgvector takes lists in brackets, and jsonb has no character 0."""
+    struct = pa.array([{"b": 1}, None], pa.struct([("b", pa.int64())]))
+    vectors = pa.array([[0.5, 1.0], None], pa.list_(pa.float32()))
+    meta = pa.array(['{"a":"x\\u0000y","b":"\\\\u0000"}', None])
+    schema = pa.schema([("s", struct.type), ("v", vectors.type), pa.field("m", pa.string(), metadata=JSON)])
+    assert postgres_type(schema.field("s")) == "jsonb"
+    rows = list(_copy_rows(pa.table([struct, vectors, meta], schema), {"s": "text", "v": "halfvec", "m": "jsonb"}))
+    assert rows == [('{"b":1}', "[0.5,1.0]", '{"a":"xy","b":"\\\\u0000"}'), (None, None, None)]
