@@ -80,16 +80,22 @@ def grpc_error(error: Any, address: str) -> ClientError:
     # TorchServe puts the name of its exception on a second line
     message, _, exception = str(error.details()).partition("\n")
     code = error.code()
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return TimedOutError(f"no answer from {address}: {message}", transient=True)
+    if code == grpc.StatusCode.UNAVAILABLE:
         return UnreachableError(f"no answer from {address}: {message}", transient=True)
-    if code == grpc.StatusCode.RESOURCE_EXHAUSTED and any(words in message for words in TOO_LARGE_FOR_GRPC):
-        return RefusedError(message, "BodyTooLarge", 413)
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+        if any(words in message for words in TOO_LARGE_FOR_GRPC):
+            return RefusedError(message, "BodyTooLarge", 413)
+        return OverloadedError(message, transient=True)
     if code == grpc.StatusCode.UNIMPLEMENTED:
         return FailedError(f"{address} is not TorchServe's gRPC inference API: {message}; check the address")
-    if code == grpc.StatusCode.PERMISSION_DENIED:
+    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
         return UnauthorizedError(f"{message}; {TOKEN_HINT}")
     if code == grpc.StatusCode.NOT_FOUND or "NotFoundException" in exception:
         return UnknownModelError(message)
     if "ServiceUnavailableException" in exception:
         return OverloadedError(message, transient=True)
+    if code == grpc.StatusCode.INVALID_ARGUMENT:
+        return RefusedError(message, "", 400)
     return FailedError(message, transient=True)

@@ -41,4 +41,5 @@ def call_metadata(token: str | None) -> list[tuple[str, str]]:
 
 
 def _current(token: Token) -> str | None:
-    return token() if callable(token) else token
+    value = token() if callable(token) else token
+    return value and value.strip()  # a file of a token ends with a line break

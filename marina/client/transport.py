@@ -55,6 +55,7 @@ class HttpTransport:
         if self._verify and parts.scheme != "https":
             raise MarinaError(f"{url}: certificates are for TLS, and this URL asks for none; write https://")
         self._session = requests.Session()
+        self._session.auth = lambda request: request  # else a netrc file would replace the token
         if parts.hostname in LOOPBACK:
             # requests to this machine must not go through a proxy from the environment
             self._session.trust_env = False

@@ -76,7 +76,7 @@ class Remote:
     async def reply(self, body: bytes, headers: Mapping[str, str], version: str | None) -> Reply:
         """The reply of a replica; of another replica if the first dies, as predictions change nothing."""
         from ray.exceptions import RayError
-        from ray.serve.exceptions import BackPressureError
+        from ray.serve.exceptions import BackPressureError, RayServeException
 
         handle = self._handle.options(multiplexed_model_id=version) if version else self._handle
         for _ in range(MAX_TRIES):
@@ -84,7 +84,7 @@ class Remote:
                 return Reply(*await handle.answer.remote(body, dict(headers), version))
             except BackPressureError:
                 return error_reply(RequestError("Overloaded", "the queue of the model is full"))
-            except RayError as error:
+            except (RayError, RayServeException) as error:  # the second of a model that could not be deployed
                 print(f"marina: a replica did not answer: {type(error).__name__}", flush=True)
         return refusal(503, "NoReplica", "no replica of the model answered", {"retry-after": "1"})
 

@@ -20,6 +20,7 @@ from handlers.worker.answering.reply import JSON, RETRY_AFTER, Reply, error_repl
 from handlers.worker.errors import RequestError
 from handlers.worker.hosts.routes import Action, Route, methods_of, route_of
 from handlers.worker.hosts.tei import info, multi_vector_body, sparse_body, tokenize_body
+from handlers.worker.request.compression import decompress
 from handlers.worker.request.documents import dump
 from handlers.worker.telemetry.tracing import REQUEST_START, returned_headers
 from handlers.worker.values import Json
@@ -135,32 +136,28 @@ class Urls:
         limit = max(limits, default=BODY_BYTES)
         if int(headers.get("content-length") or 0) > limit:
             return _too_large(limit)
-        timed_headers = {REQUEST_START: f"t={time.time():.3f}", **headers}
         content = await body(limit)
         if len(content) > limit:  # a body in chunks has no content-length
             return _too_large(limit)
-        name = route.model or self._model_of(headers, content)
-        if route.action in BODIES:
-            try:
+        # it waits from now on: a client may send its body slowly
+        timed_headers = {REQUEST_START: f"t={time.time():.3f}", **headers}
+        name, original = route.model or self._model_of(headers), content
+        try:
+            if name is None:
+                name, content = _named_in(content, headers.get("content-encoding", ""), limit)
+            if route.action in BODIES:
                 content = BODIES[route.action](content, name)
-                timed_headers = {key: value for key, value in timed_headers.items() if key not in OF_BODY}
-            except RequestError as error:
-                return error_reply(error)
+        except RequestError as error:
+            return error_reply(error)
+        if content is not original:
+            timed_headers = {key: value for key, value in timed_headers.items() if key not in OF_BODY}
         if name not in self._models:
             return self._unknown_model(name, self._models)
         return await self._models[name].reply(content, timed_headers, route.version)
 
-    def _model_of(self, headers: Mapping[str, str], content: bytes) -> str:
-        """The model of a request whose URL names none: by a header, the only one, or "model" in the body."""
-        if headers.get(CUSTOM_ATTRIBUTES):
-            return headers[CUSTOM_ATTRIBUTES]
-        if len(self._models) == 1:
-            return next(iter(self._models))
-        try:
-            body = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            return ""
-        return str(body.get("model", "")) if isinstance(body, dict) else ""
+    def _model_of(self, headers: Mapping[str, str]) -> str | None:
+        """The model of a request whose URL names none: the only one, or by a header; None if the body must name it."""
+        return next(iter(self._models)) if len(self._models) == 1 else headers.get(CUSTOM_ATTRIBUTES)
 
     async def _info(self) -> Reply:
         """The descriptions of all models, as text-embeddings-inference has them."""
@@ -180,6 +177,8 @@ class Urls:
         name, known = name[:MAX_NAME], list(others)
         near = get_close_matches(name, known, 1)
         names = f"; there are {', '.join(known)}" if known else ""
+        if not name:
+            return refusal(404, "UnknownModel", f'name the model in the URL, or as "model" in a JSON object{names}')
         hint = f"; did you mean {near[0]}?" if near else names
         return refusal(404, "UnknownModel", f"there is no model {name!r}{hint}")
 
@@ -204,6 +203,18 @@ class Urls:
     def allows(self, headers: Mapping[str, str]) -> bool:
         """Whether headers have a token, or none is needed."""
         return not self._tokens or bears_token(headers.get("authorization", "").encode(), self._tokens)
+
+
+def _named_in(content: bytes, encoding: str, max_bytes: int) -> tuple[str, bytes]:
+    """The model that a body names, and the body without it, as not all models take it; "" if it names none."""
+    try:
+        document = orjson.loads(decompress(content, encoding, max_bytes))
+    except orjson.JSONDecodeError:
+        return "", content
+    if not isinstance(document, dict) or not isinstance(document.get("model"), str):
+        return "", content
+    name = document.pop("model")
+    return name, orjson.dumps(document)
 
 
 def bears_token(authorization: bytes, tokens: Sequence[str]) -> bool:

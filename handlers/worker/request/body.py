@@ -53,7 +53,7 @@ def decode(body: Any, headers: Mapping[str, str], max_bytes: int) -> Body:
         if length is not None:
             return Body(_decode_json(_utf8(body[:length])), bytes(body[length:]), headers, size)
         text = _utf8(body)
-        if is_json or (not media_type.startswith("text/") and text.lstrip()[:1] in ("{", "[")):
+        if is_json or (media_type != "text/plain" and text.lstrip()[:1] in ("{", "[")):
             return Body(_decode_json(text), b"", headers, size)
         return Body(text, b"", headers, size)
     # TorchServe has already decoded the body, so it cannot have the encoding that the header names
@@ -126,7 +126,7 @@ def _header_length(headers: Mapping[str, str], size: int) -> int | None:
 
 def _utf8(body: bytes | bytearray) -> str:
     try:
-        return body.decode("utf-8")
+        return body.decode("utf-8-sig")  # without the mark that some editors write at the start of a file
     except UnicodeDecodeError as error:
         raise RequestError("InvalidEncoding", f"the body is not UTF-8 at byte {error.start}") from None
 

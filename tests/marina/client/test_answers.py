@@ -4,7 +4,16 @@ import grpc
 import pytest
 
 from marina import Client
-from marina.errors import ClientError, FailedError, RefusedError
+from marina.client.answers import grpc_error
+from marina.errors import (
+    ClientError,
+    FailedError,
+    OverloadedError,
+    RefusedError,
+    TimedOutError,
+    UnauthorizedError,
+    UnreachableError,
+)
 from tests.marina.client.servers import HttpAnswer, grpc_server, http_server
 
 PAGE = b"<html><title>Sign in</title>a text of a user</html>"
@@ -107,3 +116,26 @@ def test_a_message_that_is_too_large_for_grpc_is_sent_once() -> None:
         assert len(asked) == 1
         with pytest.raises(RefusedError, match="larger than max"):  # of the server's own gRPC
             client.predict("m", ["x" * 5_000_000])
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "transient"),
+    [
+        (grpc.StatusCode.DEADLINE_EXCEEDED, TimedOutError, True),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, OverloadedError, True),
+        (grpc.StatusCode.UNAUTHENTICATED, UnauthorizedError, False),
+        (grpc.StatusCode.INVALID_ARGUMENT, RefusedError, False),
+        (grpc.StatusCode.UNAVAILABLE, UnreachableError, True),
+    ],
+)
+def test_refusals_over_grpc_are_those_of_http(code: grpc.StatusCode, kind: type[ClientError], transient: bool) -> None:
+    class Refusal:
+        def code(self) -> grpc.StatusCode:
+            return code
+
+        def details(self) -> str:
+            return "no"
+
+    error = grpc_error(Refusal(), "host:1")
+    assert type(error) is kind
+    assert error.transient is transient

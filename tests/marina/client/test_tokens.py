@@ -1,13 +1,17 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+import requests
 
 from marina import Client
 from marina.client.tokens import Token
-from marina.errors import FailedError, MarinaError, UnauthorizedError
+from marina.client.transport import HttpTransport
+from marina.errors import FailedError, MarinaError, UnauthorizedError, UnreachableError
 from tests.marina.client.servers import HttpAnswer, grpc_server, http_server
 
 VALID = "new"
@@ -115,3 +119,27 @@ def test_an_error_of_the_function_comes_out(connect: Connect) -> None:
         with pytest.raises(MarinaError, match="no key file"):
             client.predict("m", ["a text"])
         assert asked == []
+
+
+@pytest.mark.parametrize("token", [f"{VALID}\n", lambda: f" {VALID}\r\n"])
+def test_a_token_may_be_the_content_of_a_file(connect: Connect, token: Token) -> None:
+    with connect(token) as (client, asked):
+        assert client.predict("m", ["a text"]) == [1]
+    assert asked == [f"Bearer {VALID}"]
+
+
+def test_no_netrc_replaces_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("default login a password b\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    sent: list[str] = []
+
+    class Adapter(requests.adapters.HTTPAdapter):
+        def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+            sent.append(request.headers["Authorization"])
+            raise requests.ConnectionError
+
+    transport = HttpTransport("http://models.example.com", VALID, 1, None, retry=False)
+    transport._session.mount("http://", Adapter())
+    with pytest.raises(UnreachableError):
+        transport.predict("m", {})
+    assert sent == [f"Bearer {VALID}"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,7 +111,15 @@ def test_which_model_is_meant() -> None:
     for content in (b"text", b"[1]", b"{}", b'{"model": 5}'):
         assert ask(two, "POST", "/v1/embeddings", content=content)[0] == 404
     named = b'{"model": "n", "input": "a"}'
-    assert ask(two, "POST", "/v1/embeddings", content=named) == (200, [named.decode(), None])
+    without_name = (200, ['{"input":"a"}', None])
+    assert ask(two, "POST", "/v1/embeddings", content=named) == without_name
+    assert ask(two, "POST", "/invocations", {"content-encoding": "gzip"}, gzip.compress(named)) == without_name
+    assert ask(two, "POST", "/invocations", {"content-encoding": "gzip"}, named)[0] == 400
+    assert ask(two, "POST", "/invocations", content=b"{}")[1]["error"] == (
+        'name the model in the URL, or as "model" in a JSON object; there are m, n'
+    )
+    # the only model needs no name, so the header may have other attributes
+    assert ask(one, "POST", "/invocations", {"x-amzn-sagemaker-custom-attributes": "trace=1"})[0] == 200
     listed = ask(two, "GET", "/v1/models")[1]
     assert [entry["id"] for entry in listed["data"]] == ["m", "n"]
     assert ask(one, "POST", "/predictions/m/2") == (200, ["text", "2"])
@@ -136,7 +146,7 @@ def test_the_urls_of_text_embeddings_inference() -> None:
     named = b'{"inputs": "a", "model": "n"}'
     assert ask(two, "POST", "/embed_sparse", token, named) == (200, ['{"inputs":["a"],"format":"indices"}', None])
     assert ask(two, "POST", "/embed_sparse", content=named)[0] == 401
-    assert ask(two, "POST", "/tokenize", token, named) == (200, ['{"tokenize":"a","model":"n"}', None])
+    assert ask(two, "POST", "/tokenize", token, named) == (200, ['{"tokenize":"a"}', None])
     assert [ask(two, method, path)[0] for method, path in (("POST", "/tokenize"), ("GET", "/info"))] == [401, 401]
     assert ask(one, "GET", "/info")[1] == {
         **{"model_id": "m", "model_sha": "2", "model_dtype": "bfloat16", "model_type": {"embedding": {}}},
@@ -308,3 +318,14 @@ def test_info_while_models_come_and_go() -> None:
 def test_parameters_for_text_embeddings_inference_must_be_an_object() -> None:
     for content in (b'{"inputs": "a", "parameters": [1]}', b'{"inputs": "a", "parameters": "b"}'):
         assert ask(Urls({"m": Known()}, ()), "POST", "/embed_sparse", content=content)[0] == 400
+
+
+def test_the_time_in_which_a_client_sends_its_body_is_no_wait() -> None:
+    model = Known()
+
+    async def body(_: int) -> bytes:
+        await asyncio.sleep(0.3)
+        return b"text"
+
+    asyncio.run(Urls({"m": model}, ()).answer("POST", "/predictions/m", {}, body))
+    assert time.time() - float(model.headers["x-request-start"].removeprefix("t=")) < 0.2

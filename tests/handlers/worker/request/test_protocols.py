@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from handlers.worker.answering.reply import error_reply
 from handlers.worker.errors import KINDS, RequestError
-from handlers.worker.request.body import decode
+from handlers.worker.request.body import decode, decode_lines
 from handlers.worker.request.instances import Answered, Request, RequestLimits
 from handlers.worker.request.protocols import read_request, write_answers
 from handlers.worker.tasks import TASKS
@@ -427,3 +427,19 @@ def test_any_body_is_read_or_refused_with_a_reason(body: bytes, content_type: st
         assert 1 <= len(request.instances) <= LIMITS.instances
         assert all(isinstance(part, str) for instance in request.instances for part in instance.texts)
         assert set(request.parameters) == set(task.parameters)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_body() -> None:
+    mark = b"\xef\xbb\xbf"
+    for media_type in ("application/json", "", "text/json"):
+        assert decode(mark + b'{"inputs": "x"}', {"content-type": media_type}, 99).value == {"inputs": "x"}
+    assert decode(mark + b"x", {"content-type": "text/plain"}, 99).value == "x"
+    assert [line.value for line in decode_lines(mark + b'"a"\n"b"\n', {}, 99, 9)] == ["a", "b"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "value"),
+    [("text/json", {"inputs": "x"}), ("text/html", {"inputs": "x"}), ("text/plain", '{"inputs": "x"}')],
+)
+def test_only_plain_text_is_never_json(media_type: str, value: Any) -> None:
+    assert decode(b'{"inputs": "x"}', {"content-type": media_type}, 99).value == value
