@@ -118,6 +118,8 @@ def _announced(settings: ContainerSettings, state: RunState) -> Iterator[Callabl
 def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None:
     """Fill the model store, which must be writable, with links to the archives of a folder, which may be read-only.
 
+    An archive that is in the model store itself stays, and is served in place of that of its name in the folder.
+
     Raises:
         DeployError: one of the models has no archive, or there is none at all.
     """
@@ -127,10 +129,14 @@ def offer_archives(project: Project, folder: Path, names: Sequence[str]) -> None
         raise DeployError(f"{folder} has no archive {sorted(missing)[0] if missing else ''}".strip(), "mount one there")
     store = project.model_store.resolve()
     store.mkdir(parents=True, exist_ok=True)
-    for link in store.glob("*.mar"):  # of an earlier start, when the folder may have had other archives
-        link.unlink()
+    if folder.resolve() == store:
+        return
+    for path in store.glob("*.mar"):
+        if path.is_symlink():  # of an earlier start, when the folder may have had other archives
+            path.unlink()
     for path in paths:
-        (store / path.name).symlink_to(path)
+        if not (store / path.name).exists():
+            (store / path.name).symlink_to(path)
 
 
 def body_bytes(project: Project, archives: Sequence[Archive]) -> int:

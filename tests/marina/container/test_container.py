@@ -179,6 +179,19 @@ def test_archives_that_are_gone_are_not_offered_again(tmp_path: Path) -> None:
     assert sorted(path.name for path in project.model_store.iterdir()) == ["a.mar", "c.mar"]
 
 
+def test_archives_in_the_model_store_itself_stay(tmp_path: Path) -> None:
+    project, folder = Project(tmp_path / "project"), tmp_path / "archives"
+    for place, names in ((folder, ("a", "b")), (project.model_store, ("b", "mine"))):
+        place.mkdir(parents=True)
+        for name in names:
+            (place / f"{name}.mar").write_text(place.name)
+    for _ in range(2):
+        offer_archives(project, folder, [])
+        offer_archives(project, project.model_store, [])
+        content = {path.name: path.read_text() for path in project.model_store.iterdir()}
+        assert content == {"a.mar": "archives", "b.mar": "model_store", "mine.mar": "model_store"}
+
+
 class Managed:
     """Workers by model: -1 if TorchServe does not answer."""
 
