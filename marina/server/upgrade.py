@@ -77,13 +77,15 @@ def bring_up_to_date(
         return register_new(project, state, [archive], timeout_s, report)
     if step is Step.REPLACE:
         return _replace(project, state, archive, timeout_s, report)
-    hint = f"marina upgrade {name} --replace stops the old version first: {name} answers 503 for {_outage(state, name)}"
+    rolls_back = archive == kept_copies(project, name).previous
+    command = f"marina {'rollback' if rolls_back else 'upgrade'} {name} --replace"
+    hint = f"{command} stops the old version first: {name} answers 503 for {_outage(state, name)}"
     if situation is Situation.REGISTERED_BY_HAND:
         raise ServerError(f"version {version} of {name} was registered without this command", hint)
     if situation is Situation.SAME_VERSION:
         raise ServerError(
             f"{name} is served as version {version}, and {archive} is another archive of the same version",
-            f"leave version out of the spec, or change it and pack again; {hint}",
+            hint if rolls_back else f"leave version out of the spec, or change it and pack again; {hint}",
         )
     if version not in management.versions(name) and not _has_room(archive, state):
         raise ServerError(f"no group of cores is free for a second version of {name}", hint)
