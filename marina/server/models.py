@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from marina.archive.read import fingerprint_of
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server.archives import check_trusted, find_archives, kept_copies, put_back
@@ -86,8 +87,12 @@ def rollback(project: Project, name: str, timeout_s: float, report: Report, with
             raise ServerError(f"no earlier archive of {name} was served", "serve two versions before you go back")
         if state.trusted:
             check_trusted([previous], Path(state.trusted))
-        bring_up_to_date(project, state, previous, timeout_s, report, with_outage)
-        put_back(project, current)
+        wanted = fingerprint_of(previous)
+        try:
+            bring_up_to_date(project, state, previous, timeout_s, report, with_outage)
+        finally:
+            if fingerprint_of(current) == wanted:  # it is served, even if the wait for the other one was interrupted
+                put_back(project, current)
 
 
 def unregister(project: Project, names: list[str], drain_s: float = 0) -> None:

@@ -112,6 +112,35 @@ def serve_second(project: Project, monkeypatch: pytest.MonkeyPatch) -> Any:
     return serve
 
 
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes while a version answers its last requests."""
+
+    def wait_until_idle(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(upgrade, "wait_until_idle", wait_until_idle)
+
+
+@pytest.mark.usefixtures("interrupt")
+def test_a_rollback_that_is_interrupted_when_the_old_archive_is_served_has_put_it_back(
+    project: Project, serve_second: Any
+) -> None:
+    managed, _ = serve_second()
+    with pytest.raises(KeyboardInterrupt):
+        models.rollback(project, "a", 1, print)
+    assert managed.default == "1"
+    assert content_of(kept_copies(project, "a").current) == content_of(project.model_store / "a.mar") == "old"
+
+
+def test_a_rollback_that_fails_leaves_the_model_store(project: Project, serve_second: Any, monkeypatch: Any) -> None:
+    managed, _ = serve_second()
+    monkeypatch.setattr(upgrade, "_has_room", lambda *_: False)
+    with pytest.raises(ServerError):
+        models.rollback(project, "a", 1, print)
+    assert (managed.default, content_of(project.model_store / "a.mar")) == ("2", "new")
+
+
 def test_who_cannot_roll_back_is_told_how_to_roll_back(
     project: Project, serve_second: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
