@@ -177,8 +177,14 @@ def _replace(project: Project, state: RunState, archive: Path, timeout_s: float,
     name, management = archive.stem, management_of(project, state)
     old_archive = kept_copies(project, name).current
     check_free_cores([archive], state, replaced=True)
-    refuse_new(project, management, name)
-    retire_others(management, name, DRAINING, timeout_s, report)
+    default = management.status(name).version
+    try:
+        refuse_new(project, management, name)
+        retire_others(management, name, DRAINING, timeout_s, report)
+    except BaseException:
+        with suppress(ServerError):  # it may have gone already
+            management.set_default(name, default)
+        raise
     try:
         state = _register(project, state, {archive: version_of(archive)}, timeout_s, report)
     except BaseException:

@@ -133,6 +133,14 @@ def test_a_rollback_that_is_interrupted_when_the_old_archive_is_served_has_put_i
     assert content_of(kept_copies(project, "a").current) == content_of(project.model_store / "a.mar") == "old"
 
 
+@pytest.mark.usefixtures("interrupt")
+def test_an_outage_that_is_interrupted_before_the_old_version_goes_is_over(project: Project, serve_second: Any) -> None:
+    managed, state = serve_second()
+    with pytest.raises(KeyboardInterrupt):
+        bring_up_to_date(project, state, pack(project, "3", "newest"), 1, print, with_outage=True)
+    assert (managed.default, managed.registered) == ("2", ["2", DRAINING])
+
+
 def test_a_rollback_that_fails_leaves_the_model_store(project: Project, serve_second: Any, monkeypatch: Any) -> None:
     managed, _ = serve_second()
     monkeypatch.setattr(upgrade, "_has_room", lambda *_: False)
