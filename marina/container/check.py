@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from urllib.request import urlopen
+from urllib.request import ProxyHandler, build_opener
 
 from marina.container.settings import port_of
 
@@ -12,7 +12,8 @@ from marina.container.settings import port_of
 def main() -> int:
     """Ask the container's own port, as SageMaker does."""
     try:
-        with urlopen(f"http://127.0.0.1:{port_of(os.environ)}/ping", timeout=5) as answer:
+        opener = build_opener(ProxyHandler({}))  # none of the environment's proxies
+        with opener.open(f"http://127.0.0.1:{port_of(os.environ)}/ping", timeout=5) as answer:
             return 0 if answer.status == 200 else 1
     except OSError as error:
         print(error, file=sys.stderr)

@@ -14,8 +14,9 @@ import pytest
 import requests
 
 from marina.archive.describe import Archive
+from marina.container import check
 from marina.container.__main__ import body_bytes, offer_archives
-from marina.container.probes import Health
+from marina.container.probes import Health, probes
 from marina.container.proxy import configuration, nginx
 from marina.container.refusals import refusals
 from marina.container.settings import ContainerSettings, port_of, read_settings
@@ -220,3 +221,12 @@ def test_it_is_ready_while_every_model_has_a_worker(monkeypatch: pytest.MonkeyPa
     managed.workers = {"a": 1, "b": 1}
     now[0] += 1
     assert not health.dead()
+
+
+def test_the_health_check_asks_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    (closed_port,) = free_ports(1)
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
+    with probes(Health(Managed(), []), str) as port:  # type: ignore[arg-type]
+        monkeypatch.setenv("MARINA_PORT", str(port))
+        assert check.main() == 0
