@@ -78,6 +78,8 @@ def probes(health: Health, metrics: Callable[[str], str]) -> Iterator[int]:
             except (OSError, HTTPException) as error:
                 self._send(503, "text/plain", f"TorchServe does not answer: {error}\n")
 
+        do_HEAD = do_GET
+
         def _answer_probe(self) -> None:
             missing = health.missing()
             failed = bool(missing) if self.path == "/ready" else health.dead()
@@ -90,7 +92,8 @@ def probes(health: Health, metrics: Callable[[str], str]) -> Iterator[int]:
             self.send_header("Content-Type", media_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         def log_request(self, *_: object) -> None:
             """No line for every probe."""

@@ -230,3 +230,11 @@ def test_the_health_check_asks_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None
     with probes(Health(Managed(), []), str) as port:  # type: ignore[arg-type]
         monkeypatch.setenv("MARINA_PORT", str(port))
         assert check.main() == 0
+
+
+def test_a_probe_may_ask_for_the_head_alone() -> None:
+    with probes(Health(Managed(), []), str) as port:  # type: ignore[arg-type]
+        for path in ("/ready", "/live"):
+            answers = [requests.request(method, f"http://127.0.0.1:{port}{path}") for method in ("GET", "HEAD")]
+            assert [answer.status_code for answer in answers] == [200, 200]
+            assert answers[0].headers["Content-Length"] == answers[1].headers["Content-Length"]
