@@ -49,20 +49,30 @@ def watch_log(project: Project) -> Path:
 
 def watch(project: Project) -> None:
     """Start the project's server again whenever it dies, until it is stopped."""
-    with suppress(BlockingIOError), locked(project.run / "watch.lock", wait_s=0):  # the server has one watch
+    # the server has one watch; that of an earlier run is about to end
+    with suppress(BlockingIOError), locked(project.run / "watch.lock", wait_s=5 * POLL_S):
         _watch(project)
 
 
 def _watch(project: Project) -> None:
-    pause = POLL_S
-    while (state := read_state(project)) and not state.foreground:
+    """Watch the server until it is stopped, or a command starts it anew: that starts a watch with its environment."""
+    identity, pause, next_at = _identity(project), POLL_S, 0.0
+    while (state := read_state(project)) and not state.foreground and state.identity == identity:
         if state.process():
             pause = POLL_S
             with suppress(OSError):  # a full disk
                 rotate_console(project)
-        else:
-            pause = POLL_S if _start_again(project) else min(2 * pause, MAX_PAUSE_S)
-        time.sleep(pause)
+        elif time.monotonic() >= next_at:
+            started, identity = _start_again(project, identity)
+            pause = POLL_S if started else min(2 * pause, MAX_PAUSE_S)
+            next_at = time.monotonic() + pause
+        time.sleep(POLL_S)
+
+
+def _identity(project: Project) -> str:
+    """What tells the process of the state from others; "" if there is none."""
+    state = read_state(project)
+    return state.identity if state else ""
 
 
 def rotate_console(project: Project, max_bytes: int = CONSOLE_BYTES) -> None:
@@ -77,17 +87,20 @@ def rotate_console(project: Project, max_bytes: int = CONSOLE_BYTES) -> None:
             file.truncate()
 
 
-def _start_again(project: Project) -> bool:
-    """Start the server again unless a command is at work; False if that failed."""
+def _start_again(project: Project, identity: str) -> tuple[bool, str]:
+    """Start the server of an identity again unless a command is at work; whether that succeeded, and its identity."""
     try:
         with one_at_a_time(project, wait_s=0):
             state = read_state(project)
-            if state and not state.process():
-                restart(project, state, READY_TIMEOUT_S, lambda step: _log(project, step))
+            if state and state.identity == identity and not state.process():
+                try:
+                    restart(project, state, READY_TIMEOUT_S, lambda step: _log(project, step))
+                finally:
+                    identity = _identity(project)
     except (ServerError, OSError) as error:
         _log(project, str(error))
-        return False
-    return True
+        return False, identity
+    return True, identity
 
 
 def _log(project: Project, line: str) -> None:
