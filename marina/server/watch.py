@@ -23,7 +23,7 @@ from marina.server.run.lock import one_at_a_time
 from marina.server.run.state import read_state
 
 POLL_S = 1.0
-READY_TIMEOUT_S = 300
+READY_TIMEOUT_S = 300  # or three times what a model took before
 MAX_PAUSE_S = 60.0  # between two attempts
 CONSOLE_BYTES = 10_000_000
 
@@ -93,8 +93,9 @@ def _start_again(project: Project, identity: str) -> tuple[bool, str]:
         with one_at_a_time(project, wait_s=0):
             state = read_state(project)
             if state and state.identity == identity and not state.process():
+                timeout_s = max([READY_TIMEOUT_S, *(3 * model.ready_s for model in state.models.values())])
                 try:
-                    restart(project, state, READY_TIMEOUT_S, lambda step: _log(project, step))
+                    restart(project, state, timeout_s, lambda step: _log(project, step))
                 finally:
                     identity = _identity(project)
     except (ServerError, OSError) as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server import watch
-from marina.server.run.state import Ports, RunState, write_state
+from marina.server.run.state import Ports, Registered, RunState, write_state
 
 @pytest.fixture
 def clock(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[float]:
@@ -60,3 +62,21 @@ def test_it_ends_soon_when_a_command_has_started_another_server(
     watch.watch(project)
     assert started == [0, 2, 6, 14]
     assert clock[0] < 20 + 5 * watch.POLL_S
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("took_s", "allowed_s"), [((), 300), ((1.0, 2.0), 300), ((1.0, 400.0), 1200)])
+def test_models_may_take_as_long_as_before(
+    project: Project, monkeypatch: pytest.MonkeyPatch, took_s: tuple[float, ...], allowed_s: float
+) -> None:
+    allowed = []
+
+    def restart(_: Project, state: RunState, timeout_s: float, report: object) -> None:
+        allowed.append(timeout_s)
+        write_state(project, replace(state, foreground=True))
+
+    monkeypatch.setattr(watch, "restart", restart)
+    models = {f"m{number}": Registered("a", "1", ready_s) for number, ready_s in enumerate(took_s)}
+    write_state(project, replace(dead("first"), models=models))
+    watch.watch(project)
+    assert allowed == [allowed_s]
