@@ -143,7 +143,12 @@ def restart(project: Project, state: RunState, timeout_s: float, report: Report)
     stop_process(project, state, keep_state=True)
     report("starting the server again")
     # a state without a process is that of an attempt that failed
-    new_state = _start(project, prepare_run(project, state, keep_logs=state.pid != 0), timeout_s, list(state.models))
+    prepared = prepare_run(project, state, keep_logs=state.pid != 0)
+    try:
+        new_state = _start(project, prepared, timeout_s, list(state.models))
+    except BaseException:  # its process may run, without models
+        stop_process(project, read_state(project) or prepared, keep_state=True)
+        raise
     archives = [kept_copies(project, name).current for name in state.models]
     try:
         return register_new(project, new_state, archives, timeout_s, report, strict=False)

@@ -11,6 +11,7 @@ from marina.project import Project
 from marina.server import watch
 from marina.server.run.state import Ports, Registered, RunState, write_state
 
+
 @pytest.fixture
 def clock(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which sleeping moves."""
@@ -71,7 +72,7 @@ def test_models_may_take_as_long_as_before(
 ) -> None:
     allowed = []
 
-    def restart(_: Project, state: RunState, timeout_s: float, report: object) -> None:
+    def restart(_: Project, state: RunState, timeout_s: float, *__: object) -> None:
         allowed.append(timeout_s)
         write_state(project, replace(state, foreground=True))
 
