@@ -12,7 +12,7 @@ from marina.server.archives import find_archives, kept_copies
 from marina.server.drain import let_finish
 from marina.server.hosts.table import HOSTS
 from marina.server.management.api import Management
-from marina.server.process import stop_process, wait_until_listening
+from marina.server.process import has_started, stop_process, wait_until_listening
 from marina.server.room import check_room
 from marina.server.run.folder import prepare_run
 from marina.server.run.lock import Locked, one_at_a_time
@@ -142,8 +142,7 @@ def restart(project: Project, state: RunState, timeout_s: float, report: Report)
     """
     stop_process(project, state, keep_state=True)
     report("starting the server again")
-    # a state without a process is that of an attempt that failed
-    prepared = prepare_run(project, state, keep_logs=state.pid != 0)
+    prepared = prepare_run(project, state, keep_logs=has_started(project))
     try:
         new_state = _start(project, prepared, timeout_s, list(state.models))
     except BaseException:  # its process may run, without models

@@ -27,12 +27,20 @@ def wait_until_listening(project: Project, state: RunState, deadline: float) -> 
         ServerError: it exited (the message has the last lines of its output), or the deadline passed.
     """
     console = console_log(project)
-    while not ((project.run / KEY_FILE).exists() and STARTED in console.read_text(errors="replace")):
+    while not ((project.run / KEY_FILE).exists() and has_started(project)):
         if not state.process():
             raise ServerError(f"the server ended at start: {last_lines(console)}. Its logs: {console.parent}")
         if time.monotonic() > deadline:
             raise ServerError(f"the server did not open its ports in the time allowed; see {console.parent}")
         time.sleep(0.05)
+
+
+def has_started(project: Project) -> bool:
+    """Whether the logs in place are those of a server that has opened its ports, and not of an attempt to start one."""
+    console = console_log(project)
+    # that of a server that has run for long may have lost its first lines
+    is_rotated = console.with_name(f"{console.name}.1").exists()
+    return is_rotated or (console.exists() and STARTED in console.read_text(errors="replace"))
 
 
 def stop_process(project: Project, state: RunState, keep_state: bool = False) -> None:

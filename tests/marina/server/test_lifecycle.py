@@ -14,7 +14,8 @@ from marina.project import Project
 from marina.server import lifecycle
 from marina.server.hosts.table import HOSTS
 from marina.server.lifecycle import restart
-from marina.server.run.folder import console_log, prepare_run
+from marina.server.process import STARTED
+from marina.server.run.folder import KEPT_RUNS, console_log, prepare_run
 from marina.server.run.state import DIRECT, Ports, RunState, read_state, write_state
 
 
@@ -58,3 +59,20 @@ def test_a_server_that_does_not_get_ready_again_leaves_no_process(
     state = read_state(project)  # for the next attempt
     assert state is not None
     assert state.process() is None
+
+
+@pytest.mark.usefixtures("attempts")
+@pytest.mark.parametrize("rotated", [False, True])
+def test_attempts_to_start_again_take_no_logs_of_runs(project: Project, rotated: bool) -> None:
+    state = crashed(project)
+    console = console_log(project)
+    console.write_text("its end" if rotated else f"{STARTED}\nits end")
+    if rotated:
+        console.with_name(f"{console.name}.1").write_text(STARTED)
+    for _ in range(KEPT_RUNS + 1):
+        with pytest.raises(ServerError, match="did not open its ports"):
+            restart(project, state, 1, print)
+        state = read_state(project) or state
+    (kept,) = (project.run / "earlier").iterdir()
+    assert (kept / console.name).read_text().endswith("its end")
+    assert console.read_text() == f"attempt {KEPT_RUNS + 1}\n"
