@@ -6,7 +6,6 @@ import random
 import socket
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -63,8 +62,8 @@ def check_ports(ports: Ports, used: Sequence[str] = (*HTTP, *GRPC), address: str
         ServerError: ports are taken, or one is used twice; the message names each port and its purpose.
     """
     uses: dict[int, str] = {}
-    for field, port in asdict(ports).items():
-        use = field.replace("_", " ")
+    for field in used:
+        port, use = getattr(ports, field), field.replace("_", " ")
         if port in uses:
             raise ServerError(f"port {port} is given for both {uses[port]} and {use}; give each its own")
         uses[port] = use

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from marina.errors import ServerError
-from marina.server.run.ports import check_ports, configured_ports
+from marina.server.run.ports import check_ports, configured_ports, free_ports
 from marina.server.run.state import Ports
 from tests.conftest import ROOT
 
@@ -49,3 +49,10 @@ def test_ports_come_from_the_configuration(tmp_path: Path) -> None:
 def test_a_port_given_twice_is_refused() -> None:
     with pytest.raises(ServerError, match="port 1025 is given for both inference and metrics"):
         check_ports(Ports(inference=1025, metrics=1025))
+
+
+def test_a_port_that_is_not_used_is_nobodys() -> None:
+    ports = Ports(inference=free_ports(1)[0], metrics=1025, grpc_management=1025)
+    check_ports(ports, ("inference", "grpc_management"))
+    with pytest.raises(ServerError, match="port 1025 is given for both metrics and grpc management"):
+        check_ports(ports, ("metrics", "grpc_management"))
