@@ -13,6 +13,7 @@ from marina.doctor.host import check_host
 from marina.engines import DEFAULT, engine_of
 from marina.findings import Finding
 from marina.project import Project
+from marina.server.process import server_memory
 from marina.server.run.state import Ports
 
 
@@ -28,7 +29,7 @@ def examine(project: Project, names: list[str], engines: list[str], ports: Ports
     archives, findings = open_archives(project, names)
     engine_names = sorted({archive.engine for archive in archives} | set(engines)) or [DEFAULT]
     host_findings = check_host(project, ports)
-    return [*host_findings, *check_engines(engine_names), *findings, *check_archives(archives)]
+    return [*host_findings, *check_engines(engine_names), *findings, *check_archives(archives, server_memory(project))]
 
 
 def check_engines(names: Sequence[str]) -> list[Finding]:

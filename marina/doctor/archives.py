@@ -45,10 +45,15 @@ def open_archives(project: Project, names: list[str]) -> tuple[list[Archive], li
     return archives, findings
 
 
-def check_archives(archives: list[Archive]) -> list[Finding]:
-    """Check whether each archive can be served here, and whether all of them fit into memory together."""
+def check_archives(archives: list[Archive], held_bytes: int = 0) -> list[Finding]:
+    """Check whether each archive can be served here, and whether all of them fit into memory together.
+
+    Args:
+        archives: to be served.
+        held_bytes: memory of the running server, which may serve them already.
+    """
     findings = [finding for archive in archives for finding in (_versions(archive), _cores(archive))]
-    return [*findings, *_together(archives), *([_memory(archives)] if archives else [])]
+    return [*findings, *_together(archives), *([_memory(archives, held_bytes)] if archives else [])]
 
 
 def _versions(archive: Archive) -> Finding:
@@ -112,15 +117,16 @@ def _need(archive: Archive) -> Need:
     return Need(archive.name, engine_of(archive.engine).cores, groups)
 
 
-def _memory(archives: list[Archive]) -> Finding:
+def _memory(archives: list[Archive], held_bytes: int) -> Finding:
     """Check the memory that all workers need with TorchServe: what they take at rest, and at most."""
     resting, most = (
         JAVA_BYTES + sum(archive.memory(torchserve=True, resting=resting) for archive in archives)
         for resting in (True, False)
     )
-    free_bytes = free_memory()
+    free_bytes = free_memory() + held_bytes
     workers = sum(archive.workers for archive in archives)
     summary = f"{workers} workers need at least {resting / 1e9:.1f} GB, {free_bytes / 1e9:.1f} GB are free"
+    summary += " with those of the running server" if held_bytes else ""
     fix = "serve fewer models, or give them fewer workers with core_groups"
     if resting > free_bytes:
         return fails("memory", summary, fix)

@@ -1,4 +1,4 @@
-"""Waits for the process of a server, and stops it, whatever its host is."""
+"""Waits for the process of a server, measures it, and stops it, whatever its host is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marina.errors import ServerError
 from marina.project import Project
 from marina.server.hosts.table import HOSTS
 from marina.server.run.folder import console_log
-from marina.server.run.state import RunState, remove_state
+from marina.server.run.state import RunState, remove_state, running
 from marina.server.run.tokens import KEY_FILE
 
 STOP_S = 20
@@ -65,6 +65,20 @@ def stop_process(project: Project, state: RunState, keep_state: bool = False) ->
     (project.run / KEY_FILE).unlink(missing_ok=True)
     if not keep_state:
         remove_state(project)
+
+
+def server_memory(project: Project) -> int:
+    """Bytes that the running server and its workers give back when they end; 0 if none is running."""
+    state = running(project)
+    return sum(own_memory(process.pid) for process in HOSTS[state.host].processes(project, state)) if state else 0
+
+
+def own_memory(pid: int) -> int:
+    """Bytes that a process shares with no other; 0 if it has ended."""
+    try:
+        return int(psutil.Process(pid).memory_full_info().uss)
+    except psutil.Error:
+        return 0
 
 
 def last_lines(log: Path) -> str:

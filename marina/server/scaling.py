@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-import psutil
-
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.placement.limits import free_memory
 from marina.errors import ServerError
@@ -15,6 +13,7 @@ from marina.server.archives import kept_copies
 from marina.server.management.api import ModelStatus
 from marina.server.management.readiness import log_size, wait_until_ready
 from marina.server.models import require_running
+from marina.server.process import own_memory
 from marina.server.room import check_groups, need_of
 from marina.server.run.lock import one_at_a_time
 from marina.server.run.logs import WORKERS_LOG
@@ -76,7 +75,7 @@ def check_cores(name: str, workers: int, cores: int) -> None:
 
 def check_memory(status: ModelStatus, workers: int) -> None:
     """ServerError if further workers, as large as the largest of those that are READY, do not fit in free memory."""
-    worker_bytes = max(map(_memory, status.pids), default=0)
+    worker_bytes = max(map(own_memory, status.pids), default=0)
     needed_bytes, free_bytes = worker_bytes * (workers - status.workers), free_memory()
     if needed_bytes > free_bytes:
         raise ServerError(
@@ -84,11 +83,3 @@ def check_memory(status: ModelStatus, workers: int) -> None:
             f"of memory, and {free_bytes / 1e9:.1f} GB are free",
             FORCE_HINT,
         )
-
-
-def _memory(pid: int) -> int:
-    """Bytes that a process shares with no other; 0 if it has ended."""
-    try:
-        return int(psutil.Process(pid).memory_full_info().uss)
-    except psutil.Error:
-        return 0

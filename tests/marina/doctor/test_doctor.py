@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from handlers.worker.archive.artifact import Artifact
@@ -18,9 +19,9 @@ from handlers.worker.engines import packages
 from handlers.worker.engines.neuronx import SDK
 from handlers.worker.engines.packages import check_installed, check_versions
 from handlers.worker.errors import ArtifactError
-from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, worker_of
+from handlers.worker.placement.choice import ExclusiveGroup, GroupSizes, server_of, worker_of
 from handlers.worker.placement.leases import leases_folder, take_lease
-from marina.archive.describe import Archive, describe_archive
+from marina.archive.describe import JAVA_BYTES, Archive, describe_archive
 from marina.archive.footprint import Footprint
 from marina.archive.pack import pack
 from marina.cli import app
@@ -30,7 +31,8 @@ from marina.doctor.archives import check_archives
 from marina.errors import ServerError
 from marina.findings import Finding
 from marina.project import Project
-from marina.server.run.state import Ports
+from marina.server.hosts.table import HOSTS
+from marina.server.run.state import TORCHSERVE, Ports, RunState, write_state
 from marina.spec import read_spec
 from tests.conftest import no_progress
 from tests.ports import free_ports
@@ -119,6 +121,21 @@ def test_the_memory_of_workers_is_what_was_measured(archive: Path, monkeypatch: 
     assert finding(Footprint(300_000_000, 400_000_000, 100_000_000, 1.0, 2, "any")).found.endswith(
         ", and the largest batches take 1.0 GB"
     )
+
+
+def test_the_memory_of_a_running_server_is_not_needed_twice(
+    project: Project, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = psutil.Process()
+    monkeypatch.setitem(HOSTS, TORCHSERVE, HOSTS[TORCHSERVE]._replace(processes=lambda *_: [worker]))
+    needed = describe_archive(archive).memory(torchserve=True, resting=True) + JAVA_BYTES
+    monkeypatch.setattr("marina.doctor.archives.free_memory", lambda: needed - 10_000_000)
+    assert found(project, archive.stem)["memory"].state == "fails"
+    project.run.mkdir(parents=True)
+    write_state(project, RunState(worker.pid, server_of(worker.pid), Ports(), ""))
+    memory = found(project, archive.stem)["memory"]
+    assert memory.state == "ok"
+    assert memory.found.endswith("GB are free with those of the running server")
 
 
 def test_a_port_that_is_taken(project: Project) -> None:
