@@ -36,14 +36,16 @@ def log_lines(project: Project, name: str | None, following: Callable[[], bool])
     if not any((folder / file).exists() for file in names):
         raise ServerError(f"there is no log in {folder}", "start a server with marina serve")
     # TorchServe names worker threads W-<port>-<model>_<version>-<stream>
-    pattern = re.compile(rf" W-\d+-{re.escape(name)}_\S*-(?:stdout|stderr) ") if name else re.compile("")
+    longer_names = [path.stem for path in project.archives() if path.stem.startswith(f"{name}_")]
+    not_theirs = "".join(f"(?!{re.escape(longer_name)}_)" for longer_name in longer_names)
+    pattern = rf" W-\d+-{not_theirs}{re.escape(name)}_\S*-(?:stdout|stderr) " if name else ""
     model_found = bool(not name or (project.model_store / f"{name}.mar").exists())
     logs = [LogFile(folder / file) for file in names]
     while True:
         follow = following()
         for log in logs:
             for line in log.read():
-                if pattern.search(line):
+                if re.search(pattern, line):
                     model_found = True
                     yield line
         if not model_found:

@@ -7,7 +7,9 @@ from typing import IO, Any
 
 import pytest
 
-from marina.server.run.logs import LogFile
+from marina.project import Project
+from marina.server.run.logs import WORKERS_LOG, LogFile, log_lines
+from marina.server.run.state import logs_folder
 
 
 def test_a_log_is_followed_through_its_rotation(tmp_path: Path) -> None:
@@ -47,3 +49,16 @@ def test_a_rotation_just_after_the_log_was_opened_repeats_no_lines(
         patched.setattr(Path, "open", open_and_rotate)
         assert list(log.read()) == []
     assert list(log.read()) == ["two"]
+
+
+def test_the_lines_of_a_model_are_not_those_of_one_with_a_longer_name(project: Project) -> None:
+    logs_folder(project).mkdir(parents=True)
+    lines = [f"W-9000-{thread}-stdout direct - x" for thread in ("search_1.0", "search_v2_1.0", "search_v3", "other_1")]
+    (logs_folder(project) / WORKERS_LOG).write_text("".join(f"[INFO ] {line}\n" for line in lines))
+    for name in ("search", "search_v2", "other"):
+        (project.model_store / f"{name}.mar").touch()
+    shown = {
+        name: [line[15:-18] for line in log_lines(project, name, lambda: False)] for name in ("search", "search_v2")
+    }
+    assert shown == {"search": ["search_1.0", "search_v3"], "search_v2": ["search_v2_1.0"]}
+    assert len(list(log_lines(project, None, lambda: False))) == 4
