@@ -46,7 +46,7 @@ def scale(project: Project, name: str, workers: int, timeout_s: float, report: R
         check_groups(archive, workers, state)
         if not force:
             need = need_of(archive)
-            if need and not need.cores.exclusive:
+            if need and not need.cores.exclusive and workers > previous.workers:
                 check_cores(name, workers, max(len(cpu_cores()), len(need.groups)))
             check_memory(previous, workers)
         log = logs_folder(project) / WORKERS_LOG
