@@ -46,6 +46,8 @@ def _read(folder: Path) -> Any:
     path = folder / KEY_FILE
     try:
         return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ServerError(f"the server has no tokens yet: {path} is missing", "wait until it has started") from None
     except (OSError, ValueError) as error:
         raise ServerError(f"{path} with the server's tokens cannot be read: {error}; start it again") from None
 

@@ -57,5 +57,11 @@ def test_a_refused_renewal_is_said_so(tmp_path: Path, token_api: int) -> None:
 
 
 def test_a_missing_key_file_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match=r"key_file\.json with the server's tokens cannot be read"):
+    with pytest.raises(ServerError, match=r"no tokens yet: .*key_file\.json is missing; wait until it has started"):
+        token(tmp_path, "inference", 1)
+
+
+def test_a_damaged_key_file_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / KEY_FILE).write_text("{")
+    with pytest.raises(ServerError, match=r"key_file\.json with the server's tokens cannot be read.*; start it again"):
         token(tmp_path, "inference", 1)
