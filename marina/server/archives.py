@@ -33,14 +33,14 @@ def find_archives(project: Project, names: list[str], trusted: str | None = None
 
     Args:
         project: project of the model store.
-        names: models; if empty, all models in the store.
+        names: models, each counted once; if empty, all models in the store.
         trusted: file with the sha256 of every archive that may be served, as the command sha256sum writes it; None
             for no such limit.
 
     Raises:
         ServerError: an archive is missing, damaged or not trusted, or the store is empty.
     """
-    requested = [project.model_store / f"{name}.mar" for name in names]
+    requested = [project.model_store / f"{name}.mar" for name in dict.fromkeys(names)]
     archives = requested or project.archives()
     if not archives:
         raise ServerError(f"{project.model_store} has no archives", "make some with marina archive")

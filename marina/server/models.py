@@ -105,7 +105,7 @@ def unregister(project: Project, names: list[str], drain_s: float = 0) -> None:
     """
     with one_at_a_time(project):
         state = require_running(project)
-        management = management_of(project, state)
+        management, names = management_of(project, state), list(dict.fromkeys(names))
         for name in names:
             management.status(name)
         if drain_s:

@@ -40,6 +40,7 @@ def content_of(path: Path) -> str:
 def test_archives_are_found_by_name_or_all(project: Project) -> None:
     one, two = store(project, "a", "1"), store(project, "b", "2")
     assert find_archives(project, ["b"]) == [two]
+    assert find_archives(project, ["b", "a", "b"]) == [two, one]
     with in_model_store(project, one), (project.model_store / ".hidden.mar").open("w"):
         assert find_archives(project, []) == [one, two]
 

@@ -13,6 +13,7 @@ import pytest
 
 from handlers.worker.archive.artifact import MANIFEST
 from handlers.worker.placement.choice import server_of
+from marina.archive.read import fingerprint_of, version_of
 from marina.errors import ServerError
 from marina.project import Project
 from marina.server import models, upgrade
@@ -66,11 +67,13 @@ class Managed:
         return list(self.registered)
 
     def status(self, name: str, version: str | None = None) -> ModelStatus:
+        if not self.registered:
+            raise ServerError(f"Model not found: {name}")
         workers = int((version or self.default) != DRAINING)
         return ModelStatus(name, version or self.default, workers, workers, 1, 0, [])
 
     def register(self, file: str, _: str) -> None:
-        self.registered.append(upgrade.version_of(self._project.model_store / file))
+        self.registered.append(version_of(self._project.model_store / file))
 
     def set_default(self, _: str, version: str) -> None:
         self.default = version
@@ -86,10 +89,6 @@ def pack(project: Project, version: str, content: str) -> Path:
         archive.writestr(MANIFEST, json.dumps({"model": {"modelName": "a", "modelVersion": version}}))
         archive.comment = content.encode()
     return path
-
-
-def content_of(path: Path) -> str | None:
-    return upgrade.fingerprint_of(path)
 
 
 @pytest.fixture
@@ -130,7 +129,7 @@ def test_a_rollback_that_is_interrupted_when_the_old_archive_is_served_has_put_i
     with pytest.raises(KeyboardInterrupt):
         models.rollback(project, "a", 1, print)
     assert managed.default == "1"
-    assert content_of(kept_copies(project, "a").current) == content_of(project.model_store / "a.mar") == "old"
+    assert fingerprint_of(kept_copies(project, "a").current) == fingerprint_of(project.model_store / "a.mar") == "old"
 
 
 @pytest.mark.usefixtures("interrupt")
@@ -146,7 +145,7 @@ def test_a_rollback_that_fails_leaves_the_model_store(project: Project, serve_se
     monkeypatch.setattr(upgrade, "_has_room", lambda *_: False)
     with pytest.raises(ServerError):
         models.rollback(project, "a", 1, print)
-    assert (managed.default, content_of(project.model_store / "a.mar")) == ("2", "new")
+    assert (managed.default, fingerprint_of(project.model_store / "a.mar")) == ("2", "new")
 
 
 def test_who_cannot_roll_back_is_told_how_to_roll_back(
@@ -161,3 +160,9 @@ def test_who_cannot_roll_back_is_told_how_to_roll_back(
     _, state = serve_second()
     with pytest.raises(ServerError, match="change it and pack again; marina upgrade a --replace"):
         bring_up_to_date(project, state, pack(project, "2", "newest"), 1, print)
+
+
+def test_a_model_that_is_named_twice_is_unregistered_once(project: Project, serve_second: Any) -> None:
+    managed, _ = serve_second()
+    models.unregister(project, ["a", "a"])
+    assert managed.registered == []
