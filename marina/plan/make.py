@@ -21,7 +21,7 @@ from marina.plan.evaluation.search import FINE_REQUESTS, search
 from marina.plan.options.candidates import Candidate, candidates_of
 from marina.plan.options.places import Calibrated, place_here, place_of
 from marina.plan.simulator.values import Ints
-from marina.plan.workload import HERE, Demand, Traffic, Workload, read_log
+from marina.plan.workload import HERE, Demand, Traffic, Workload, busiest, read_log
 from marina.project import Project
 from marina.shapes.auto import with_known_shapes
 from marina.shapes.lengths import read_lengths
@@ -103,6 +103,7 @@ def traffic_of(demand: Demand, model: Calibrated, project: Project) -> Traffic:
     log, tokens, rows = None, None, rows_of_text(model.spec)
     if demand.log is not None:
         log, tokens = read_log(project.root / demand.log)
+        log = busiest(log, FINE_REQUESTS)  # the peak
     rate = demand.peak or (len(log) / log[-1] if log is not None else 0.0)
     tokens = _tokens_of(demand, model, project, rows) if tokens is None else np.repeat(tokens, rows)
     return Traffic(float(rate), demand.instances, np.minimum(tokens, model.max_tokens), log, rows)

@@ -156,6 +156,21 @@ def read_log(path: Path) -> tuple[Floats, Ints | None]:
     return seconds[order] - seconds.min(), None if tokens is None else tokens[order]
 
 
+def busiest(log: Floats, count: int) -> Floats:
+    """The times of those requests that came fastest one after the other, from the first of them on.
+
+    Args:
+        log: seconds of requests, ascending.
+        count: of the requests; all of a log with fewer.
+    """
+    if len(log) <= count:
+        return log
+    spans = log[count - 1 :] - log[: len(log) - count + 1]
+    first = int(np.where(spans > 0, spans, np.inf).argmin())
+    peak: Floats = log[first : first + count] - log[first]
+    return peak
+
+
 def draw(traffic: list[Traffic], count: int, share: float, seed: int) -> Requests:
     """Draw requests of several models, as they come to one system.
 
@@ -175,9 +190,7 @@ def draw(traffic: list[Traffic], count: int, share: float, seed: int) -> Request
         else:
             # divides the log's times, for the requested rate
             scale = model_traffic.rate * model_traffic.log[-1] / len(model_traffic.log)
-            kept = generator.random(len(model_traffic.log)) < share
-            kept[0] |= not kept.any()  # a simulation needs a request
-            times = model_traffic.log[kept][:size] / scale * 1000
+            times = _in_turns(model_traffic.log, share, generator)[:size] / scale * 1000
         times_by_model.append(times)
         model.append(np.full(len(times), number))
         rows = model_traffic.rows
@@ -190,3 +203,11 @@ def draw(traffic: list[Traffic], count: int, share: float, seed: int) -> Request
     request_tokens = [request for model_requests in tokens for request in model_requests]
     first = np.concatenate([[0], np.cumsum(np.concatenate(sizes)[order])])
     return Requests(times[order], numbers[order], first, np.concatenate([request_tokens[place] for place in order]), 0)
+
+
+def _in_turns(log: Floats, share: float, generator: np.random.Generator) -> Floats:
+    """The times of a log's requests at each part of a fleet that gets this share of them, one part after the other."""
+    turn = (generator.random(len(log)) / share).astype(np.int64)
+    turn[0] = 0  # a simulation needs a request
+    kept = turn < int(1 / share + 1e-9)
+    return np.sort(log[kept] + turn[kept] * log[-1])

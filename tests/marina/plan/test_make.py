@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from marina.errors import SpecError
+from marina.plan import make
 from marina.plan.make import traffic_of
 from marina.plan.workload import Demand, Traffic
 from marina.project import Project
@@ -35,3 +36,12 @@ def test_a_histogram_of_lengths_is_cut_to_what_the_model_reads(project: Project)
 def test_a_histogram_that_cannot_be_used_is_named(project: Project, histogram: str) -> None:
     with pytest.raises(SpecError, match=r"lengths.json (cannot be read|must hold)"):
         traffic(project, histogram)
+
+
+def test_a_recording_is_planned_for_at_the_rate_of_its_peak(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_spec(project, "m", task="text-classification", source={"path": "weights/m"}, shapes={"auto": 64})
+    quiet, busy = [f"{second},9" for second in range(200)], [f"{200 + number / 100},9" for number in range(200)]
+    (project.root / "day.csv").write_text("\n".join(["seconds,tokens", *quiet, *busy]))
+    monkeypatch.setattr(make, "FINE_REQUESTS", 100)
+    model: Any = SimpleNamespace(spec=read_spec(path), max_tokens=64)
+    assert traffic_of(Demand(name="m", log="day.csv"), model, project).rate == pytest.approx(100, rel=0.02)

@@ -9,7 +9,7 @@ import pytest
 
 from marina.errors import SpecError
 from marina.fields import read_fields
-from marina.plan.workload import Traffic, Workload, draw, read_log
+from marina.plan.workload import Traffic, Workload, busiest, draw, read_log
 
 WORKLOAD = """
 models:
@@ -87,10 +87,28 @@ def test_a_log_is_replayed_at_any_rate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("models", [1, 2])
 def test_of_a_short_log_at_least_one_request_comes(models: int) -> None:
-    traffic = Traffic(100, 1, np.array([5]), np.array([0.0, 1.0, 2.0, 3.0, 4.0]))
-    drawn = draw([traffic] * models, 1500, 0.001, 0)
-    assert drawn.model.tolist() == list(range(models))
-    assert drawn.tokens.tolist() == [5] * models
+    traffic = Traffic(100, 1, np.array([5]), np.array([0.0, 1.0]))
+    for seed in range(20):
+        assert set(draw([traffic] * models, 1500, 0.6, seed).model.tolist()) == set(range(models))
+
+
+def test_of_a_log_the_peak_is_replayed() -> None:
+    day = np.concatenate([np.arange(100.0), 100 + np.arange(100) / 100])
+    peak = busiest(day, 50)
+    assert peak == pytest.approx(np.arange(50) / 100)
+    assert busiest(day, 200) is day
+    at_once = np.array([0.0, 5, 5, 5, 6])
+    assert busiest(at_once, 3).tolist() == [0, 0, 1]
+
+
+def test_one_of_several_instances_gets_its_share_of_the_whole_log() -> None:
+    log = np.sort(np.random.default_rng(0).uniform(0, 100, 5000))
+    traffic = Traffic(50, 1, np.array([5]), log)
+    drawn = draw([traffic], 5000, 0.1, 0)
+    assert len(drawn.at) == 5000
+    assert len(drawn.at) / drawn.at[-1] * 1000 == pytest.approx(5, rel=0.01)
+    part = draw([traffic], 5000, 0.7, 0)
+    assert len(part.at) / part.at[-1] * 1000 == pytest.approx(35, rel=0.03)
 
 
 @pytest.mark.parametrize(
