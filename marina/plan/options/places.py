@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from handlers.worker.archive.artifact import read_artifact
+from handlers.worker.archive.artifact import ARTIFACT_FILE, read_artifact
 from handlers.worker.placement.discovery import cpu_cores
 from handlers.worker.rows.plan import max_sequence_length
 from handlers.worker.values import Shape
@@ -20,6 +20,7 @@ from marina.compiler.hugging_face import encoder_weights
 from marina.compiler.sources import open_source
 from marina.engines import engine_of
 from marina.errors import MarinaError, SpecError
+from marina.files import read_object
 from marina.plan.calibration.costs import core_usage_of, costs_of
 from marina.plan.calibration.record import SUFFIX, Calibration, WorkerCosts, read_calibration
 from marina.plan.calibration.speed import probe
@@ -41,7 +42,7 @@ GRAPH_BYTES_A_WEIGHT = 2  # on a NeuronCore, in 16 bits
 
 
 class Calibrated:
-    """A model's artifacts that were calibrated on this machine.
+    """A model's artifacts that were calibrated on this machine, with the weights that the spec names now.
 
     Args:
         spec: of the model.
@@ -52,18 +53,21 @@ class Calibrated:
         calibrations: each with the folder of its artifact; the newest first.
 
     Raises:
-        MarinaError: no artifact is calibrated.
+        MarinaError: no artifact is calibrated, or the weights cannot be read.
     """
 
     def __init__(self, spec: Spec, project: Project, host: str) -> None:
         self.spec, self.project, self.host = spec, project, host
         here = machine()["processor"], len(cpu_cores())
+        weights = open_source(spec, project.root).fingerprint()
         calibrations: list[tuple[Calibration, Path]] = []
         suffix = f".{host}{SUFFIX}"
         for path in (project.artifacts / spec.name).glob(f"*{suffix}"):
             artifact = path.with_name(path.name.removesuffix(suffix))
             calibration = read_calibration(artifact, host)
-            if calibration and artifact.is_dir() and (calibration.machine["processor"], calibration.cores) == here:
+            if not calibration or (calibration.machine["processor"], calibration.cores) != here:
+                continue
+            if _has_weights(artifact, weights):
                 calibrations.append((calibration, artifact))
         if not calibrations:
             with_host = "" if host == DEFAULT_HOST else f" with the host {host}"
@@ -109,6 +113,12 @@ class Calibrated:
     def fits(self, shapes: Sequence[Shape]) -> bool:
         """Whether the longest texts of a plan fit into shapes; those of another artifact may read less of a text."""
         return max_sequence_length(shapes) >= self.max_tokens
+
+
+def _has_weights(artifact: Path, fingerprint: str) -> bool:
+    """Whether an artifact was compiled from the files with this fingerprint."""
+    record = read_object(artifact / ARTIFACT_FILE) or {}
+    return bool(record.get("source", {}).get("sha256") == fingerprint)
 
 
 def place_here(
@@ -241,11 +251,13 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
     worker = next(worker for worker in calibration.workers if worker.cores == 1)
     costs = costs_of(worker, calibration.server, alone=False, client_here=False)
     source = open_source(spec, root)
-    total = source.count_weights()
+    total, weights = source.count_weights(), source.fingerprint()
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
     measured, memory = False, engine_of(engine).memory_on(family)
     uncertainty = replace(calibration.uncertainty, now=1.0)
-    for folder in (path for path in (root / "build" / "artifacts" / spec.name).glob("*") if is_complete(path)):
+    for folder in (root / "build" / "artifacts" / spec.name).glob("*"):
+        if not _has_weights(folder, weights) or not is_complete(folder):
+            continue
         artifact, times = read_artifact(folder), read_times(folder)
         if artifact.engine == engine and set(times) == set(artifact.shapes) and model.fits(artifact.shapes):
             graph_costs = costs._replace(times=times, again=times)

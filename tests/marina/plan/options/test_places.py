@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.marina.plan.options.places import place, variant
 from tests.marina.plan.test_calibration import calibration
 
 BERT_BASE = 110_000_000
+WEIGHTS = SimpleNamespace(fingerprint=lambda: "now")
 
 
 @pytest.fixture
@@ -44,6 +46,9 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], Any]:
         def count_weights(self) -> int:
             return self.weights
 
+        def fingerprint(self) -> str:
+            return "now"
+
         fits = Calibrated.fits
 
     monkeypatch.setattr(places, "place_here", lambda *_, **__: place())
@@ -51,6 +56,14 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], Any]:
     monkeypatch.setattr(places, "encoder_weights", lambda _, total: total)
     monkeypatch.setattr(places, "costs_of", lambda *_, **__: variant().costs[1])
     return Model
+
+
+def add_calibrated(project: Project, name: str, made: str, weights: str = "now") -> None:
+    """Add a calibrated artifact of the model m, compiled from these weights."""
+    artifact = project.artifacts / "m" / name
+    artifact.mkdir(parents=True)
+    (artifact / "artifact.json").write_text(json.dumps({"source": {"sha256": weights}}))
+    write_calibration(artifact, replace(calibration(), cores=len(cpu_cores()), machine=machine(), made=made))
 
 
 @pytest.mark.parametrize(("instance", "room"), [("inf1.xlarge", 9), ("inf2.xlarge", 27), ("trn1.2xlarge", 27)])
@@ -89,10 +102,8 @@ def test_artifacts_that_read_less_than_the_newest_one_are_left_out(
     write_spec(project, "m", task="text-classification", source={"path": "weights/m"}, shapes={"auto": 64})
     longest = {"older": 64, "shorter": 16, "longer": 128, "newest": 64}
     for day, name in enumerate(longest, 1):
-        artifact = project.artifacts / "m" / name
-        artifact.mkdir(parents=True)
-        made = f"2026-11-0{day}T00:00:00+00:00"
-        write_calibration(artifact, replace(calibration(), cores=len(cpu_cores()), machine=machine(), made=made))
+        add_calibrated(project, name, f"2026-11-0{day}T00:00:00+00:00")
+    monkeypatch.setattr(places, "open_source", lambda *_: WEIGHTS)
 
     def read_artifact(folder: Path) -> SimpleNamespace:
         return SimpleNamespace(
@@ -106,15 +117,44 @@ def test_artifacts_that_read_less_than_the_newest_one_are_left_out(
     assert [one.precision for one in variants] == ["newest", "longer", "older"]
 
 
+def test_artifacts_of_other_weights_are_left_out(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_spec(project, "m", task="text-classification", source={"path": "weights/m"}, shapes={"auto": 64})
+    spec = read_spec(project.models / "m.yaml")
+    monkeypatch.setattr(places, "open_source", lambda *_: WEIGHTS)
+    add_calibrated(project, "before", "2026-11-02T00:00:00+00:00", "before")
+    with pytest.raises(MarinaError, match="m has not been calibrated on this machine"):
+        Calibrated(spec, project, "direct")
+    add_calibrated(project, "now", "2026-11-01T00:00:00+00:00")
+    assert [folder.name for _, folder in Calibrated(spec, project, "direct").calibrations] == ["now"]
+
+
+def test_times_of_other_weights_say_nothing_of_an_instance(
+    model: Callable[[int, int], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for weights in ("before", "now"):
+        artifact = tmp_path / "build" / "artifacts" / "intents" / weights
+        artifact.mkdir(parents=True)
+        (artifact / "artifact.json").write_text(json.dumps({"source": {"sha256": weights}}))
+    shapes = (Shape(1, 8),)
+    monkeypatch.setattr(places, "is_complete", lambda _: True)
+    monkeypatch.setattr(places, "read_times", lambda _: dict.fromkeys(shapes, 1.0))
+    monkeypatch.setattr(
+        places,
+        "read_artifact",
+        lambda folder: SimpleNamespace(engine="neuronx", precision=folder.name, shapes=shapes),
+    )
+    (variants,) = place_of("inf2.xlarge", [model(BERT_BASE, 1)], tmp_path).variants
+    assert [one.precision for one in variants] == ["now"]
+
+
 @pytest.mark.parametrize(("probe_ms", "said"), [(2.6, ""), (5.0, "takes 2 times as long"), (1.25, "takes 0.5 times")])
 def test_a_machine_of_another_speed_makes_ranges_wide(
     project: Project, monkeypatch: pytest.MonkeyPatch, probe_ms: float, said: str
 ) -> None:
     """The calibration measured 2.5 ms."""
     write_spec(project, "m", task="text-classification", source={"path": "weights/m"}, shapes={"auto": 64})
-    artifact = project.artifacts / "m" / "abc"
-    artifact.mkdir(parents=True)
-    write_calibration(artifact, replace(calibration(), cores=len(cpu_cores()), machine=machine()))
+    add_calibrated(project, "abc", calibration().made)
+    monkeypatch.setattr(places, "open_source", lambda *_: WEIGHTS)
     monkeypatch.setattr(places, "probe", lambda *_: probe_ms)
     model = Calibrated(read_spec(project.models / "m.yaml"), project, "direct")
     before = model.newest.uncertainty
