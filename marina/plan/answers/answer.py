@@ -127,7 +127,8 @@ class Recommendation:
 
     def by_hour(self) -> list[int]:
         """The smallest number of instances at each hour of the day; empty without a curve or a choice."""
-        return by_hour(self.workload, total_rate(self.traffic), self.reach) if self.reach else []
+        best, reach = self.result.best, self.reach
+        return by_hour(self.workload, total_rate(self.traffic), reach, best.figures.count) if best and reach else []
 
     def _by_hour_line(self, best: Evaluation) -> str:
         counts, price = self.by_hour(), best.candidate.place.per_hour

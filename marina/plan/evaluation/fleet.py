@@ -26,22 +26,24 @@ class Disruption(NamedTuple):
     lost: int
 
 
-def by_hour(workload: Workload, rate: float, reach: Reach) -> list[int]:
+def by_hour(workload: Workload, rate: float, reach: Reach, count: int) -> list[int]:
     """The smallest number of instances that keeps the promise at each hour of the day; empty if no model has a curve.
 
     Args:
         workload: with the curves.
         rate: requests per second of all models at the peak.
         reach: of the choice.
+        count: of the instances of the choice.
     """
     if not any(demand.curve for demand in workload.models):
         return []
     spare = int(workload.promise.one_down)
+    rate_of_one = reach.rate / (count - spare)
     counts = []
     for hour in range(HOURS):
         # the busiest model decides, since the reach is for all models in the proportions of the peak
         share = max(demand.rate_at(hour) / (demand.peak or 1.0) for demand in workload.models)
-        counts.append(max(1, math.ceil(share * rate * 60 / reach.per_minute)) + spare)
+        counts.append(max(1, math.ceil(share * rate / rate_of_one)) + spare)
     return counts
 
 

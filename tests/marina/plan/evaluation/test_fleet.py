@@ -21,11 +21,19 @@ def candidate() -> Candidate:
 def test_a_day_needs_fewer_instances_than_its_peak() -> None:
     models = (Demand(name="m", curve={0: 10, 12: 100, 20: 10}),)
     reach = Reach(rate=120, per_minute=40 * 60, under_way=3)
-    counts = by_hour(Workload(models=models, promise=PROMISE), 100, reach)
+    counts = by_hour(Workload(models=models, promise=PROMISE), 100, reach, 3)
     assert (counts[12], counts[0], counts[22], counts[6]) == (3, 1, 1, 2)
-    down = by_hour(Workload(models=models, promise=PROMISE.model_copy(update={"one_down": True})), 100, reach)
-    assert down == [one + 1 for one in counts]
-    assert by_hour(Workload(models=(Demand(name="m", rate=5),), promise=PROMISE), 5, reach) == []
+    # of four, three take the 120 requests a second
+    one_down = Workload(models=models, promise=PROMISE.model_copy(update={"one_down": True}))
+    assert by_hour(one_down, 100, reach._replace(per_minute=30 * 60), 4) == [one + 1 for one in counts]
+    assert by_hour(Workload(models=(Demand(name="m", rate=5),), promise=PROMISE), 5, reach, 3) == []
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_no_hour_needs_more_instances_than_the_peak(count: int) -> None:
+    models = (Demand(name="m", curve={0: 90, 12: 100}),)
+    workload = Workload(models=models, promise=PROMISE.model_copy(update={"one_down": True}))
+    assert max(by_hour(workload, 100, Reach(110, 110 * 60 / count, 1), count)) == count
 
 
 def test_a_curve_goes_on_over_midnight() -> None:
