@@ -211,6 +211,8 @@ def record(
     from marina.bench.server.recording import read_log, record_metrics, write_arrivals
     from marina.server.models import require_running
 
+    if not out.parent.is_dir():
+        raise MarinaError(f"{out} cannot be written: there is no folder {out.parent}", f"mkdir -p {out.parent}")
     if log is not None:
         try:
             with log.open(encoding="utf-8", errors="replace") as lines:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marina.bench.server.server_metrics import MetricsReader
-from marina.errors import MarinaError
+from marina.errors import MarinaError, ServerError
 from marina.files import write_text
 
 READ_INTERVAL_S = 1.0
@@ -45,6 +45,8 @@ class MetricsReading(NamedTuple):
 def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, int], None]) -> list[Arrival]:
     """Watch the metrics of a server on this machine for some time; Ctrl-C ends it sooner.
 
+    The server may be restarted meanwhile.
+
     Args:
         port: of TorchServe's metrics.
         model: name of the archive.
@@ -52,7 +54,7 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
         tick: called with the requests and the seconds so far, after every reading.
 
     Raises:
-        ServerError: the metrics cannot be read.
+        ServerError: the metrics cannot be read at the start.
     """
     reader = MetricsReader(port, model)
 
@@ -61,15 +63,19 @@ def record_metrics(port: int, model: str, seconds: float, tick: Callable[[int, i
         return MetricsReading(sum(counts["marina_requests"].values()), _rows(counts["marina_row_tokens_bucket"]))
 
     rng, arrivals = random.Random(0), list[Arrival]()
-    start = now = time.monotonic()
+    start = previous_time = now = time.monotonic()
     previous = read()
     with suppress(KeyboardInterrupt):
         while now < start + seconds:
             time.sleep(min(READ_INTERVAL_S, max(0.0, start + seconds - now)))
-            previous_time, now, reading = now, time.monotonic(), read()
+            now = time.monotonic()
+            try:
+                reading = read()
+            except ServerError:  # the next reading also has the requests since the previous one
+                continue
             count, new_rows = round(reading.requests - previous.requests), reading.rows - previous.rows
-            previous = reading
             times = sorted(rng.uniform(previous_time, now) - start for _ in range(count))
+            previous, previous_time = reading, now
             tokens = rng.choices(list(new_rows), list(new_rows.values()), k=count) if new_rows else [None] * count
             arrivals += [Arrival(at, text_tokens) for at, text_tokens in zip(times, tokens, strict=True)]
             tick(len(arrivals), round(now - start))
@@ -119,14 +125,18 @@ def _time_of(line: str) -> datetime | None:
 
 
 def write_arrivals(arrivals: list[Arrival], path: Path) -> None:
-    """Write a .csv for `marina plan --replay`; MarinaError if there are fewer than two requests."""
+    """Write a .csv for `marina plan --replay`; MarinaError if there are fewer than two requests.
+
+    Requests of unknown tokens get those of others, if any are known: the server counts a request and its rows one after
+    the other, and no rows of a request that it refuses.
+    """
     if len(arrivals) < 2:
         raise MarinaError(f"{len(arrivals)} requests came, so there is nothing to record")
-    text = io.StringIO()
+    rng, text = random.Random(0), io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    has_tokens = all(arrival.tokens is not None for arrival in arrivals)
-    writer.writerow(["seconds", "tokens"] if has_tokens else ["seconds"])
-    writer.writerows(
-        [f"{arrival.seconds:.4f}", arrival.tokens] if has_tokens else [f"{arrival.seconds:.4f}"] for arrival in arrivals
-    )
+    known = [arrival.tokens for arrival in arrivals if arrival.tokens is not None]
+    writer.writerow(["seconds", "tokens"] if known else ["seconds"])
+    for arrival in arrivals:
+        tokens = [arrival.tokens or rng.choice(known)] if known else []
+        writer.writerow([f"{arrival.seconds:.4f}", *tokens])
     write_text(path, text.getvalue())

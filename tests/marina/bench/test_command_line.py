@@ -37,3 +37,8 @@ def test_help_names_every_subcommand() -> None:
     assert ran.exit_code == 0
     for name in ("run", "sweep", "table", "record", "report"):
         assert f" {name} " in ran.output
+
+
+def test_a_recording_asks_for_its_folder_first() -> None:
+    ran = CliRunner().invoke(app, ["bench", "record", "m", "--out", "none/day.csv"])
+    assert str(ran.exception) == "none/day.csv cannot be written: there is no folder none; mkdir -p none"

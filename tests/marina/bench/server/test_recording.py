@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,15 +14,24 @@ from marina.bench.server.recording import Arrival, read_log, record_metrics, wri
 from marina.errors import MarinaError
 from marina.plan.workload import read_log as replay
 
+FAILED_READING = 2
+
 
 @pytest.fixture
 def metrics_port() -> Iterator[int]:
-    """A server whose counters grow by 5 requests at every reading: four of up to 8 tokens, and one of up to 24."""
+    """A server whose counters grow by 5 requests at every reading: four of up to 8 tokens, and one of up to 24.
+
+    Its third reading fails.
+    """
     readings = iter(range(1000))
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            count = next(readings) * 5
+            reading = next(readings)
+            if reading == FAILED_READING:
+                self.send_error(500)
+                return
+            count = reading * 5
             lines = [
                 f'marina_requests_total{{ModelName="m",member="m",status="200"}} {count}',
                 f'marina_row_tokens_bucket{{ModelName="m",member="m",le="8"}} {count // 5 * 4}',
@@ -55,6 +65,12 @@ def test_metrics_become_requests_with_lengths(metrics_port: int, tmp_path: Path)
     assert len(seconds) == len(tokens) == len(arrivals)
 
 
+def test_a_failed_reading_loses_nothing(metrics_port: int) -> None:
+    arrivals = record_metrics(metrics_port, "m", 2.9, lambda *_: None)
+    assert len(arrivals) == 15
+    assert max(later.seconds - earlier.seconds for earlier, later in itertools.pairwise(arrivals)) < 1.5
+
+
 LOG = [
     '1.2.3.4 - - [23/Nov/2026:06:48:48 +0000] "POST /predictions/m HTTP/1.1" 200 12',
     '1.2.3.4 - - [23/Nov/2026:08:48:50 +0200] "POST /v2/models/m/infer HTTP/1.1" 200 12',
@@ -79,3 +95,8 @@ def test_nothing_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(MarinaError, match="1 requests came"):
         write_arrivals([Arrival(0, None)], tmp_path / "m.csv")
     assert not (tmp_path / "m.csv").exists()
+
+
+def test_requests_of_unknown_tokens_get_those_of_others(tmp_path: Path) -> None:
+    write_arrivals([Arrival(0, None), Arrival(1, 16), Arrival(2, None)], tmp_path / "m.csv")
+    assert (tmp_path / "m.csv").read_text() == "seconds,tokens\n0.0000,16\n1.0000,16\n2.0000,16\n"
