@@ -12,7 +12,7 @@ from marina.client.stream import Limits
 from marina.compiler.examples import expand, rows_of_text
 from marina.compiler.lengths import count_tokens
 from marina.console import Progress
-from marina.errors import SpecError
+from marina.errors import MarinaError, SpecError
 from marina.plan.answers.answer import Recommendation, first_change
 from marina.plan.evaluation.evaluate import Deployment, with_ranges
 from marina.plan.evaluation.fleet import disrupt
@@ -40,7 +40,7 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
 
     Raises:
         SpecError: a model, a file or an instance type is not known, or prices are missing.
-        MarinaError: a model is not calibrated on this machine.
+        MarinaError: a model is not calibrated on this machine, or the models fit into no place.
     """
     models = [
         Calibrated(
@@ -65,6 +65,11 @@ def make_plan(workload: Workload, project: Project, progress: Progress) -> Recom
         option = "--price USD" if unpriced[0] == HERE else "instances.yaml"
         raise SpecError(f"no price is known for {unpriced[0]}, so it cannot be compared; give one with {option}")
     candidates = [candidate for place in places for candidate in candidates_of(place)]
+    if not candidates:
+        raise MarinaError(
+            f"a worker of each model does not fit into {' or '.join(place.name for place in places)}",
+            "plan fewer models together, or name instances with more cores or memory with --on",
+        )
     least_loaded = workload.balancer == "least"
     result = search(candidates, traffic, workload.promise, workload.budget, least_loaded, progress)
     if result.best is None:
