@@ -12,6 +12,7 @@ from marina.cli.options import EngineOption, JsonOption
 from marina.console import print_error, print_json, progress_bar, say
 from marina.errors import MarinaError, SpecError
 from marina.project import find_project
+from marina.server.run.state import host_option
 from marina.spec import read_spec
 
 if TYPE_CHECKING:
@@ -213,6 +214,7 @@ def record(
 
     if not out.parent.is_dir():
         raise MarinaError(f"{out} cannot be written: there is no folder {out.parent}", f"mkdir -p {out.parent}")
+    host = ""
     if log is not None:
         try:
             with log.open(encoding="utf-8", errors="replace") as lines:
@@ -220,12 +222,14 @@ def record(
         except OSError as error:
             raise MarinaError(f"{log} cannot be read: {error.strerror}") from None
     else:
-        port = require_running(find_project()).ports.metrics
+        running = require_running(find_project())
+        port, host = running.ports.metrics, host_option(running.host)
         with progress_bar(name) as progress:
             steps = round(seconds)
             arrivals = record_metrics(port, name, seconds, lambda count, at: progress(f"{count} requests", at, steps))
     write_arrivals(arrivals, out)
-    say(f"{len(arrivals)} requests are in {out}; next: marina plan {name} --replay {out} --promise 'p99 <= 50 ms'")
+    command = f"marina plan {name}{host} --replay {out} --promise 'p99 <= 50 ms'"
+    say(f"{len(arrivals)} requests are in {out}; next: {command}")
 
 
 @app.command(epilog="Example: `marina bench report build/bench/runs/ava-intent/result.json`")

@@ -178,6 +178,7 @@ def _workload_of_options(
     price: float | None,
     host: str,
 ) -> Workload:
+    from marina.bench.load.payload import MIX
     from marina.plan.workload import HERE, Workload
 
     if not names:
@@ -188,7 +189,12 @@ def _workload_of_options(
     rates = (rate or []) if len(rate or []) != 1 else list(rate or []) * len(names)
     if not replay and len(rates) != len(names):
         raise MarinaError("say how many requests per second come, with --rate N once or once for each model")
-    shared_fields = {"instances": instances, "lengths": lengths, "log": replay}
+    # files of options are in the current folder, and those of a workload.yaml in the project's
+    shared_fields = {
+        "instances": instances,
+        "lengths": lengths if lengths is None or lengths == MIX else str(Path(lengths).absolute()),
+        "log": str(Path(replay).absolute()) if replay else None,
+    }
     demands = [
         {"name": name, "rate": model_rate, **shared_fields} for name, model_rate in itertools.zip_longest(names, rates)
     ]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from typer.testing import CliRunner
 
+from marina.bench.server import recording
+from marina.bench.server.recording import Arrival
 from marina.cli import app
+from marina.cli import bench as commands
+from marina.server import models
 
 
 @pytest.mark.parametrize(
@@ -42,3 +49,12 @@ def test_help_names_every_subcommand() -> None:
 def test_a_recording_asks_for_its_folder_first() -> None:
     ran = CliRunner().invoke(app, ["bench", "record", "m", "--out", "none/day.csv"])
     assert str(ran.exception) == "none/day.csv cannot be written: there is no folder none; mkdir -p none"
+
+
+def test_a_recording_names_the_host_for_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SimpleNamespace(ports=SimpleNamespace(metrics=8082), host="direct")
+    monkeypatch.setattr(commands, "find_project", lambda: None)
+    monkeypatch.setattr(models, "require_running", lambda _: server)
+    monkeypatch.setattr(recording, "record_metrics", lambda *_: [Arrival(0, 8), Arrival(1, 8)])
+    ran = CliRunner().invoke(app, ["bench", "record", "m", "--out", str(tmp_path / "day.csv")])
+    assert "next: marina plan m --host direct --replay" in ran.output

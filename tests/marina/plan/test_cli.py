@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from marina.cli.plan import _workload_of_options
 from marina.project import Project
 from tests.conftest import write_spec
 from tests.end_to_end.conftest import run_marina
@@ -42,3 +43,16 @@ def test_it_ends_in_a_line(
     assert ran.returncode == 1
     assert said in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("lengths", "taken"), [("day.json", "data/day.json"), ("mix", "mix"), (None, None)])
+def test_files_of_options_are_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: str | None, taken: str | None
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    asked = (["m"], None, "p99 <= 50 ms", 1, lengths, "day.csv", None, False, None, None, None, "direct")
+    (demand,) = _workload_of_options(*asked).models
+    assert demand.log == str(folder / "day.csv")
+    assert demand.lengths == (str(tmp_path / taken) if taken and taken != "mix" else taken)
