@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,6 +18,10 @@ SERVING = ("batch_size", "batch_delay_ms")
 LOAD = ("connections", "rate", "instances")  # the other fields configure the server
 
 
+Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(ge=0.001, allow_inf_nan=False)]
+
+
 class Vary(BaseModel):
     """The values to try; every combination is measured. Default of a field: the value in the spec."""
 
@@ -29,9 +33,9 @@ class Vary(BaseModel):
     core_groups: list[str] = Field(default=[], description='as "1,1" or "2"')
     batch_size: list[int] = Field(default=[], description="requests that TorchServe hands over at once")
     batch_delay_ms: list[int] = Field(default=[], description="milliseconds that it waits for a fuller batch")
-    connections: list[int] = Field(default=[], description="closed loops")
-    rate: list[float] = Field(default=[], description="open loops, requests per second")
-    instances: list[int] = Field(default=[1], description="texts per request")
+    connections: list[Count] = Field(default=[], description="closed loops")
+    rate: list[Rate] = Field(default=[], description="open loops, requests per second")
+    instances: list[Count] = Field(default=[1], min_length=1, description="texts per request")
 
 
 class Sweep(BaseModel):

@@ -250,3 +250,14 @@ def test_missing_weights_are_refused(own: Project) -> None:
     (own.root / "weights" / "config.json").unlink()
     with pytest.raises(SourceError, match=r"config\.json is missing"):
         found_again(own)
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [{"rate": [-5]}, {"rate": [0]}, {"rate": [".inf"]}, {"connections": [0]}, {"instances": [0]}, {"instances": []}],
+)
+def test_a_load_that_no_command_would_take_is_refused(tmp_path: Path, vary: dict[str, Any]) -> None:
+    path = tmp_path / "bench.yaml"
+    path.write_text(yaml.safe_dump({"model": "m", "vary": vary}).replace("'", ""))
+    with pytest.raises(SpecError, match=rf"bench.yaml: vary.{next(iter(vary))}"):
+        read_fields(path, Sweep)
