@@ -129,8 +129,11 @@ def warnings_of(result: Result) -> list[str]:
 
 
 def comparison_note(result: Result, earlier: Result) -> str | None:
-    """One run beside an earlier run of the same configuration and load; None if it was another, or has no answers."""
-    if len(result.entries) != 1 or len(earlier.entries) != 1:
+    """One run beside an earlier run of the same configuration and load.
+
+    None if `earlier` is of another load, without answers, or the same run, as it was stored.
+    """
+    if len(result.entries) != 1 or len(earlier.entries) != 1 or earlier.made == result.made:
         return None
     (entry,), (earlier_entry,) = result.entries, earlier.entries
     (figure,), (earlier_figure,) = figures_of(result), figures_of(earlier)

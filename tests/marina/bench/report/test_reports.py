@@ -197,8 +197,14 @@ def test_a_run_is_compared_with_the_one_before_if_the_load_is_the_same() -> None
     note = comparison_note(now, replace(before, made="2026-01-02"))
     assert note is not None
     assert note.startswith("since the run of 2026-01-02: +10% instances per second, p50 ")
-    assert comparison_note(now, result([entry([measured(100)], connections=2)])) is None
-    assert comparison_note(now, TWO) is None
+    other = result([entry([measured(100)], connections=2)])
+    assert comparison_note(now, replace(other, made="2026-01-02")) is None
+    assert comparison_note(now, replace(TWO, made="2026-01-02")) is None
+
+
+def test_a_stored_run_is_not_compared_with_itself(tmp_path: Path) -> None:
+    run = result([entry([measured(100)])])
+    assert comparison_note(run, read_result(write_result(run, tmp_path))) is None
 
 
 def test_a_busy_machine_is_told_on_top_of_the_page() -> None:
