@@ -139,17 +139,19 @@ def read_log(path: Path) -> tuple[Floats, Ints | None]:
     """The seconds of logged requests from the first one on, ascending, and their tokens if they are known.
 
     Raises:
-        SpecError: the file cannot be read, or has fewer than two requests.
+        SpecError: the file cannot be read, has values that no request can have, or fewer than two requests.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:  # Excel writes a mark at the start of a file
             rows = list(csv.DictReader(file))
         seconds = np.array([float(row["seconds"]) for row in rows])
-        tokens = np.array([int(row["tokens"]) for row in rows]) if rows and rows[0].get("tokens") else None
+        tokens = np.array([int(row["tokens"]) for row in rows], np.int64) if rows and rows[0].get("tokens") else None
     except KeyError:
         raise SpecError(f"{path} has no column seconds; write one line with the time of each request") from None
-    except (OSError, ValueError, TypeError, csv.Error) as error:  # TypeError: a line has fewer columns
+    except (OSError, ValueError, TypeError, OverflowError, csv.Error) as error:  # TypeError: a line has fewer columns
         raise SpecError(f"{path} cannot be read: {error}") from None
+    if not np.isfinite(seconds).all() or (tokens is not None and tokens.min() < 1):
+        raise SpecError(f"{path}: seconds must be finite, and tokens at least 1")
     if len(seconds) < 2 or seconds.max() == seconds.min():
         raise SpecError(f"{path} must have the times of at least two requests that are apart")
     order = np.argsort(seconds, kind="stable")

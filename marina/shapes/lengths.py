@@ -35,7 +35,9 @@ def read_lengths(path: Path, fields: Fields, tokenize: Callable[[list[Instance]]
     """
     try:
         lengths = _read_histogram(path) if path.suffix == ".json" else _read_token_counts(path)
-    except (OSError, ValueError, TypeError, AttributeError, csv.Error) as error:
+    except KeyError:
+        raise SpecError(f"{path}: a line has no {TOKENS}, as the first one has") from None
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, csv.Error) as error:
         raise SpecError(f"{path} cannot be read: {error}") from None
     if lengths is None:
         lengths = tokenize(_sample(read_texts(path, fields, str(path))))

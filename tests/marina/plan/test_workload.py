@@ -120,9 +120,19 @@ def test_one_of_several_instances_gets_its_share_of_the_whole_log() -> None:
         "seconds\none\n2\n",
         "seconds,tokens\n1,5\n2\n",
         "tokens,seconds\n5\n",
+        "seconds,tokens\n1,5\n2,0\n",
+        "seconds,tokens\n1,5\n2,-5\n",
+        "seconds,tokens\n1,5\n2,99999999999999999999\n",
+        "seconds\n1\nnan\n",
+        "seconds\n1\ninf\n",
     ],
 )
 def test_a_log_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "log.csv").write_text(content)
     with pytest.raises(SpecError, match=r"log.csv"):
         read_log(tmp_path / "log.csv")
+
+
+def test_a_log_that_excel_saved_is_read(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(b"\xef\xbb\xbfseconds\r\n1\r\n3\r\n")
+    assert read_log(tmp_path / "log.csv")[0].tolist() == [0, 2]

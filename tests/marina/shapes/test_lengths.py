@@ -60,6 +60,9 @@ def test_as_many_lengths_are_kept_as_are_wanted(tmp_path: Path) -> None:
         ("a.csv", "message\nok\n"),
         ("a.jsonl", "not json"),
         ("a.jsonl", '{"tokens": null}\n'),
+        ("a.jsonl", '{"tokens": 5}\n{"text": "a b"}\n'),
+        ("a.jsonl", '{"tokens": 5}\n{"tokens": 1e999}\n'),
+        ("a.json", '{"12": Infinity}'),
         ("none.csv", None),
     ],
 )
