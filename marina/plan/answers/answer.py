@@ -114,7 +114,7 @@ class Recommendation:
             lines += [line for line in (self._by_hour_line(best), self._disruption_line()) if line]
         lines.append(
             f"{self.result.candidates} candidates: {self.result.pruned} left out by bounds, "
-            f"{len({trial_key(trial)[0] for trial in self.result.trials})} simulated."
+            f"{len({id(trial.candidate) for trial in self.result.trials})} simulated."
         )
         return lines
 

@@ -126,3 +126,11 @@ def test_an_answer_says_how_far_it_carries() -> None:
     assert answer.rows()[0][1] == "yes"
     assert any(line.startswith("Machines: 1.") for line in answer.lines())
     assert picture(answer).startswith(b"<?xml")
+
+
+def test_a_candidate_that_was_tried_on_several_instances_counts_once() -> None:
+    asked, own = Promise(latency_ms=30), [traffic(2000)]
+    found = search([next(candidates_of(place()))], own, asked, None, False, quiet)
+    assert len({trial.figures.count for trial in found.trials}) > 1
+    answer = Recommendation(Workload(models=(Demand(name="m", rate=2000),), promise=asked), own, found, None, {}, "")
+    assert answer.lines()[-1] == "1 candidates: 0 left out by bounds, 1 simulated."
