@@ -140,6 +140,8 @@ class Recommendation:
     def _disruption_line(self) -> str:
         if not (self.instance_loss and self.upgrade):
             return "If the only machine is lost, nothing answers until another one starts; --one-down plans for that."
+        if not (math.isfinite(self.instance_loss.latency_ms) and math.isfinite(self.upgrade.latency_ms)):
+            return ""  # no request came meanwhile
         percentile = f"p{self.workload.promise.percentile:g}"
         return (
             f"While one machine is lost: {percentile} {number(self.instance_loss.latency_ms)} ms, and its "
@@ -162,8 +164,8 @@ class Recommendation:
             "max_under_way": None if self.reach is None else round(self.reach.under_way, 1),
             "mini_batch": self.mini_batch,
             "by_hour": self.by_hour(),
-            "while_one_is_lost": self.instance_loss._asdict() if self.instance_loss else None,
-            "while_upgraded": self.upgrade._asdict() if self.upgrade else None,
+            "while_one_is_lost": _disruption_json(self.instance_loss),
+            "while_upgraded": _disruption_json(self.upgrade),
             "InferenceRecommendations": [recommendation(best, self.reach)] if best and self.reach else [],
             "candidates": self.result.candidates,
             "left_out_by_bounds": self.result.pruned,
@@ -203,6 +205,10 @@ class Recommendation:
 def _between(low: float, high: float) -> str:
     """A range; it has no end if too few requests are answered at its upper end."""
     return f"{number(low)} to {number(high)}" if math.isfinite(high) else f"{number(low)} or more"
+
+
+def _disruption_json(disruption: Disruption | None) -> dict[str, Any] | None:
+    return {name: plain_json(value) for name, value in disruption._asdict().items()} if disruption else None
 
 
 COLUMNS = ["", "keeps", "p50 ms", "p95", "p99", "busy", "padding", "MB", "USD a month", "per 1M"]
