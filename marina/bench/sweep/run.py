@@ -26,7 +26,7 @@ def run_sweep(
         project: project of the models.
         path: path of the bench.yaml.
         folder: folder where rounds are stored.
-        instance, price: override the values in the file.
+        instance, price: override the values in the file; an `instance` without `price` also its price.
         progress: called with the current step.
 
     Raises:
@@ -34,7 +34,8 @@ def run_sweep(
     """
     sweep = read_fields(path, Sweep)
     settings = settings_of(sweep, project)
-    machine_price = price_of(instance or sweep.instance, sweep.price if price is None else price, project.root)
+    per_hour = sweep.price if instance is None and price is None else price
+    machine_price = price_of(instance or sweep.instance, per_hour, project.root)
     journal = Journal(folder / "rounds.jsonl", project.root, sweep.protocol)
     with benchmark_server(project, progress) as server:
         entries, failures = measure_settings(sweep, settings, server, journal, progress)

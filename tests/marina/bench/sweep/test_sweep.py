@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,10 @@ import marina
 from marina.bench.report.machine import machine
 from marina.bench.report.results import Configuration
 from marina.bench.sweep import journal as journal_module
+from marina.bench.sweep import run as run_module
 from marina.bench.sweep import strategies as module
 from marina.bench.sweep.journal import Journal
-from marina.bench.sweep.run import measure_settings
+from marina.bench.sweep.run import measure_settings, run_sweep
 from marina.bench.sweep.spec import Sweep, settings_of
 from marina.compiler import sources
 from marina.compiler.sources.folder import ModelFolder
@@ -261,3 +263,24 @@ def test_a_load_that_no_command_would_take_is_refused(tmp_path: Path, vary: dict
     path.write_text(yaml.safe_dump({"model": "m", "vary": vary}).replace("'", ""))
     with pytest.raises(SpecError, match=rf"bench.yaml: vary.{next(iter(vary))}"):
         read_fields(path, Sweep)
+
+
+@pytest.mark.parametrize(
+    ("instance", "price", "paid"),
+    [
+        (None, None, ("inf1.xlarge", 0.1)),
+        ("inf2.xlarge", None, ("inf2.xlarge", 0.76)),
+        (None, 0.5, ("inf1.xlarge", 0.5)),
+        ("inf2.xlarge", 0.5, ("inf2.xlarge", 0.5)),
+    ],
+)
+def test_an_instance_of_the_command_has_its_own_price(
+    own: Project, monkeypatch: pytest.MonkeyPatch, instance: str | None, price: float | None, paid: tuple[str, float]
+) -> None:
+    path = own.root / "bench.yaml"
+    path.write_text(yaml.safe_dump({"model": "m", "vary": {}, "instance": "inf1.xlarge", "price": 0.1}))
+    monkeypatch.setattr(run_module, "benchmark_server", lambda *_: nullcontext())
+    monkeypatch.setattr(run_module, "measure_settings", lambda *_: ([None], []))
+    found = run_sweep(own, path, own.root, instance, price, lambda *_: None).price
+    assert found is not None
+    assert (found.instance, round(found.per_hour, 2)) == paid
