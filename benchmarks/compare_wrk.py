@@ -57,7 +57,7 @@ def main() -> None:
             for _ in range(ROUNDS):
                 command = ["wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", "-s", str(script)]
                 process = subprocess.run(
-                    [*command, f"http://{target.host}:{target.port}"], capture_output=True, text=True, check=True
+                    [*command, f"http://{target.address}"], capture_output=True, text=True, check=True
                 )
                 summary = json.loads(re.findall(r"^\{.*\}$", process.stdout, re.MULTILINE)[-1])
                 wrk_runs.append((summary["answered"] / summary["us"] * 1e6, summary["p50"], summary["p99"]))

@@ -45,7 +45,7 @@ def served_answers(task: str, target: Target, form: Format, bodies: Sequence[byt
     headers |= {"Authorization": f"Bearer {target.token}"} if target.token else {}
     answers = []
     for body in bodies:
-        url = f"http://{target.host}:{target.port}{target.paths[0]}"
+        url = f"http://{target.address}{target.paths[0]}"
         response = requests.post(url, body, headers=headers, timeout=TIMEOUT_S)
         response.raise_for_status()
         document = json.loads(response.content)

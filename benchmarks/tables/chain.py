@@ -67,7 +67,7 @@ def _strategy(job: TableJob, bundle: Bundle, specs: list[Spec], name: str) -> St
     def start() -> Iterator[Measure]:
         job.server.archive_bundle(bundle, specs)
         target = job.server.serve(bundle.name, host=HOST).target
-        with Client.http(f"http://{target.host}:{target.port}", target.token) as client:
+        with Client.http(f"http://{target.address}", target.token) as client:
             ask = chained if name == CHAINED else in_two_requests
 
             def measured(workload: LoadCase) -> tuple[Configuration, Measurement]:

@@ -30,6 +30,11 @@ class Target:
     model: str = ""
     token: str | None = None
 
+    @property
+    def address(self) -> str:
+        """HOST:PORT, with brackets around an IPv6 host."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 @dataclass(frozen=True)
 class Load:

@@ -46,7 +46,7 @@ def encode(target: Target, bodies: list[bytes]) -> list[bytes]:
 
         message, _ = prediction_messages()
         return [message(model_name=target.model, input={"body": body}).SerializeToString() for body in bodies]
-    lines = [f"Host: {target.host}:{target.port}", "Content-Type: application/json"]
+    lines = [f"Host: {target.address}", "Content-Type: application/json"]
     lines += [f"Authorization: Bearer {target.token}"] if target.token else []
     head = "\r\n".join([*lines, "Content-Length: "])
     return [
@@ -171,9 +171,7 @@ class GrpcSlots:
 
         _, response = prediction_messages()
         channel_options = [("grpc.use_local_subchannel_pool", 1)]
-        self._channels = [
-            grpc.insecure_channel(f"{target.host}:{target.port}", options=channel_options) for _ in range(slots)
-        ]
+        self._channels = [grpc.insecure_channel(target.address, options=channel_options) for _ in range(slots)]
         self._calls = [channel.unary_unary(PREDICTIONS, None, response.FromString) for channel in self._channels]
         self._metadata = call_metadata(target.token)
         self._timeout_s = timeout_s

@@ -97,7 +97,7 @@ def remote_endpoint(url: str, name: str, protocol: Protocol, key: str | None, ta
         raise not_a_server from None
     if parts.scheme == "https":
         raise MarinaError(f"{url}: the load generator speaks no TLS; measure behind the proxy, on plain HTTP")
-    if not parts.hostname or parts.scheme not in ("http", ""):
+    if not parts.hostname or parts.scheme not in ("http", "") or parts.path not in ("/", "") or parts.query:
         raise not_a_server
     archive, _, member = name.partition(":")
     target = target_of(archive, protocol, parts.hostname, port or DEFAULT_PORTS[protocol], key)
@@ -115,9 +115,9 @@ def check(endpoint: Endpoint, payload: Payload) -> None:
     if target.protocol == "grpc":
         if not (installed("grpcio") and installed("protobuf")):
             raise MarinaError("gRPC needs the packages grpcio and protobuf; install them with pip")
-        client = Client.grpc(f"{target.host}:{target.port}", target.token)
+        client = Client.grpc(target.address, target.token)
     else:
-        client = Client.http(f"http://{target.host}:{target.port}", target.token)
+        client = Client.http(f"http://{target.address}", target.token)
     with client:
         model = f"{target.model}:{endpoint.member}" if endpoint.member else target.model
         client.predict(model, json.loads(payload.bodies[0])["inputs"])
