@@ -50,7 +50,7 @@ def deploy_ecs(
     with new_folder(output) as folder:
         replicas = scale.replicas if scale else Replicas()
         task = task_definition(archives, name, stack, cpus, scale, host)
-        service = service_of(name, replicas.wanted, archives[0].hosting.families)
+        service = service_of(name, replicas, archives[0].hosting.families)
         write_json(folder / "task-definition.json", task)
         write_json(folder / "service.json", service)
         write_json(folder / "scaling.json", replicas._asdict())
@@ -115,8 +115,14 @@ def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
     return {"devices": [{"hostPath": path, "containerPath": path, "permissions": ["read", "write"]} for path in paths]}
 
 
-def service_of(name: str, tasks: int, families: Sequence[str]) -> dict[str, Any]:
-    """The fields of CreateService, without those of an account; `families` are the instance families, any if empty."""
+def service_of(name: str, replicas: Replicas, families: Sequence[str]) -> dict[str, Any]:
+    """The fields of CreateService, without those of an account.
+
+    Args:
+        name: of the service.
+        replicas: its tasks.
+        families: the instance families that they may run on; any if empty.
+    """
     # two tasks on one instance would take the same cores
     constraints = [{"type": "distinctInstance"}]
     if families:
@@ -124,11 +130,12 @@ def service_of(name: str, tasks: int, families: Sequence[str]) -> dict[str, Any]
         constraints.append({"type": "memberOf", "expression": expression})
     return {
         "serviceName": name,
-        "desiredCount": tasks,
+        "desiredCount": replicas.wanted,
         "launchType": "EC2",
         "placementConstraints": constraints,
         "deploymentConfiguration": {
-            "minimumHealthyPercent": 50,
+            # ECS rounds up: half of a single task is that task, which could never be replaced
+            "minimumHealthyPercent": 50 if replicas.least > 1 else 0,
             "maximumPercent": 100,
             "deploymentCircuitBreaker": {"enable": True, "rollback": True},
         },

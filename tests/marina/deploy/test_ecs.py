@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import yaml
 from botocore.stub import ANY
 
 from marina.archive.describe import Archive
-from marina.deploy.ecs import deploy_ecs
+from marina.deploy.ecs import deploy_ecs, service_of
+from marina.deploy.scale import Replicas
 from tests.marina.deploy.conftest import Clients, cfn_lint, load
 from tests.marina.deploy.test_kubernetes import on
 
@@ -37,12 +39,12 @@ def expect(clients: Clients, task: dict[str, Any], active: bool, service: dict[s
         {"taskDefinition": {"taskDefinitionArn": f"{ARN}:task-definition/marina:1"}},
         {**task, "containerDefinitions": ANY, "executionRoleArn": "arn:aws:iam::1:role/ecs"},
     )
-    found = {"services": [{"status": "ACTIVE"}] if active else []}
+    found = {"services": [{"status": "ACTIVE", "desiredCount": 2}] if active else []}
     ecs.add_response("describe_services", found, {"cluster": "models", "services": [service["serviceName"]]})
     revision = {"cluster": "models", "taskDefinition": f"{ARN}:task-definition/marina:1"}
     if active:
-        constraints = {"placementConstraints": service["placementConstraints"]}
-        ecs.add_response("update_service", {}, {**revision, **constraints, "service": service["serviceName"]})
+        changed = {name: service[name] for name in ("placementConstraints", "deploymentConfiguration")}
+        ecs.add_response("update_service", {}, {**revision, **changed, "service": service["serviceName"]})
     else:
         network = {"subnets": ["subnet-1", "subnet-2"], "securityGroups": ["sg-1"]}
         own = {name: value for name, value in service.items() if name != "healthCheckGracePeriodSeconds"}
@@ -81,6 +83,19 @@ def test_create(
     if engine:
         assert f"attribute:ecs.instance-type =~ {families[engine]}.*" in constraints[1]["expression"]
     assert "token" not in json.dumps(task).lower().replace("tokenizers", "")
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3])
+def test_an_update_can_replace_any_number_of_tasks(archives: list[Archive], tmp_path: Path, tasks: int) -> None:
+    written = service_of("intents", Replicas(tasks, tasks, 4), [])["deploymentConfiguration"]
+    deploy_ecs(archives[:1], tmp_path / "out", cpus=2)
+    deploy = load(tmp_path / "out" / "deploy.py")
+    # what a service.json of another number of tasks becomes
+    updated = [deploy.healthy_percent({"desiredCount": tasks}, {"minimumHealthyPercent": each}) for each in (0, 50)]
+    for percent in (written["minimumHealthyPercent"], *updated):
+        kept = ceil(tasks * percent / 100)  # as ECS rounds
+        assert kept < floor(tasks * written["maximumPercent"] / 100)
+        assert kept or tasks == 1
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["failed", "gone"])

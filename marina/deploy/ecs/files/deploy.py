@@ -24,6 +24,7 @@ import boto3
 HERE = Path(__file__).parent
 WAIT_S, POLL_S = 2700, 15  # the circuit breaker needs several starts of a task to fire
 SETTLE_S = 60  # until every answer of ECS knows of the update
+HALF = 50  # percent of the tasks
 EVENTS = 3  # of the service, the newest first
 METRIC = "ECSServiceAverageCPUUtilization"
 
@@ -52,8 +53,14 @@ def create(session: Any, options: argparse.Namespace) -> None:
         del service["launchType"]
         service["capacityProviderStrategy"] = [{"capacityProvider": options.capacity_provider, "weight": 1}]
     services = ecs.describe_services(cluster=options.cluster, services=[name])["services"]
-    if any(existing["status"] == "ACTIVE" for existing in services):
-        changed = {"placementConstraints": service.get("placementConstraints", [])}
+    active = [existing for existing in services if existing["status"] == "ACTIVE"]
+    if active:
+        rollout = service["deploymentConfiguration"]
+        rollout["minimumHealthyPercent"] = healthy_percent(active[0], rollout)
+        changed = {
+            "placementConstraints": service.get("placementConstraints", []),
+            "deploymentConfiguration": rollout,
+        }
         if options.capacity_provider:
             changed |= {"capacityProviderStrategy": service["capacityProviderStrategy"], "forceNewDeployment": True}
         ecs.update_service(cluster=options.cluster, service=name, taskDefinition=revision, **changed)
@@ -62,6 +69,11 @@ def create(session: Any, options: argparse.Namespace) -> None:
     wait(ecs, options.cluster, name, revision)
     scale(session.client("application-autoscaling"), options, name)
     print(f"{name}: runs {revision}")
+
+
+def healthy_percent(existing: dict[str, Any], rollout: dict[str, Any]) -> int:
+    """The percentage of the tasks that go on during an update: none of a single one, as the next needs its instance."""
+    return max(HALF, rollout["minimumHealthyPercent"]) if existing["desiredCount"] > 1 else 0
 
 
 def wait(ecs: Any, cluster: str, name: str, revision: str) -> None:
