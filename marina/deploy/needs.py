@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from marina.archive.describe import Archive
 from marina.deploy.scale import Scale
+from marina.deploy.source import instance_types
 from marina.server.hosts.table import HOSTS
 from marina.server.run.state import DIRECT, TORCHSERVE
 
@@ -31,7 +32,7 @@ class Needs(NamedTuple):
     """Cores, memory in bytes, and seconds.
 
     Attributes:
-        cpus: CPU cores.
+        cpus: CPU cores; on NeuronCores one for each worker and the host, as far as an instance has them.
         neuron_cores: NeuronCores; 0 on the stack cpu.
         memory_request, memory_limit: the usual memory, and the maximum.
         startup_s: the maximum time until workers are READY.
@@ -59,15 +60,22 @@ def needs_of(archives: Sequence[Archive], stack: str, cpus: int, scale: Scale | 
     cores = scale.cores if scale else sum(sum(archive.groups) for archive in archives)
     on_cpu = stack == "cpu"
     worker_cpus = (cores or cpus) if on_cpu else cpus
+    neuron_cores = 0 if on_cpu else cores or len(archives)
     request, limit = workers_memory(archives, host, worker_cpus)
     return Needs(
-        cpus=worker_cpus if on_cpu else sum(archive.workers for archive in archives) + 1,
-        neuron_cores=0 if on_cpu else cores or len(archives),
+        cpus=worker_cpus if on_cpu else _host_cpus(archives, neuron_cores),
+        neuron_cores=neuron_cores,
         memory_request=HOSTS[host].idle_bytes + request,
         memory_limit=HOSTS[host].max_bytes + limit,
         startup_s=max(int(archive.config["startupTimeout"]) for archive in archives),
         stop_s=DRAIN_S + MARGIN_S + max(int(archive.config["responseTimeout"]) for archive in archives),
     )
+
+
+def _host_cpus(archives: Sequence[Archive], neuron_cores: int) -> int:
+    """The CPU cores of archives on NeuronCores: they leave one of the smallest instance that has these NeuronCores."""
+    smallest = (instance.vcpu - 1 for instance in instance_types(archives[0], neuron_cores).values())
+    return min([sum(archive.workers for archive in archives) + 1, *smallest])
 
 
 def workers_memory(archives: Sequence[Archive], host: str, cpus: int) -> tuple[float, float]:

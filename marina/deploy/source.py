@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from handlers.worker.errors import WorkerError
 from marina.archive.describe import Archive, describe_archive
-from marina.bench.report.pricing import read_instances
+from marina.bench.report.pricing import InstanceType, read_instances
 from marina.errors import DeployError, ServerError
 from marina.project import Project
 from marina.server.archives import find_archives
@@ -87,9 +87,18 @@ def joint_name(archives: Sequence[Archive], requested_name: str | None) -> str:
     return requested_name or dns_name("-".join(archive.name for archive in archives))
 
 
-def instance_types(archive: Archive) -> list[str]:
-    """The types of AWS's instances whose cores an archive is for; none if any will do."""
-    return [name for name in read_instances(Path()) if name.partition(".")[0] in archive.hosting.families]
+def instance_types(archive: Archive, cores: int = 0) -> dict[str, InstanceType]:
+    """The types of AWS's instances that have the cores that an archive is for; none if any will do.
+
+    Args:
+        archive: the archive.
+        cores: the least number of NeuronCores that they have.
+    """
+    return {
+        name: instance
+        for name, (instance, _) in read_instances(Path()).items()
+        if name.partition(".")[0] in archive.hosting.families and instance.cores >= cores
+    }
 
 
 class ImageReference(NamedTuple):

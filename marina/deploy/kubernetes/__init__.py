@@ -83,7 +83,7 @@ def deploy_kubernetes(
         "models": " ".join(archive.name for archive in archives),
         "cpus": needs.cpus,
         "neuron_cores": needs.neuron_cores,
-        "instance_types": instance_types(archives[0]),
+        "instance_types": list(instance_types(archives[0])),
         "memory_request": mebibytes(needs.memory_request),
         "memory_limit": mebibytes(needs.memory_limit),
         "disk": mebibytes(disk),

@@ -73,7 +73,7 @@ def deploy_ray(
         "max_replicas": scale.max_instances if scale else replicas,
         "cpus": cores if stack == "cpu" else 1 + workers,
         "neuron_cores": 0 if stack == "cpu" else cores,
-        "instance_types": instance_types(archives[0]),
+        "instance_types": list(instance_types(archives[0])),
         "memory": mebibytes(LIMIT_FACTOR * (RAY_BYTES + sum(each.memory(torchserve=False) for each in archives))),
     }
     with new_folder(output) as folder:

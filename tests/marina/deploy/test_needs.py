@@ -9,6 +9,7 @@ from marina.archive.footprint import Footprint
 from marina.deploy.needs import LIMIT_FACTOR, LIMIT_ROOM, REQUEST_FACTOR, needs_of, workers_memory
 from marina.server.hosts.table import HOSTS
 from marina.server.run.state import DIRECT, TORCHSERVE
+from tests.marina.deploy.test_kubernetes import on
 
 FOOTPRINT = Footprint(300_000_000, 400_000_000, 100_000_000, 1.0, 2, "any")
 
@@ -56,3 +57,15 @@ def test_workers_that_import_pytorch_anyway_take_no_more_with_torchserve(archive
     assert archive.memory(torchserve=True) - archive.memory(torchserve=False) == TORCH_BYTES + TORCH_SHARED_BYTES
     script = archive.artifacts[0].__class__(**{**vars(archive.artifacts[0]), "engine": "torchscript"})
     assert archive._replace(artifacts=(script,)).memory(torchserve=True) == 500_000_000
+
+
+@pytest.mark.parametrize(
+    ("engine", "groups", "cpus"),
+    # inf1.xlarge and inf2.xlarge have 4 CPU cores, inf1.6xlarge 24
+    [("neuron", "1", 2), ("neuron", "1,1,1,1", 3), ("neuron", "1,1,1,1,1", 6), ("neuronx", "1,1", 3)],
+)
+def test_workers_on_neuroncores_fit_an_instance(archives: list[Archive], engine: str, groups: str, cpus: int) -> None:
+    archive = on(archives[0], engine, groups)
+    archive = archive._replace(config={**archive.config, "minWorkers": len(archive.groups)})
+    needs = needs_of([archive], archive.stack, 2, None, TORCHSERVE)
+    assert (needs.cpus, needs.neuron_cores) == (cpus, len(archive.groups))
