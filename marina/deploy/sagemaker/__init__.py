@@ -14,7 +14,7 @@ from marina.deploy.image import deploy_image
 from marina.deploy.needs import host_of
 from marina.deploy.sagemaker.model_data import added_packages, write_model_data
 from marina.deploy.scale import read_scale
-from marina.deploy.source import names_of, stack_of
+from marina.deploy.source import instance_types, names_of, stack_of
 from marina.errors import DeployError
 from marina.files import write_json
 from marina.project import Project
@@ -51,8 +51,8 @@ def deploy_sagemaker(
         host: of Marina's image; by default the plan's, or else `direct`.
 
     Raises:
-        DeployError: SageMaker cannot run an archive, the archives need different images, `output` exists, `bench` has
-            no rate of these models, or `plan` is not for this one.
+        DeployError: SageMaker cannot run an archive or has no instance with its cores, the archives need different
+            images, `output` exists, `bench` has no rate of these models, or `plan` is not for this one.
     """
     for archive in archives:
         if archive.hosting.not_on_sagemaker:
@@ -76,7 +76,8 @@ def deploy_sagemaker(
         fix = "leave --host and MARINA_HOST out, and plan with --host torchserve"
         raise DeployError(f"AWS's images have TorchServe, and no host {host}", fix)
     targets = invocations_per_minute(archives, bench) if bench else scale.calls_per_minute if scale else {}
-    instance = f"ml.{scale.instance_type}" if scale and scale.instance_type else archives[0].hosting.instance
+    planned = scale.instance_type if scale else None
+    instances = {archive.name: f"ml.{planned}" if planned else instance_of(archive) for archive in archives}
     with new_folder(output) as folder:
         endpoints = {}
         if has_image:
@@ -85,7 +86,7 @@ def deploy_sagemaker(
             content = {"environment": {"MARINA_MODELS": archive.name}}
             endpoints[name] = {
                 **(content if has_image else _model_data(archive, folder, functions)),
-                "instance_type": instance,
+                "instance_type": instances[archive.name],
                 "hosts": archive.hosting.sagemaker_hosts,
                 "instances": scale.least_instances if scale else INSTANCES,
                 "max_instances": scale.max_instances if scale else 4,
@@ -114,6 +115,22 @@ def _model_data(archive: Archive, folder: Path, functions: bool) -> dict[str, An
         "sha256": sha256_of(path),
         "image": archive.hosting.image,
     }
+
+
+def instance_of(archive: Archive) -> str:
+    """The instance type of an endpoint: on NeuronCores, the first of the family with those of all core groups.
+
+    Raises:
+        DeployError: no type has as many.
+    """
+    cores = sum(archive.groups)
+    types = instance_types(archive, cores)
+    if instance_types(archive) and not types:
+        raise DeployError(
+            f"{archive.name} has core groups for {cores} NeuronCores, and no instance of SageMaker has as many",
+            "set fewer or smaller core_groups, and pack it again",
+        )
+    return f"ml.{next(iter(types))}" if types else archive.hosting.instance
 
 
 def invocations_per_minute(archives: Sequence[Archive], bench: Path) -> dict[str, int]:

@@ -11,11 +11,12 @@ import pytest
 from handlers.worker.engines.releases import INF2, INF2_SAGEMAKER, SAGEMAKER_HOSTS
 from marina.archive.describe import Archive
 from marina.deploy.image import deploy_image
-from marina.deploy.sagemaker import deploy_sagemaker
+from marina.deploy.sagemaker import deploy_sagemaker, instance_of
 from marina.errors import DeployError
 from marina.project import Project
 from tests.conftest import ROOT
 from tests.marina.deploy.conftest import cfn_lint, load
+from tests.marina.deploy.test_kubernetes import on
 
 PROJECT = Project(ROOT)
 
@@ -39,6 +40,22 @@ def test_the_hosts_of_the_endpoint_run_the_sdk(archives: list[Archive], tmp_path
     options = Namespace(serverless_mb=None)
     variant = load(output / "deploy.py").capacity(options, endpoint, "ml.inf2.xlarge", 2)
     assert variant["InferenceAmiVersion"] == SAGEMAKER_HOSTS
+
+
+def test_every_endpoint_has_an_instance_with_its_cores(archives: list[Archive], tmp_path: Path) -> None:
+    groups = ("1,1", "1,1,1,1")
+    made = [
+        compiled_with(on(archive, "neuronx", cores), INF2_SAGEMAKER.framework)
+        for archive, cores in zip(archives, groups, strict=True)
+    ]
+    deploy_sagemaker(PROJECT, made, tmp_path / "out", functions=False, bench=None)
+    endpoints = json.loads((tmp_path / "out" / "endpoints.json").read_text()).values()
+    assert [endpoint["instance_type"] for endpoint in endpoints] == ["ml.inf2.xlarge", "ml.inf2.24xlarge"]
+    assert instance_of(on(archives[0], "neuron", ",".join("1" * 16))) == "ml.inf1.6xlarge"
+    assert instance_of(on(archives[0], "neuronx", "32")) == "ml.trn1.32xlarge"
+    assert instance_of(archives[0]) == "ml.c7i.xlarge"
+    with pytest.raises(DeployError, match=r"intents has core groups for 33 NeuronCores, and no instance"):
+        instance_of(on(archives[0], "neuronx", "33"))
 
 
 @pytest.mark.parametrize(
