@@ -29,6 +29,7 @@ EXCEPTED = {
     "starlette": "comes with Ray Serve",
     "boto3": "of the scripts that marina deploy writes",
     "botocore": "the same",
+    "options": "beside one of them",
 }
 
 

@@ -55,10 +55,15 @@ class Clients:
 
 
 def load(path: Path) -> ModuleType:
-    """The module in a written file."""
+    """The module in a written file, which may import those beside it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules.pop(path.stem, None)
-    spec.loader.exec_module(module)
+    for beside in path.parent.glob("*.py"):
+        sys.modules.pop(beside.stem, None)
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module
