@@ -73,7 +73,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def arguments(deploy: ModuleType, *more: str) -> Any:
-    return deploy.parse(["create", "--bucket", "models", "--role", ROLE, *more], {"intents": {"model_data": "m"}})
+    model = {"model_data": "m", "instances": 2}
+    return deploy.parse(["create", "--bucket", "models", "--role", ROLE, *more], {"intents": model})
 
 
 def expect_models(stub: Stubber, key: str) -> None:
@@ -133,8 +134,20 @@ def test_create_uploads_and_makes_an_endpoint_that_scales(written: Path, deploy:
 
 
 @pytest.mark.usefixtures("numbered")
-@pytest.mark.parametrize("scaled", [False, True])
-def test_create_again_updates_the_endpoint(written: Path, deploy: ModuleType, session: Any, scaled: bool) -> None:
+@pytest.mark.parametrize(
+    ("scaled", "more", "bounds"),
+    [
+        (False, (), None),
+        (False, ("--instances", "6"), None),
+        (True, (), None),
+        (True, ("--instances", "6"), (6, 6)),
+        (True, ("--max-instances", "9"), (2, 9)),
+        (True, ("--instances", "3", "--max-instances", "3", "--invocations-per-minute", "1200"), (3, 3)),
+    ],
+)
+def test_create_again_updates_the_endpoint(
+    written: Path, deploy: ModuleType, session: Any, scaled: bool, more: tuple[str, ...], bounds: tuple[int, int] | None
+) -> None:
     session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     model = json.loads((written / "endpoints.json").read_text())["intents"]
     clients = Clients(session, "sagemaker", "application-autoscaling")
@@ -151,15 +164,20 @@ def test_create_again_updates_the_endpoint(written: Path, deploy: ModuleType, se
         "RoleARN": ROLE,
         "CreationTime": 0,
     }
-    clients.stubs["application-autoscaling"].add_response(
-        "describe_scalable_targets", {"ScalableTargets": [target] if scaled else []}
-    )
+    scaling = clients.stubs["application-autoscaling"]
+    scaling.add_response("describe_scalable_targets", {"ScalableTargets": [target] if scaled else []})
+    if bounds:
+        registered = {**where, "ScalableDimension": target["ScalableDimension"]}
+        registered |= dict(zip(("MinCapacity", "MaxCapacity"), bounds, strict=True))
+        scaling.add_response("register_scalable_target", {}, registered)
+    if "--invocations-per-minute" in more:
+        scaling.add_response("put_scaling_policy", {"PolicyARN": "arn:aws:autoscaling:eu-west-1:1:p"})
     # what autoscaling has chosen stays, and what the command names is obeyed otherwise
     fields = {"EndpointName": "intents", "EndpointConfigName": ANY, "RetainAllVariantProperties": scaled}
     stub.add_response("update_endpoint", answer, fields)
     for _ in ("the waiter", "the check"):
         stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
-    deploy.create(clients, arguments(deploy), "intents", model)
+    deploy.create(clients, arguments(deploy, *more), "intents", model)
     clients.done()
 
 
@@ -247,6 +265,8 @@ def test_an_alarm_takes_an_update_back_after_its_first_instance(deploy: ModuleTy
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--instances", "4", "--max-instances", "3"), "--max-instances 3 is less than --instances 4"),
+        (("--max-instances", "1"), "--max-instances 1 is less than --instances 2"),
         (("--subnets", "subnet-1"), "--subnets and --security-groups go together"),
         (("--tag", "team"), "a tag is KEY=VALUE"),
         (("--serverless-mb", "2048", "--kms-key", "k"), "takes no --kms-key"),

@@ -38,7 +38,7 @@ CONCURRENCY = 20  # requests at once of an endpoint without instances
 def create(session: Any, options: argparse.Namespace, name: str, model: dict[str, Any]) -> None:
     """Upload the model, and create its endpoint or update it; wait until it is in service."""
     min_instances = options.instances or model["instances"]
-    max_instances = options.max_instances or model["max_instances"]
+    max_instances = max(options.max_instances or model["max_instances"], min_instances)
     instance_type = options.instance_type or model["instance_type"]
     rollout = rollout_of(options, instance_type, min_instances)
     sagemaker = session.client("sagemaker")
@@ -72,19 +72,21 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
         **stored,
         **tags,
     )
+    is_scaled = False
     if not once(sagemaker.create_endpoint, EndpointName=name, EndpointConfigName=configuration, **tags):
         # the number of instances that autoscaling has chosen stays
         scaled = autoscaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[resource_of(name)])
-        keep = bool(scaled["ScalableTargets"])
+        is_scaled = bool(scaled["ScalableTargets"])
         sagemaker.update_endpoint(
-            EndpointName=name, EndpointConfigName=configuration, RetainAllVariantProperties=keep, **rollout
+            EndpointName=name, EndpointConfigName=configuration, RetainAllVariantProperties=is_scaled, **rollout
         )
     print(f"{name}: waiting until it is in service, some minutes")
     with suppress(WaiterError):  # `check` says why
         sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
     check(sagemaker, name, configuration)
     target = options.invocations_per_minute or model["invocations_per_minute"]
-    if target and max_instances > min_instances and not options.serverless_mb:
+    has_bounds = target or options.instances or options.max_instances
+    if not options.serverless_mb and (has_bounds if is_scaled else target and max_instances > min_instances):
         scale(autoscaling, name, min_instances, max_instances, target)
     print(f"{name}: in service")
 
@@ -183,24 +185,33 @@ def resource_of(name: str) -> str:
     return f"endpoint/{name}/variant/{VARIANT}"
 
 
-def scale(autoscaling: Any, name: str, min_instances: int, max_instances: int, target: float) -> None:
-    """Let the number of instances follow the invocations a minute that each of them gets."""
+def scale(autoscaling: Any, name: str, min_instances: int, max_instances: int, target: float | None) -> None:
+    """Let the number of instances follow the invocations a minute that each of them gets.
+
+    Args:
+        autoscaling: the client.
+        name: of the endpoint.
+        min_instances, max_instances: the bounds.
+        target: the invocations a minute; None for as many as before.
+    """
     resource = {
         "ServiceNamespace": "sagemaker",
         "ResourceId": resource_of(name),
         "ScalableDimension": DIMENSION,
     }
     autoscaling.register_scalable_target(**resource, MinCapacity=min_instances, MaxCapacity=max_instances)
-    autoscaling.put_scaling_policy(
-        **resource,
-        PolicyName=POLICY,
-        PolicyType="TargetTrackingScaling",
-        TargetTrackingScalingPolicyConfiguration={
-            "TargetValue": float(target),
-            "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
-        },
-    )
-    print(f"{name}: {min_instances} to {max_instances} instances, {target} invocations a minute on each")
+    if target:
+        autoscaling.put_scaling_policy(
+            **resource,
+            PolicyName=POLICY,
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={
+                "TargetValue": float(target),
+                "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
+            },
+        )
+    rate = f"{target} invocations" if target else "as many invocations as before"
+    print(f"{name}: {min_instances} to {max_instances} instances, {rate} a minute on each")
 
 
 def delete(session: Any, name: str) -> bool:

@@ -60,6 +60,9 @@ def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace, models:
         parser.error("give --bucket: it gets model.tar.gz")
     if bool(options.subnets) != bool(options.security_groups):
         parser.error("--subnets and --security-groups go together")
+    least = options.instances or max(model["instances"] for model in models)
+    if options.max_instances and options.max_instances < least:
+        parser.error(f"--max-instances {options.max_instances} is less than --instances {least}; give both")
     if any("=" not in tag for tag in options.tag):
         parser.error("a tag is KEY=VALUE")
     instances = (
