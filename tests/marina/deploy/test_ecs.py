@@ -31,7 +31,9 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> Clients:
     return Clients(boto3.Session(region_name="eu-west-1"), "ecs", "application-autoscaling")
 
 
-def expect(clients: Clients, task: dict[str, Any], active: bool, service: dict[str, Any]) -> None:
+def expect(
+    clients: Clients, task: dict[str, Any], active: bool, service: dict[str, Any], target_group: str = ""
+) -> None:
     """Every call, with parameters that the model of ECS has checked."""
     ecs = clients.stubs["ecs"]
     ecs.add_response(
@@ -42,15 +44,19 @@ def expect(clients: Clients, task: dict[str, Any], active: bool, service: dict[s
     found = {"services": [{"status": "ACTIVE", "desiredCount": 2}] if active else []}
     ecs.add_response("describe_services", found, {"cluster": "models", "services": [service["serviceName"]]})
     revision = {"cluster": "models", "taskDefinition": f"{ARN}:task-definition/marina:1"}
+    network = {"subnets": ["subnet-1", "subnet-2"], "securityGroups": ["sg-1"]}
+    fields = {**service, "networkConfiguration": {"awsvpcConfiguration": network}}
+    if target_group:
+        balancer = {"targetGroupArn": target_group, "containerName": "marina", "containerPort": 8080}
+        fields["loadBalancers"] = [balancer]
+    else:
+        del fields["healthCheckGracePeriodSeconds"]
     if active:
-        changed = {name: service[name] for name in ("placementConstraints", "deploymentConfiguration")}
+        changed = {name: value for name, value in fields.items() if name not in ("serviceName", "desiredCount")}
+        del changed["launchType"]
         ecs.add_response("update_service", {}, {**revision, **changed, "service": service["serviceName"]})
     else:
-        network = {"subnets": ["subnet-1", "subnet-2"], "securityGroups": ["sg-1"]}
-        own = {name: value for name, value in service.items() if name != "healthCheckGracePeriodSeconds"}
-        ecs.add_response(
-            "create_service", {}, {**revision, **own, "networkConfiguration": {"awsvpcConfiguration": network}}
-        )
+        ecs.add_response("create_service", {}, {**revision, **fields})
     rolling = {"status": "PRIMARY", "taskDefinition": f"{ARN}:task-definition/marina:1"}
     for state in ("IN_PROGRESS", "COMPLETED"):
         ecs.add_response("describe_services", {"services": [{"deployments": [{**rolling, "rolloutState": state}]}]})
@@ -83,6 +89,21 @@ def test_create(
     if engine:
         assert f"attribute:ecs.instance-type =~ {families[engine]}.*" in constraints[1]["expression"]
     assert "token" not in json.dumps(task).lower().replace("tokenizers", "")
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["new", "again"])
+def test_a_load_balancer_reaches_the_service(
+    archives: list[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active: bool
+) -> None:
+    deploy_ecs(archives[:1], tmp_path / "out", cpus=2)
+    deploy = load(tmp_path / "out" / "deploy.py")
+    task, service = (
+        json.loads((tmp_path / "out" / name).read_text()) for name in ("task-definition.json", "service.json")
+    )
+    clients = stubbed(monkeypatch)
+    expect(clients, task, active, service, "arn:group")
+    deploy.create(clients, deploy.parse([*OPTIONS, "--target-group", "arn:group"]))
+    clients.done()
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3])

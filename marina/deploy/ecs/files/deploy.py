@@ -25,6 +25,16 @@ HERE = Path(__file__).parent
 WAIT_S, POLL_S = 2700, 15  # the circuit breaker needs several starts of a task to fire
 SETTLE_S = 60  # until every answer of ECS knows of the update
 HALF = 50  # percent of the tasks
+# fields of CreateService that UpdateService takes too; autoscaling has the number of tasks
+UPDATED = (
+    "placementConstraints",
+    "deploymentConfiguration",
+    "networkConfiguration",
+    "loadBalancers",
+    "healthCheckGracePeriodSeconds",
+    "enableECSManagedTags",
+    "propagateTags",
+)
 EVENTS = 3  # of the service, the newest first
 METRIC = "ECSServiceAverageCPUUtilization"
 
@@ -57,10 +67,7 @@ def create(session: Any, options: argparse.Namespace) -> None:
     if active:
         rollout = service["deploymentConfiguration"]
         rollout["minimumHealthyPercent"] = healthy_percent(active[0], rollout)
-        changed = {
-            "placementConstraints": service.get("placementConstraints", []),
-            "deploymentConfiguration": rollout,
-        }
+        changed = {"placementConstraints": [], **{field: service[field] for field in UPDATED if field in service}}
         if options.capacity_provider:
             changed |= {"capacityProviderStrategy": service["capacityProviderStrategy"], "forceNewDeployment": True}
         ecs.update_service(cluster=options.cluster, service=name, taskDefinition=revision, **changed)
